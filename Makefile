@@ -1,0 +1,93 @@
+# `make demo` and `make test` are all that a fresh machine needs: Python 3.11 or newer and a C++ compiler.
+# Everything is installed into .venv; stamp files in it make the second run quick.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all check format bench picture emulator clean
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+JOBS ?= 2
+
+venv := .venv
+stamps := $(venv)/stamps
+bin := $(venv)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# -qq: silent but for errors.
+install := $(bin)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+native_sources := $(wildcard native/*.cpp native/*.h)
+native_wanted := $(if $(REGARD_NATIVE),$(REGARD_NATIVE),on)
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(stamps)/regard-$(native_wanted)  ## set up, then show the worked example "The cat sat", step by step
+	@$(bin)/regard steps --example cat-sat
+
+test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
+	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+test-all: $(stamps)/tests $(stamps)/regard-$(native_wanted) emulator  ## all tests: sanitizers and the arm64 emulator too
+	$(bin)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: $(stamps)/checks  ## ruff, mypy and clang-format
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/clang-format --dry-run -Werror $(native_sources)
+
+format: $(stamps)/checks  ## put imports and C++ into shape
+	$(bin)/ruff check --fix .
+	$(bin)/clang-format -i $(native_sources)
+
+bench: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
+	$(bin)/python benchmarks/run.py
+
+picture: $(stamps)/regard-$(native_wanted)  ## draw the README's picture again
+	$(bin)/python docs/draw_picture.py
+
+clean:  ## remove .venv and build
+	rm -rf $(venv) build
+
+# What is set up, each by a stamp.
+
+$(stamps)/made:
+	$(if $(PYTHON),,$(error Regard needs Python 3.11 or newer; none was found. Say which with: make PYTHON=/path/to/python))
+	@echo "Setting up $(venv) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(venv) || { rm -rf $(venv); \
+		echo "Python could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@mkdir -p $(stamps) && touch $@
+
+$(stamps)/build: $(stamps)/made constraints.txt
+	@echo "Installing what the build needs"
+	@$(install) scikit-build-core nanobind cmake ninja
+	@touch $@
+
+# Editable: Python sources are used as they stand, and only a change of native/ builds again (and only what changed).
+$(stamps)/regard-$(native_wanted): $(stamps)/build pyproject.toml CMakeLists.txt $(native_sources)
+	@echo "Building Regard"
+	@$(install) --no-build-isolation --editable .
+	@rm -f $(stamps)/regard-*
+	@touch $@
+
+$(stamps)/torch: $(stamps)/made constraints.txt
+	@echo "Installing PyTorch"
+	@$(install) torch
+	@touch $@
+
+$(stamps)/tests: $(stamps)/torch constraints.txt
+	@echo "Installing what the tests need"
+	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime cmake ninja
+	@touch $@
+
+$(stamps)/checks: $(stamps)/made constraints.txt
+	@echo "Installing what the checks need"
+	@$(install) ruff mypy clang-format numpy rich typer
+	@touch $@
+
+# A cross compiler and an emulator for arm64: how NEON is tested on other machines.
+emulator:
+	@command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+			echo "Please install: sudo apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; }; \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends g++-aarch64-linux-gnu qemu-user >/dev/null; }

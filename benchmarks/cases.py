@@ -1,0 +1,150 @@
+"""What is timed: the cases, and the arrays they are made of.
+
+Every process makes its own arrays from the case alone, so that nothing large travels between processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+SIZES = (64, 128)
+LENGTHS = (128, 512, 2048, 8192)
+LONG = 32768  # with one head
+SAMPLED_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """One shape, with everything that decides how long it takes."""
+
+    kind: str  # what is computed: a name that the peers know
+    heads: int
+    queries: int
+    keys: int
+    size: int
+    causal: bool = False
+    storage: str = "float32"
+    scores: str = "random"  # or "rising": every key's score is larger than the one before it
+
+    @cached_property
+    def name(self) -> str:
+        counts = f"n {self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
+        heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
+        return f"{heads}, {counts}, size {self.size}" + (", causal" if self.causal else "")
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a query and a key that it sees, in one head."""
+        n = self.queries
+        return n * (n + 1) // 2 if self.causal else n * self.keys
+
+    @property
+    def forward_flops(self) -> int:
+        """Of the two products alone: a multiplication and an addition for each number of a key and of a value."""
+        return 4 * self.heads * self.pairs * self.size
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Float32 arrays (head, token, size) whose numbers the case's storage type holds exactly."""
+
+    queries: Floats
+    keys: Floats
+    values: Floats
+    flow: Floats  # the gradient of the output
+
+
+def inputs(case: Case) -> Inputs:
+    random = np.random.default_rng(7)
+
+    def normal(tokens: int) -> Floats:
+        return stored(random.standard_normal((case.heads, tokens, case.size), dtype=np.float32), case.storage)
+
+    queries, keys, values = normal(case.queries), normal(case.keys), normal(case.keys)
+    if case.scores == "rising":  # from 0 to about 8 over the keys, after scaling
+        steps = np.arange(1, case.keys + 1, dtype=np.float32)[:, None] / case.keys
+        keys = np.broadcast_to(steps * (10 / np.sqrt(case.size)), keys.shape).copy()
+        queries = np.abs(queries)
+    flow = normal(case.queries) if case.kind == "backward" else values
+    return Inputs(queries, keys, values, flow)
+
+
+def stored(numbers: Floats, storage: str) -> Floats:
+    """The nearest numbers that the storage type holds, as float32."""
+    if storage == "float16":
+        return numbers.astype(np.float16).astype(np.float32)
+    if storage == "bfloat16":  # the upper half of a float32, rounded to even
+        bits = numbers.view(np.uint32)
+        rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+        return (rounded & np.uint32(0xFFFF0000)).view(np.float32)
+    return numbers
+
+
+def sampled_rows(case: Case) -> NDArray[np.int64]:
+    """The queries whose results are compared with float64: the first, the last and some between."""
+    wanted = np.linspace(0, case.queries - 1, SAMPLED_ROWS)
+    return np.unique(wanted.round().astype(np.int64))
+
+
+def square(kind: str, heads: int, n: int, size: int, causal: bool = False, **rest: Any) -> Case:
+    return Case(kind, heads, n, n, size, causal, **rest)
+
+
+def shapes(kind: str, quick: bool) -> list[Case]:
+    """The shapes of the forward and the backward section: short ones first."""
+    lengths = [n for n in LENGTHS if not quick or n <= 2048]
+    all_of_them = [square(kind, 8, n, size, causal) for n in lengths for size in SIZES for causal in (False, True)]
+    if not quick:
+        all_of_them += [square(kind, 1, LONG, size, causal) for size in SIZES for causal in (False, True)]
+    return all_of_them
+
+
+def half_cases(quick: bool) -> list[Case]:
+    return [
+        square("forward", 8, 2048, size, causal, storage="float16")
+        for size in (SIZES[:1] if quick else SIZES)
+        for causal in (False, True)
+    ]
+
+
+def small_cases(quick: bool) -> list[Case]:
+    sizes = SIZES[:1] if quick else SIZES
+    lengths = (3, 16, 32, 64)
+    return [square("forward", 8, n, size, causal) for n in lengths for size in sizes for causal in (False, True)]
+
+
+def decode_cases(quick: bool) -> list[Case]:
+    sizes = SIZES[:1] if quick else SIZES
+    return [Case("forward", 8, 1, 8192, size, storage=kind) for kind in ("float32", "bfloat16") for size in sizes]
+
+
+def statistics_cases(quick: bool) -> list[Case]:
+    shapes = [(2048, 64)] if quick else [(512, 64), (2048, 64), (2048, 128), (8192, 64)]
+    return [
+        square("statistics", 8, n, size, causal, scores=scores)
+        for n, size in shapes
+        for causal in (False, True)
+        for scores in ("random", "rising")
+    ]
+
+
+def column_cases(quick: bool) -> list[Case]:
+    shapes = [(2048, 64)] if quick else [(2048, 64), (2048, 128), (8192, 64)]
+    return [square("columns", 8, n, size, causal) for n, size in shapes for causal in (False, True)]
+
+
+def multihead_cases(quick: bool) -> list[Case]:
+    return [square("multihead", 8, n, 64) for n in ((128, 512) if quick else (128, 512, 2048))]
+
+
+def alternation_cases(quick: bool) -> list[Case]:
+    return [square("alternation", 8, n, 64) for n in ((128,) if quick else (128, 512))]

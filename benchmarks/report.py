@@ -1,0 +1,147 @@
+"""The table: for the terminal, as Markdown, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from driver import Measured
+from peers import PEERS
+from sections import SECTIONS, Section
+from targets import Outcome, Target, judge
+
+BUSY = 0.1  # a share of the machine in others' hands from which numbers deserve a warning
+Lines = list[list[str]]
+
+
+def as_text(outcome: Outcome, facts: dict[str, Any]) -> str:
+    parts = [*_facts(outcome, facts), ""]
+    for title, note, heading, lines, reasons in _tables(outcome):
+        parts += [title, "─" * len(title), *_aligned([heading, *lines]), *reasons, ""]
+        if note:
+            parts.insert(-1, f"({note})")
+    return "\n".join(parts)
+
+
+def as_markdown(outcome: Outcome, facts: dict[str, Any]) -> str:
+    parts = ["# Results", "", "Written by `make bench`.", "", *(f"- {fact}" for fact in _facts(outcome, facts)), ""]
+    tables = _tables(outcome)
+    for title, note, heading, lines, reasons in [tables[-1], *tables[:-1]]:  # targets first
+        parts += [f"## {title}", "", *([note, ""] if note else []), *_markdown([heading, *lines])]
+        parts += ["", *(f"- {reason}" for reason in reasons), *([""] if reasons else [])]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def as_json(outcome: Outcome, facts: dict[str, Any]) -> str:
+    measured = [
+        {
+            "section": one.section,
+            "case": one.case.as_dict(),
+            "busy_before": round(one.busy, 3),
+            "seconds": {
+                key: {"median": timing.median, "least": min(timing.seconds), "repeats": len(timing.seconds)}
+                for key, timing in one.timings.items()
+            },
+            "not_timed": one.reasons,
+        }
+        for one in outcome.measured
+    ]
+    memory = [{**entry, "case": entry["case"].as_dict()} for entry in outcome.memory]
+    targets = [{**vars(target)} for target in judge(outcome)]
+    everything = {**facts, "targets": targets, "measured": measured, "memory": memory, "import": outcome.importing}
+    return json.dumps(everything, indent=1, ensure_ascii=False) + "\n"
+
+
+def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    lines = [
+        f"{facts['date']}, {facts['processor']}, {facts['cores']} cores, {facts['instructions']}, "
+        f"{facts['memory_gib']} GiB, {facts['system']}",
+        f"Python {facts['python']}, {versions}",
+        f"Regard's engine: {facts['engine']}",
+    ]
+    limits = [
+        one.case.forward_flops / one.timings["limit"].median / 1e9 for one in outcome.measured if "limit" in one.timings
+    ]
+    if limits:
+        lines.append(f"Limit of the machine: {statistics.median(limits):.0f} GFLOP/s in float32")
+    busy = [one.busy for one in outcome.measured]
+    if busy and max(busy) > BUSY:
+        lines.append(
+            f"Others used the machine meanwhile: {100 * statistics.median(busy):.0f}% of it in the median, "
+            f"{100 * max(busy):.0f}% at most. Take the numbers with care."
+        )
+    return lines
+
+
+def _tables(outcome: Outcome) -> list[tuple[str, str, list[str], Lines, list[str]]]:
+    tables = [
+        _section_table(section, found) for section in SECTIONS if (found := outcome.of(section.name))
+    ]
+    if outcome.memory:
+        tables.append(_memory_table(outcome.memory))
+    if outcome.importing:
+        tables.append(_import_table(outcome.importing))
+    tables.append(_target_table(judge(outcome)))
+    return tables
+
+
+def _section_table(section: Section, found: list[Measured]) -> tuple[str, str, list[str], Lines, list[str]]:
+    columns = [
+        column for column in section.columns if column[0] == "case" or any(column[1](one) != "–" for one in found)
+    ]
+    lines = [[text(one) for _, text in columns] for one in found]
+    reasons = []
+    for one in found:
+        for key, reason in one.reasons.items():
+            peer, _, call = key.partition(": ")
+            if not reason.startswith("needs"):
+                label = f"{PEERS[peer].label}{f' ({call})' if call else ''}"
+                reasons.append(f"{label}, {one.case.name}: {reason}")
+    return section.title, section.note, [heading for heading, _ in columns], lines, reasons
+
+
+def _memory_table(memory: list[dict[str, Any]]) -> tuple[str, str, list[str], Lines, list[str]]:
+    lines = [
+        [
+            entry["call"],
+            entry["case"].name,
+            f"{entry['mib']:.1f}" if "mib" in entry else "–",
+            f"{entry['seconds']:.1f}" if "mib" in entry else entry["problem"],
+        ]
+        for entry in memory
+    ]
+    note = "Peak of resident memory during the call, beyond inputs and outputs, in a process of its own."
+    return "Memory", note, ["call", "case", "MiB", "seconds"], lines, []
+
+
+def _import_table(importing: dict[str, Any]) -> tuple[str, str, list[str], Lines, list[str]]:
+    text = f"{1e3 * importing['seconds']:.1f}" if "seconds" in importing else importing["problem"]
+    torch = {True: "yes", False: "no"}.get(importing.get("torch", ""), "–")
+    return "Import", "", ["import regard, beyond numpy, ms", "loads PyTorch"], [[text, torch]], []
+
+
+def _target_table(targets: Sequence[Target]) -> tuple[str, str, list[str], Lines, list[str]]:
+    lines = [[target.text, target.wanted, target.measured, target.mark] for target in targets]
+    return "Targets", "", ["target", "wanted", "measured", ""], lines, []
+
+
+def _aligned(lines: Lines) -> list[str]:
+    """Columns as wide as their widest cell; words to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    text = []
+    for line in lines:
+        cells = [
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("  ".join(cells).rstrip())
+    return text
+
+
+def _markdown(lines: Lines) -> list[str]:
+    heading, *rest = lines
+    rule = ["---", *["---:"] * (len(heading) - 1)]
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in (heading, rule, *rest)]

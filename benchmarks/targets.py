@@ -1,0 +1,167 @@
+"""What we promise, each promise with the number that was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cases import Case
+from driver import Measured
+
+
+@dataclass(frozen=True)
+class Target:
+    text: str
+    wanted: str
+    measured: str
+    reached: bool | None  # None: not measured
+
+    @property
+    def mark(self) -> str:
+        return {True: "✓", False: "✗", None: "–"}[self.reached]
+
+
+@dataclass
+class Outcome:
+    """All that a run found."""
+
+    measured: list[Measured] = field(default_factory=list)
+    memory: list[dict[str, Any]] = field(default_factory=list)  # {"call", "case", "mib", "seconds"} or with "problem"
+    importing: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, section: str, which: Callable[[Case], bool] = lambda case: True) -> list[Measured]:
+        return [one for one in self.measured if one.section == section and which(one.case)]
+
+
+Ratios = list[float | None]  # None where Regard failed
+
+
+def _ratios(found: Iterable[Measured], participant: str, to: str, ours: str = "regard") -> Ratios:
+    """Ratios where both were timed; a case that Regard could not do counts, one that the peer could not do doesn't."""
+    ratios: Ratios = []
+    for one in found:
+        failed = any(key.partition(":")[0] == ours for key in one.reasons)
+        ratio = one.ratio(participant, to)
+        if failed or ratio is not None:
+            ratios.append(None if failed else ratio)
+    return ratios
+
+
+def _judged(
+    text: str, bound: float, ratios: Ratios, summary: Callable[[list[float]], float], least: bool, unit: str = "×"
+) -> Target:
+    wanted = f"{'≥' if least else '≤'} {_written(bound, unit)}"
+    if not ratios:
+        return Target(text, wanted, "not measured", None)
+    numbers = [ratio for ratio in ratios if ratio is not None]
+    if len(numbers) < len(ratios):
+        return Target(text, wanted, f"fails on {len(ratios) - len(numbers)} of {len(ratios)} cases", False)
+    value = summary(numbers)
+    return Target(text, wanted, _written(value, unit), value >= bound if least else value <= bound)
+
+
+def _written(value: float, unit: str) -> str:
+    return f"{100 * value:.0f}%" if unit == "%" else f"{value:.1f} {unit}" if len(unit) > 1 else f"{value:.2f}{unit}"
+
+
+def geometric_mean(numbers: list[float]) -> float:
+    return math.exp(sum(math.log(number) for number in numbers) / len(numbers))
+
+
+def judge(outcome: Outcome) -> list[Target]:
+    return [*_forward(outcome), *_backward(outcome), *_extras(outcome), *_calls(outcome), *_rest(outcome)]
+
+
+def _forward(outcome: Outcome) -> list[Target]:
+    found = []
+    for causal, mean in ((False, 1.3), (True, 1.5)):
+        kind = "causal" if causal else "not causal"
+        shapes = outcome.of("forward", lambda case, causal=causal: case.causal == causal)  # type: ignore[misc]
+        ratios = _ratios(shapes, "torch_fused", "regard")
+        found.append(_judged(f"forward, {kind}: PyTorch's time, geometric mean", mean, ratios, geometric_mean, True))
+        found.append(_judged(f"forward, {kind}: PyTorch's time, worst shape", 1.1, ratios, min, True))
+    for peer, label in (("ort_multihead", "MultiHeadAttention"), ("ort_attention", "Attention")):
+        ratios = _ratios(outcome.of("forward"), peer, "regard")
+        found.append(_judged(f"forward: ONNX Runtime {label}'s time, worst shape", 1.0, ratios, min, True))
+    for size, share in ((64, 0.78), (128, 0.80)):
+        for causal in (False, True):
+            shapes = outcome.of(
+                "forward",
+                lambda case, size=size, causal=causal: (  # type: ignore[misc]
+                    case.queries >= 2048 and case.size == size and case.causal == causal
+                ),
+            )
+            text = f"forward, size {size}{', causal' if causal else ''}: share of the machine's limit, n ≥ 2,048, worst"
+            found.append(_judged(text, share, _ratios(shapes, "limit", "regard"), min, True, "%"))
+    halves = _ratios(outcome.of("half"), "torch_fused", "regard")
+    found.append(_judged("float16 storage, n = 2,048: PyTorch's time, worst", 2.5, halves, min, True))
+    return found
+
+
+def _backward(outcome: Outcome) -> list[Target]:
+    ratios = _ratios(outcome.of("backward"), "torch_fused", "regard_torch", "regard_torch")
+    return [
+        _judged("forward with backward: PyTorch's time, geometric mean", 1.25, ratios, geometric_mean, True),
+        _judged("forward with backward: PyTorch's time, worst shape", 1.0, ratios, min, True),
+    ]
+
+
+def _extras(outcome: Outcome) -> list[Target]:
+    plain, top = "regard: plain", "regard: entropy and top 8"
+    entropy = _ratios(outcome.of("statistics"), "regard: entropy", plain)
+    found = [_judged("outputs with entropy: of the plain forward, worst", 1.05, entropy, max, False)]
+    for scores, factor in (("random", 1), ("rising", 2)):
+        for causal, bound in ((False, 1.2), (True, 1.35)):
+            shapes = outcome.of(
+                "statistics",
+                lambda case, scores=scores, causal=causal: (  # type: ignore[misc]
+                    case.queries >= 2048 and case.scores == scores and case.causal == causal
+                ),
+            )
+            text = f"with entropy and top 8, {scores} scores{', causal' if causal else ''}: of the plain forward, worst"
+            found.append(_judged(text, factor * bound, _ratios(shapes, top, plain), max, False))
+    for call in ("received", "map"):
+        added = _ratios(outcome.of("columns"), f"regard: {call}", plain)
+        more = [None if ratio is None else ratio - 1 for ratio in added]
+        found.append(_judged(f"{call}() after a forward: of the forward, worst", 0.65, more, max, False))
+    return found
+
+
+def _calls(outcome: Outcome) -> list[Target]:
+    small = outcome.of("small", lambda case: case.queries >= 16)
+    tiny = outcome.of("small", lambda case: case.queries < 16)
+    found = []
+    for cases, text, bound in ((small, "16 ≤ n ≤ 64", 0.6), (tiny, "n = 3", 1.0)):
+        ratios = _ratios(cases, "regard", "torch_fused")
+        found.append(_judged(f"8 heads, {text}: of PyTorch's time, worst", bound, ratios, max, False))
+    for storage, bound in (("float32", 1.3), ("bfloat16", 2.5)):
+        cases = outcome.of("decode", lambda case, storage=storage: case.storage == storage)  # type: ignore[misc]
+        ratios = _ratios(cases, "torch_fused", "regard")
+        found.append(_judged(f"decoding, {storage}: PyTorch's time, worst", bound, ratios, min, True))
+    for after, label in (("linear", "F.linear"), ("matmul", "a NumPy product")):
+        key, alone = f"alternation: after {after}", "alternation: alone"
+        ratios = _ratios(outcome.of("alternation"), key, alone, "alternation")
+        found.append(_judged(f"a call right after {label}: of its time alone, worst", 1.3, ratios, max, False))
+    return found
+
+
+def _rest(outcome: Outcome) -> list[Target]:
+    peaks: Ratios = [entry.get("mib") for entry in outcome.memory]
+    longest = [entry for entry in outcome.memory if entry["case"].queries >= 131072 and entry["call"] == "forward"]
+    runs = None if not longest else "problem" not in longest[0]
+    measured = "not measured" if not longest else longest[0].get("problem") or f"in {longest[0]['seconds']:.0f} s"
+    torch = outcome.importing.get("torch")
+    imports: Ratios = [1e3 * outcome.importing["seconds"]] if "seconds" in outcome.importing else []
+    return [
+        _judged("memory beyond inputs and outputs, worst", 64, peaks, max, False, "MiB"),
+        Target("n = 131,072 with one head, size 64", "runs", measured, runs),
+        _judged("import regard, beyond import numpy", 30, imports, max, False, "ms"),
+        Target(
+            "import regard leaves PyTorch alone",
+            "yes",
+            "not measured" if torch is None else "no" if torch else "yes",
+            None if torch is None else not torch,
+        ),
+    ]

@@ -1,0 +1,195 @@
+// The one micro-kernel, and the packing it wants.
+//
+//   c[r][lane] (+)= Σ_t a[r·a_row + t·a_step] · b[t·b_step + lane]
+//
+// `a` is broadcast straight from where it lies, `b` is read by vectors, `c` stays in registers. Every product of the
+// engine is this one: Sᵀ = K Qᵀ, Oᵀ += Vᵀ Pᵀ, and in the backward pass dPᵀ, dQᵀ, dV and dK.
+#pragma once
+#include <algorithm>
+
+#include "lanes.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+// 6 × 2 vectors reach 95 to 97% of the limit with 16 registers (measured on Zen 3, GCC and Clang; 4 × 3 spills under
+// Clang). With 32 registers there is room for 24 sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short.
+constexpr int block_rows = vector_bytes == 64 ? 12 : 6;
+constexpr int panel_vectors = registers == 32 && vector_bytes == 16 ? 4 : 2;
+template <class Real>
+constexpr int panel = panel_vectors * lanes<Real>;  // queries (or keys) side by side
+
+template <class Real, int M, bool add>
+REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t a_row, int64_t a_step,
+                               const Real* __restrict b, int64_t b_step, Real* __restrict c, int64_t c_row) {
+    constexpr int L = lanes<Real>, N = panel_vectors;
+    Vec<Real> sum[M][N];
+    for (int r = 0; r < M; ++r)
+        for (int v = 0; v < N; ++v) {
+            if constexpr (add)
+                sum[r][v] = load(c + r * c_row + v * L);
+            else
+                sum[r][v] = Vec<Real>{};
+        }
+#pragma GCC unroll 2
+    for (int64_t t = 0; t < depth; ++t) {
+        Vec<Real> right[N];
+        for (int v = 0; v < N; ++v) right[v] = load(b + v * L);
+        for (int r = 0; r < M; ++r) {
+            const Real left = a[r * a_row];
+            for (int v = 0; v < N; ++v) sum[r][v] += left * right[v];
+        }
+        a += a_step;
+        b += b_step;
+    }
+    for (int r = 0; r < M; ++r)
+        for (int v = 0; v < N; ++v) store<Real>(c + r * c_row + v * L, sum[r][v]);
+}
+
+template <class Real, bool add, int M>
+void block_of(int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step, Real* c,
+              int64_t c_row) {
+    if (a_step == 1)  // lets the compiler fold the step into the address
+        block_fixed<Real, M, add>(depth, a, a_row, 1, b, b_step, c, c_row);
+    else
+        block_fixed<Real, M, add>(depth, a, a_row, a_step, b, b_step, c, c_row);
+}
+
+template <class Real, bool add, int M = block_rows - 1>
+void block_tail(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b,
+                int64_t b_step, Real* c, int64_t c_row) {
+    if (rows == M)
+        block_of<Real, add, M>(depth, a, a_row, a_step, b, b_step, c, c_row);
+    else if constexpr (M > 1)
+        block_tail<Real, add, M - 1>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+}
+
+// Any number of rows, one panel wide.
+template <class Real, bool add>
+void product(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
+             Real* c, int64_t c_row) {
+    constexpr int64_t full = block_rows, uneven = full + full / 3;  // 8 = 4 + 4 beats 6 + 2: two rows cannot hide latency
+    while (rows >= full && rows != uneven) {
+        block_of<Real, add, block_rows>(depth, a, a_row, a_step, b, b_step, c, c_row);
+        rows -= full;
+        a += full * a_row;
+        c += full * c_row;
+    }
+    if (rows == uneven) {
+        constexpr int part = static_cast<int>(uneven / 2);
+        block_of<Real, add, part>(depth, a, a_row, a_step, b, b_step, c, c_row);
+        rows -= part;
+        a += part * a_row;
+        c += part * c_row;
+    }
+    if (rows > 0) block_tail<Real, add>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+}
+
+// Rows of `count` numbers each, from storage into a panel: to[t · panel + lane] = factor · from[lane][t]. Missing rows
+// become zeros.
+template <class Real>
+void pack_panel(const char* from, Type type, int64_t row_stride, int64_t stride, int64_t rows, int64_t count,
+                Real factor, Real* to) {
+    constexpr int L = lanes<Real>, W = panel<Real>;
+    const int64_t row_bytes = row_stride * static_cast<int64_t>(bytes_of(type));
+    const bool direct = stride == 1 && type == (sizeof(Real) == 4 ? Type::f32 : Type::f64);
+    for (int v = 0; v < panel_vectors; ++v) {
+        int64_t t = 0;
+        const char* rows_from = from + v * L * row_bytes;
+        const int64_t here = std::clamp<int64_t>(rows - v * L, 0, L);
+        if (direct && here == L) {
+            for (; t + L <= count; t += L) {
+                Vec<Real> square[L];
+                for (int lane = 0; lane < L; ++lane)
+                    square[lane] = load(reinterpret_cast<const Real*>(rows_from + lane * row_bytes) + t) * factor;
+                transpose<Real>(square);
+                for (int lane = 0; lane < L; ++lane) store<Real>(to + (t + lane) * W + v * L, square[lane]);
+            }
+        }
+        Real row[64];
+        for (; t < count; t += 64) {
+            const int64_t part = std::min<int64_t>(64, count - t);
+            for (int64_t lane = 0; lane < L; ++lane) {
+                if (lane >= here) {
+                    for (int64_t s = 0; s < part; ++s) to[(t + s) * W + v * L + lane] = 0;
+                    continue;
+                }
+                read_row<Real>(rows_from + lane * row_bytes + t * stride * static_cast<int64_t>(bytes_of(type)), type,
+                               stride, part, row);
+                for (int64_t s = 0; s < part; ++s) to[(t + s) * W + v * L + lane] = row[s] * factor;
+            }
+        }
+    }
+}
+
+// A panel back into rows: to[lane][t] = factor[lane] · from[t · panel + lane].
+template <class Real>
+void unpack_panel(const Real* from, int64_t rows, int64_t count, const Real* factor, char* to, Type type,
+                  int64_t row_stride, int64_t stride, bool add = false) {
+    constexpr int L = lanes<Real>, W = panel<Real>;
+    const int64_t width = static_cast<int64_t>(bytes_of(type)), row_bytes = row_stride * width;
+    const bool direct = stride == 1 && type == (sizeof(Real) == 4 ? Type::f32 : Type::f64);
+    for (int v = 0; v * L < rows; ++v) {
+        const int64_t here = std::min<int64_t>(L, rows - v * L);
+        char* rows_to = to + v * L * row_bytes;
+        const Vec<Real> scale = load(factor + v * L);
+        for (int64_t t = 0; t < count; t += L) {
+            const int64_t part = std::min<int64_t>(L, count - t);
+            Vec<Real> square[L];
+            for (int64_t s = 0; s < L; ++s)
+                square[s] = s < part ? load(from + (t + s) * W + v * L) * scale : Vec<Real>{};
+            transpose<Real>(square);
+            for (int64_t lane = 0; lane < here; ++lane) {
+                char* place = rows_to + lane * row_bytes + t * stride * width;
+                if (direct && part == L) {
+                    Real* real = reinterpret_cast<Real*>(place);
+                    store<Real>(real, add ? load(real) + square[lane] : square[lane]);
+                } else {
+                    Real row[L], before[L];
+                    store<Real>(row, square[lane]);
+                    if (add) {
+                        read_row<Real>(place, type, stride, part, before);
+                        for (int64_t s = 0; s < part; ++s) row[s] += before[s];
+                    }
+                    write_row<Real>(row, part, place, type, stride);
+                }
+            }
+        }
+    }
+}
+
+// Rows as they are, in the computing type: the given ones where they are already that, else a converted copy.
+template <class Real>
+struct PlainRows {
+    const Real* data;
+    int64_t row;  // distance in numbers
+};
+template <class Real>
+bool plain(const View& view) {
+    return view.stride[3] == 1 && view.type == (sizeof(Real) == 4 ? Type::f32 : Type::f64);
+}
+template <class Real>
+PlainRows<Real> plain_rows(const View& view, int64_t a, int64_t b, int64_t first, int64_t count, Real* copy) {
+    const int64_t size = view.shape[3];
+    if (plain<Real>(view)) return {reinterpret_cast<const Real*>(view.at(a, b, first)), view.stride[2]};
+    for (int64_t r = 0; r < count; ++r)
+        read_row<Real>(view.at(a, b, first + r), view.type, view.stride[3], size, copy + r * size);
+    return {copy, size};
+}
+
+// A sum of numbers times zero is NaN exactly where one of them is not finite.
+template <class Real>
+bool all_finite(const Real* numbers, int64_t count) {
+    constexpr int L = lanes<Real>;
+    Vec<Real> probe{};
+    int64_t i = 0;
+    for (; i + L <= count; i += L) probe += load(numbers + i) * Real(0);
+    Real sum = sum_lanes<Real>(probe);
+    for (; i < count; ++i) sum += numbers[i] * Real(0);
+    return sum == 0;
+}
+
+}  // namespace
+}  // namespace REGARD_ISA
+}  // namespace regard

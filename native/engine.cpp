@@ -1,0 +1,55 @@
+// All kernels for one instruction set. Compiled once for each, with its flags and -DREGARD_ISA=its name.
+#include "backward.h"
+#include "columns.h"
+#include "decode.h"
+#include "forward.h"
+#include "linear.h"
+#include "norms.h"
+#include "rotary.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+bool in_double(const View& view) { return view.type == Type::f64; }
+
+bool forward(const Forward& f) {
+    const bool few = decodes(f);
+    if (in_double(f.scores.queries)) return few ? forward_decode<double>(f) : forward_panels<double>(f);
+    return few ? forward_decode<float>(f) : forward_panels<float>(f);
+}
+bool backflow(const Backflow& b) {
+    return in_double(b.scores.queries) ? backflow_of<double>(b) : backflow_of<float>(b);
+}
+bool pooled(const Pooled& p) { return in_double(p.scores.queries) ? pooled_of<double>(p) : pooled_of<float>(p); }
+bool tile(const Tile& t) { return in_double(t.scores.queries) ? tile_of<double>(t) : tile_of<float>(t); }
+bool backward(const Backward& b) {
+    return in_double(b.scores.queries) ? backward_of<double>(b) : backward_of<float>(b);
+}
+
+// The machine's limit: as many independent sums as fit the registers.
+constexpr int sums = registers == 32 ? 24 : 12;
+double multiply_adds(int64_t count) {
+    Vec<float> sum[sums];
+    for (int i = 0; i < sums; ++i) sum[i] = all(static_cast<float>(i));
+    Vec<float> by = all(0.999f), plus = all(0.001f);
+    for (int64_t c = 0; c < count; ++c) {
+#pragma GCC unroll 32
+        for (int i = 0; i < sums; ++i) sum[i] = sum[i] * by + plus;
+    }
+    float total = 0;
+    for (int i = 0; i < sums; ++i) total += sum_lanes<float>(sum[i]);
+    return static_cast<double>(total);
+}
+
+#define REGARD_TEXT_OF(name) #name
+#define REGARD_TEXT(name) REGARD_TEXT_OF(name)
+
+}  // namespace
+
+extern const Kernels kernels;
+const Kernels kernels{REGARD_TEXT(REGARD_ISA), lanes<float>, forward, backflow, pooled, tile, backward, linear, norm,
+                      rotary, multiply_adds, 2 * sums * lanes<float>};
+
+}  // namespace REGARD_ISA
+}  // namespace regard

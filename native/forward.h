@@ -1,0 +1,446 @@
+// Outputs and row statistics in one pass: the online softmax, tile by tile, for a block of queries.
+#pragma once
+#include <limits>
+#include <memory>
+
+#include "pool.h"
+#include "scores.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Hands out parts of a thread's memory, each on its own cache lines.
+struct Parts {
+    char* base;
+    size_t used = 0;
+    template <class T>
+    T* take(int64_t count) {
+        T* part = reinterpret_cast<T*>(base + used);
+        used += static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
+        return part;
+    }
+};
+
+template <class Work>
+bool run_items(int64_t items, size_t scratch, double cost, Work& work) {
+    return run(items, scratch, cost, [](void* context, int64_t item, void* memory) { (*static_cast<Work*>(context))(item, memory); }, &work);
+}
+
+// Calls f(start, count) for groups of at most block_rows value columns.
+template <class F>
+REGARD_INLINE void for_groups(int64_t size, F f) {
+    int64_t at = 0;
+    while (at < size) {
+        const int64_t left = size - at;
+        const int64_t count = left == block_rows + block_rows / 3 ? left / 2 : std::min<int64_t>(left, block_rows);
+        f(at, count);
+        at += count;
+    }
+}
+
+template <class Real>
+struct ForwardPlan {
+    static constexpr int W = panel<Real>;
+    const Forward& f;
+    int64_t value_size, block, blocks, panels, top;
+    bool pack_values, copy_keys;
+
+    explicit ForwardPlan(const Forward& forward) : f(forward) {
+        const Scores& s = f.scores;
+        value_size = f.values ? f.values.shape[3] : 0;
+        top = f.rows.top;
+        // Packed queries and outputs of a block fill less than half of a 512 KiB second cache; at least 16 items where
+        // there are rows enough, decided by the shapes alone so that results don't depend on threads.
+        const int64_t cached = 200 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
+        const int64_t largest = std::clamp<int64_t>(cached / W * W, 2 * W, 384);
+        const int64_t sequences = std::max<int64_t>(1, s.batch() * s.heads());
+        const int64_t wanted = std::max((s.rows() + largest - 1) / largest, std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
+        block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
+        blocks = (s.rows() + block - 1) / block;
+        panels = block / W;
+        pack_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
+        copy_keys = !plain<Real>(s.keys);
+    }
+
+    int64_t tiles() const { return (f.scores.columns() + key_tile - 1) / key_tile; }
+    size_t scratch() const {
+        Parts parts{nullptr};
+        Workspace probe(*this, parts);
+        return parts.used;
+    }
+
+    struct Workspace {
+        Real *queries, *outputs, *peak, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare, *factor;
+        Real *top_value;
+        typename Traits<Real>::Whole* top_key;
+        PanelMask<Real>* masks;
+        bool* started;
+        Workspace(const ForwardPlan& p, Parts& parts) {
+            queries = parts.take<Real>(p.block * p.f.scores.size());
+            outputs = parts.take<Real>(p.block * p.value_size);
+            peak = parts.take<Real>(p.block);    // running maximum, in log2
+            mass = parts.take<Real>(p.block);    // Σ p
+            spread = parts.take<Real>(p.block);  // Σ p · (s − peak)
+            reach = parts.take<Real>(p.block);   // Σ p · |i − j|
+            keys = parts.take<Real>(p.copy_keys ? key_tile * p.f.scores.size() : 0);
+            values = parts.take<Real>(p.pack_values ? key_tile * round_up(p.value_size, block_rows) : 0);
+            sheet = parts.take<Real>(key_tile * W);
+            before = parts.take<Real>(key_tile * W);
+            spare = parts.take<Real>((key_tile + W) * W);
+            factor = parts.take<Real>(W);
+            top_value = parts.take<Real>(p.block * p.top);
+            top_key = parts.take<typename Traits<Real>::Whole>(p.block * p.top);
+            masks = parts.take<PanelMask<Real>>(p.panels);
+            started = parts.take<bool>(p.panels);
+        }
+    };
+};
+
+// p = 2^(s − peak) in place; sums, and where wanted Σ p (s − peak) and Σ p |i − j|.
+template <class Real, bool entropy, bool distance>
+void soften(Real* __restrict sheet, int64_t keys, const Vec<Real>* peak, Vec<Real>* mass, Vec<Real>* spread,
+            Vec<Real>* reach, const Vec<Real>* position) {
+    constexpr int L = lanes<Real>, W = panel<Real>;
+    constexpr Real floor = sizeof(Real) == 4 ? Real(-127) : Real(-1023);
+    Vec<Real> sum[panel_vectors], weighted[panel_vectors], far[panel_vectors], top[panel_vectors];
+    for (int v = 0; v < panel_vectors; ++v) {
+        sum[v] = weighted[v] = far[v] = Vec<Real>{};
+        top[v] = peak[v];
+    }
+    for (int64_t j = 0; j < keys; ++j)
+        for (int v = 0; v < panel_vectors; ++v) {
+            Real* place = sheet + j * W + v * L;
+            const Vec<Real> x = load(place) - top[v];
+            const Vec<Real> p = exp2_of(x);
+            store<Real>(place, p);
+            sum[v] += p;
+            if constexpr (entropy) weighted[v] += p * larger(all(floor), x);
+            if constexpr (distance) {
+                const Vec<Real> apart = position[v] - static_cast<Real>(j);
+                far[v] += p * (apart < Real(0) ? -apart : apart);
+            }
+        }
+    for (int v = 0; v < panel_vectors; ++v) {
+        mass[v] += sum[v];
+        if constexpr (entropy) spread[v] += weighted[v];
+        if constexpr (distance) reach[v] += far[v];
+    }
+}
+
+// Keeps the `top` strongest of each lane, by insertion where any lane beats its weakest.
+template <class Real>
+void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, Real* value, typename Traits<Real>::Whole* key) {
+    constexpr int L = lanes<Real>, W = panel<Real>;
+    using Whole = typename Traits<Real>::Whole;
+    typedef Whole LooseInt __attribute__((vector_size(vector_bytes), aligned(sizeof(Whole)), may_alias));
+    for (int v = 0; v < panel_vectors; ++v) {
+        Vec<Real> weakest = load(value + (top - 1) * W + v * L);
+        for (int64_t j = 0; j < keys; ++j) {
+            Vec<Real> x = load(sheet + j * W + v * L);
+            if (!any_lane<Real>(x > weakest)) continue;
+            Int<Real> at = all_int<Real>(static_cast<Whole>(first_key + j));
+            for (int64_t r = 0; r < top; ++r) {
+                Real* value_place = value + r * W + v * L;
+                auto* key_place = reinterpret_cast<LooseInt*>(key + r * W + v * L);
+                const Vec<Real> held = load(value_place);
+                const Int<Real> held_at = *key_place;
+                const Int<Real> beats = x > held;
+                store<Real>(value_place, beats ? x : held);
+                *key_place = beats ? at : held_at;
+                x = beats ? held : x;
+                at = beats ? held_at : at;
+            }
+            weakest = load(value + (top - 1) * W + v * L);
+        }
+    }
+}
+
+// Values that are not finite must not reach a query that doesn't see them: 0 · NaN is NaN. Key by key, lane by lane.
+template <class Real>
+void add_seen_values(const Real* weights, const Real* masked, int64_t keys, const View& values, int64_t sequence,
+                     int64_t key_head, int64_t first_key, Real* outputs) {
+    constexpr int W = panel<Real>;
+    const int64_t size = values.shape[3], width = static_cast<int64_t>(bytes_of(values.type)) * values.stride[3];
+    for (int64_t j = 0; j < keys; ++j)
+        for (int lane = 0; lane < W; ++lane) {
+            if (masked[j * W + lane] == minus_infinity<Real>) continue;
+            const char* row = values.at(sequence, key_head, first_key + j);
+            for (int64_t e = 0; e < size; ++e)
+                outputs[e * W + lane] += weights[j * W + lane] * read<Real>(row + e * width, values.type);
+        }
+}
+
+// Values of one tile, column groups side by side: [group][key][column in group]. Tells whether all are finite.
+template <class Real>
+bool pack_values(const View& values, int64_t sequence, int64_t key_head, int64_t from, int64_t keys, Real* to,
+                 Real* row) {
+    const int64_t size = values.shape[3];
+    const bool direct = plain<Real>(values);
+    Real probe = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+        const Real* source = row;
+        if (direct)
+            source = reinterpret_cast<const Real*>(values.at(sequence, key_head, from + j));
+        else
+            read_row<Real>(values.at(sequence, key_head, from + j), values.type, values.stride[3], size, row);
+        if (!all_finite(source, size)) probe = 1;
+        for_groups(size, [&](int64_t start, int64_t count) {
+            Real* place = to + start * keys + j * count;
+            if (count == block_rows)
+                std::memcpy(place, source + start, block_rows * sizeof(Real));
+            else
+                for (int64_t c = 0; c < count; ++c) place[c] = source[start + c];
+        });
+    }
+    return probe == 0;
+}
+
+// What a row's running sums become: everything is 2^(· − normaliser), in log2.
+template <class Real>
+struct RowEnd {
+    double normaliser = -std::numeric_limits<double>::infinity(), share = 0;
+    Real factor = 0;  // what the summed values are multiplied by
+
+    RowEnd(const Forward& f, int64_t head, Real peak, double mass) {
+        const bool empty = mass == 0;
+        if (!f.scores.sinks && !f.rows.any()) {
+            factor = empty ? Real(0) : static_cast<Real>(Real(1) / static_cast<Real>(mass));
+            return;
+        }
+        if (!empty) normaliser = peak + std::log2(mass);
+        if (f.scores.sinks) {
+            const double sink = f.scores.sinks[head] * log2_e<double>, high = std::max(normaliser, sink);
+            if (high > -std::numeric_limits<double>::infinity())
+                normaliser = high + std::log2(std::exp2(normaliser - high) + std::exp2(sink - high));
+        }
+        share = empty ? 0. : std::exp2(peak - normaliser);
+        factor = f.scores.sinks || empty ? static_cast<Real>(share) : Real(1) / static_cast<Real>(mass);
+    }
+
+    void write(const Forward& f, int64_t place, Real peak, double mass, double spread, double reach) const {
+        const Rows& rows = f.rows;
+        if (rows.logsumexp) rows.logsumexp[place] = normaliser * ln_2<double>;
+        if (rows.entropy) {
+            const double entropy = mass == 0 ? 0. : ln_2<double> * share * ((normaliser - peak) * mass - spread);
+            static_cast<Real*>(rows.entropy)[place] = static_cast<Real>(entropy < 0 ? 0 : entropy);
+        }
+        if (rows.peak) static_cast<Real*>(rows.peak)[place] = static_cast<Real>(share);
+        if (rows.distance) static_cast<Real*>(rows.distance)[place] = static_cast<Real>(mass == 0 ? 0. : share * reach);
+    }
+};
+
+template <class Real>
+class ForwardBlock {
+    static constexpr int L = lanes<Real>, W = panel<Real>;
+    using Plan = ForwardPlan<Real>;
+    const Plan& plan;
+    const Forward& f;
+    const Scores& s;
+    typename Plan::Workspace w;
+    int64_t sequence, head, key_head, row, rows, panels;
+    PlainRows<Real> tile_keys{};
+    bool finite_values = true;
+
+  public:
+    ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, int64_t row)
+        : plan(plan), f(plan.f), s(f.scores), w(plan, parts), sequence(sequence), head(head),
+          key_head(s.key_head(head)), row(row), rows(std::min(plan.block, s.rows() - row)), panels((rows + W - 1) / W) {}
+
+    void compute() {
+        int64_t low = s.columns(), high = 0;
+        for (int64_t p = 0; p < panels; ++p) {
+            start_panel(p);
+            int64_t from = 0, to = s.columns();
+            w.masks[p].narrow(from, to);
+            if (from < to) {
+                low = std::min(low, from);
+                high = std::max(high, to);
+            }
+        }
+        for (int64_t tile = low / key_tile; tile * key_tile < high; ++tile) {
+            if (stopping()) return;
+            compute_tile(tile * key_tile, std::min(s.columns(), (tile + 1) * key_tile));
+        }
+        for (int64_t p = 0; p < panels; ++p) finish_panel(p);
+    }
+
+  private:
+    int64_t panel_rows(int64_t p) const { return std::min<int64_t>(W, rows - p * W); }
+
+    void start_panel(int64_t p) {
+        const View& q = s.queries;
+        pack_panel<Real>(q.at(sequence, head, row + p * W), q.type, q.stride[2], q.stride[3], panel_rows(p), s.size(),
+                         packing_factor<Real>(s), w.queries + p * W * s.size());
+        w.masks[p].read(s, sequence, row + p * W, panel_rows(p));
+        w.started[p] = false;
+        for (int lane = 0; lane < W; ++lane) {
+            w.peak[p * W + lane] = minus_infinity<Real>;
+            w.mass[p * W + lane] = w.spread[p * W + lane] = w.reach[p * W + lane] = 0;
+        }
+        for (int64_t i = 0; i < W * plan.top; ++i) {
+            w.top_value[p * W * plan.top + i] = minus_infinity<Real>;
+            w.top_key[p * W * plan.top + i] = -1;
+        }
+    }
+
+    void compute_tile(int64_t first, int64_t last) {
+        bool ready = false;
+        for (int64_t p = 0; p < panels; ++p) {
+            int64_t from = first, to = last;
+            w.masks[p].narrow(from, to);
+            if (from >= to) continue;
+            if (!ready) prepare_tile(first, last);
+            ready = true;
+            product<Real, false>(to - from, s.size(), tile_keys.data + (from - first) * tile_keys.row, tile_keys.row, 1,
+                                 w.queries + p * W * s.size(), W, w.sheet, W);
+            finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare);
+            absorb(p, first, last, from, to);
+        }
+    }
+
+    void prepare_tile(int64_t first, int64_t last) {
+        tile_keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
+        finite_values = true;
+        if (!f.values) return;
+        if (plan.pack_values) {
+            finite_values = pack_values<Real>(f.values, sequence, key_head, first, last - first, w.values, w.spare);
+        } else if (s.visible || may_hide(s)) {
+            for (int64_t j = first; j < last && finite_values; ++j)
+                finite_values = all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
+        }
+    }
+
+    // One panel takes in the scores of keys [from, to) of the tile [first, last).
+    void absorb(int64_t p, int64_t first, int64_t last, int64_t from, int64_t to) {
+        const int64_t keys = to - from;
+        Vec<Real> peak[panel_vectors], mass[panel_vectors], spread[panel_vectors], reach[panel_vectors],
+            position[panel_vectors];
+        Real* outputs = w.outputs + p * W * plan.value_size;
+        Int<Real> changed{};
+        Vec<Real> shrink[panel_vectors];
+        for (int v = 0; v < panel_vectors; ++v) {
+            const int64_t at = p * W + v * L;
+            Vec<Real> best[4];
+            for (int k = 0; k < 4; ++k) best[k] = all(minus_infinity<Real>);
+            int64_t j = 0;
+            for (; j + 4 <= keys; j += 4)
+                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.sheet + (j + k) * W + v * L));
+            for (; j < keys; ++j) best[0] = larger(best[0], load(w.sheet + j * W + v * L));
+            const Vec<Real> old = load(w.peak + at);
+            const Vec<Real> now = larger(old, larger(larger(best[0], best[1]), larger(best[2], best[3])));
+            store<Real>(w.peak + at, now);
+            changed |= now != old;
+            // A row that has seen no key has peak −inf, and −inf − −inf is NaN.
+            peak[v] = now == minus_infinity<Real> ? Vec<Real>{} : now;
+            shrink[v] = exp2_of(old - peak[v]);
+            mass[v] = load(w.mass + at) * shrink[v];
+            if (wants_spread()) {
+                const Vec<Real> before = load(w.mass + at);
+                const Vec<Real> moved = before > Real(0) ? before * (old - peak[v]) : Vec<Real>{};
+                spread[v] = (load(w.spread + at) + moved) * shrink[v];
+            }
+            if (f.rows.distance) {
+                reach[v] = load(w.reach + at) * shrink[v];
+                const Real origin = static_cast<Real>(s.first_position(sequence) + row + at - from);
+                position[v] = as_real<Real>(lane_numbers<Real>()) + origin;
+            }
+        }
+        if (plan.top) keep_top<Real>(w.sheet, keys, from, plan.top, w.top_value + p * W * plan.top, w.top_key + p * W * plan.top);
+        const bool careful = !finite_values && (!w.masks[p].whole(from, to) || may_hide(s));
+        if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>(keys * W) * sizeof(Real));
+        if (f.rows.distance)
+            soften<Real, true, true>(w.sheet, keys, peak, mass, spread, reach, position);
+        else if (f.rows.entropy)
+            soften<Real, true, false>(w.sheet, keys, peak, mass, spread, reach, position);
+        else
+            soften<Real, false, false>(w.sheet, keys, peak, mass, spread, reach, position);
+        for (int v = 0; v < panel_vectors; ++v) {
+            const int64_t at = p * W + v * L;
+            store<Real>(w.mass + at, mass[v]);
+            if (wants_spread()) store<Real>(w.spread + at, spread[v]);
+            if (f.rows.distance) store<Real>(w.reach + at, reach[v]);
+        }
+        if (!f.values) return;
+        if (!w.started[p]) {
+            w.started[p] = true;
+            if (!careful) return add_values<false>(outputs, first, last, from, keys);
+            std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
+        } else if (any_lane<Real>(changed)) {
+            for (int64_t e = 0; e < plan.value_size; ++e)
+                for (int v = 0; v < panel_vectors; ++v) {
+                    Real* place = outputs + e * W + v * L;
+                    store<Real>(place, load(place) * shrink[v]);
+                }
+        }
+        if (careful)
+            add_seen_values<Real>(w.sheet, w.before, keys, f.values, sequence, key_head, from, outputs);
+        else
+            add_values<true>(outputs, first, last, from, keys);
+    }
+
+    bool wants_spread() const { return f.rows.entropy || f.rows.distance; }
+
+    template <bool add>
+    void add_values(Real* outputs, int64_t first, int64_t last, int64_t from, int64_t keys) {
+        if (!plan.pack_values) {
+            const auto* values = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, from));
+            product<Real, add>(plan.value_size, keys, values, 1, f.values.stride[2], w.sheet, W, outputs, W);
+            return;
+        }
+        for_groups(plan.value_size, [&](int64_t start, int64_t count) {
+            const Real* group = w.values + start * (last - first) + (from - first) * count;
+            if (count == block_rows)
+                block_of<Real, add, block_rows>(keys, group, 1, block_rows, w.sheet, W, outputs + start * W, W);
+            else
+                block_tail<Real, add>(count, keys, group, 1, count, w.sheet, W, outputs + start * W, W);
+        });
+    }
+
+    void finish_panel(int64_t p) {
+        for (int64_t lane = 0; lane < panel_rows(p); ++lane) finish_row(p, lane);
+        for (int64_t lane = panel_rows(p); lane < W; ++lane) w.factor[lane] = 0;
+        if (!f.output) return;
+        Real* outputs = w.outputs + p * W * plan.value_size;
+        if (!w.started[p]) std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
+        const View& out = f.output;
+        unpack_panel<Real>(outputs, panel_rows(p), plan.value_size, w.factor, out.at(sequence, head, row + p * W), out.type,
+                           out.stride[2], out.stride[3]);
+    }
+
+    void finish_row(int64_t p, int64_t lane) {
+        const int64_t at = p * W + lane;
+        const RowEnd<Real> end(f, head, w.peak[at], w.mass[at]);
+        w.factor[lane] = end.factor;
+        if (!f.rows.any()) return;
+        const int64_t place = (sequence * s.heads() + head) * s.rows() + row + at;
+        end.write(f, place, w.peak[at], w.mass[at], w.spread[at], w.reach[at]);
+        for (int64_t r = 0; r < plan.top; ++r) {
+            const int64_t from = p * W * plan.top + r * W + lane, to = place * plan.top + r;
+            const bool there = w.top_key[from] >= 0;
+            f.rows.top_index[to] = w.top_key[from];
+            static_cast<Real*>(f.rows.top_weight)[to] =
+                there ? static_cast<Real>(std::exp2(w.top_value[from] - end.normaliser)) : Real(0);
+        }
+    }
+};
+
+template <class Real>
+bool forward_panels(const Forward& f) {
+    const ForwardPlan<Real> plan(f);
+    const Scores& s = f.scores;
+    const double cost = 2. * s.batch() * s.heads() * s.rows() * s.columns() * (s.size() + plan.value_size);
+    // Later rows see more keys under causal masks: heavy blocks first keeps the last threads busy together.
+    const int64_t items = s.batch() * s.heads() * plan.blocks;
+    auto work = [&](int64_t item, void* memory) {
+        const int64_t block = plan.blocks - 1 - item / (s.batch() * s.heads()), which = item % (s.batch() * s.heads());
+        ForwardBlock<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(), block * plan.block).compute();
+    };
+    return run_items(items, plan.scratch(), cost, work);
+}
+
+}  // namespace
+}  // namespace REGARD_ISA
+}  // namespace regard

@@ -1,0 +1,282 @@
+#include "pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#elif !defined(_WIN32)
+#include <pthread.h>
+#endif
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace regard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto poll_every = std::chrono::milliseconds(50);
+// Waking a sleeping thread costs the caller about 5 µs, and the worker arrives 10 to 50 µs later: less work than this
+// is done sooner alone.
+constexpr double smallest_shared_cost = 2e6;
+
+void breathe() {
+#if defined(__x86_64__) || defined(_M_X64)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+// Memory of one thread, kept between jobs.
+struct Scratch {
+    void* data = nullptr;
+    size_t bytes = 0;
+
+    void* at_least(size_t wanted) {
+        if (wanted > bytes) {
+            release();
+            data = ::operator new(wanted, std::align_val_t(64));
+            bytes = wanted;
+        }
+        return data;
+    }
+    void release() {
+        if (data) ::operator delete(data, std::align_val_t(64));
+        data = nullptr;
+        bytes = 0;
+    }
+    ~Scratch() { release(); }
+};
+
+struct Job {
+    int64_t items;
+    size_t scratch_bytes;
+    Work work;
+    void* context;
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> stop{false};
+    std::atomic<bool> failed{false};  // a worker could not get its memory
+    std::atomic<int> inside{0};      // workers that hold this job
+    int wanted;                      // workers it can still use; guarded by the pool's mutex
+};
+
+thread_local Scratch scratch;
+thread_local Poll poll = nullptr;
+thread_local Job* current = nullptr;
+thread_local bool calling = false;
+thread_local Clock::time_point last_poll;
+
+void claim_items(Job& job, void* memory) {
+    for (;;) {
+        if (job.stop.load(std::memory_order_relaxed)) return;
+        const int64_t item = job.next.fetch_add(1, std::memory_order_relaxed);
+        if (item >= job.items) return;
+        job.work(job.context, item, memory);
+        if (calling) stopping();
+    }
+}
+
+class Pool {
+  public:
+    explicit Pool(int workers) {
+        for (int w = 0; w < workers; ++w) workers_.emplace_back([this] { serve(); });
+        for (auto& worker : workers_) worker.detach();
+    }
+
+    int size() const { return static_cast<int>(workers_.size()); }
+
+    void offer(Job& job) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            jobs_.push_back(&job);
+            ++generation_;
+        }
+        if (job.wanted > 1)
+            wake_.notify_all();
+        else
+            wake_.notify_one();
+    }
+
+    // Takes the job off the list, then waits for the workers that are inside.
+    void finish(Job& job) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), &job), jobs_.end());
+        }
+        for (int spin = 0; spin < 2000; ++spin) {
+            if (job.inside.load(std::memory_order_acquire) == 0) return;
+            breathe();
+        }
+        // A worker that lost its core would wait for ours: sleep, and let it finish.
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (job.inside.load(std::memory_order_acquire) != 0) {
+            left_.wait_for(lock, poll_every);
+            lock.unlock();
+            const bool asked = stopping();
+            (void)asked;
+            lock.lock();
+        }
+    }
+
+  private:
+    void serve() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        for (;;) {
+            Job* job = nullptr;
+            for (Job* candidate : jobs_)
+                if (candidate->wanted > 0 && candidate->next.load(std::memory_order_relaxed) < candidate->items) {
+                    job = candidate;
+                    break;
+                }
+            if (!job) {
+                wake_.wait(lock);
+                continue;
+            }
+            --job->wanted;
+            job->inside.fetch_add(1, std::memory_order_relaxed);
+            lock.unlock();
+            try {
+                current = job;
+                claim_items(*job, scratch.at_least(job->scratch_bytes));
+            } catch (const std::bad_alloc&) {
+                // The caller does the work alone.
+            }
+            current = nullptr;
+            lock.lock();
+            if (job->inside.fetch_sub(1, std::memory_order_release) == 1) left_.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_, left_;
+    std::vector<Job*> jobs_;
+    std::vector<std::thread> workers_;
+    uint64_t generation_ = 0;
+};
+
+std::mutex pool_mutex;
+std::atomic<Pool*> pool{nullptr};  // never deleted: its threads may be anywhere when the process ends
+int wanted_threads = 0;
+
+int cgroup_limit() {
+#if defined(__linux__)
+    std::ifstream file("/sys/fs/cgroup/cpu.max");
+    std::string quota;
+    double period = 0;
+    if (file >> quota >> period && quota != "max" && period > 0)
+        return std::max(1, static_cast<int>(std::atof(quota.c_str()) / period + 0.999));
+#endif
+    return 1 << 20;
+}
+
+int default_threads() {
+    if (const char* text = std::getenv("REGARD_THREADS")) {
+        const int count = std::atoi(text);
+        if (count > 0) return std::min(count, 256);
+    }
+    int cores = static_cast<int>(std::thread::hardware_concurrency());
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+#endif
+    return std::clamp(std::min(cores, cgroup_limit()), 1, 256);
+}
+
+#if !defined(_WIN32)
+void before_fork() { pool_mutex.lock(); }
+void after_fork_in_parent() { pool_mutex.unlock(); }
+void after_fork_in_child() {
+    // The workers did not come along, and their locks may be held: leave that pool behind.
+    pool.store(nullptr);
+    current = nullptr;
+    calling = false;
+    pool_mutex.unlock();
+}
+#endif
+
+Pool* the_pool() {
+    Pool* found = pool.load(std::memory_order_acquire);
+    if (found) return found;
+    std::lock_guard<std::mutex> lock(pool_mutex);
+    found = pool.load();
+    if (found) return found;
+#if !defined(_WIN32)
+    static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)registered;
+#endif
+    if (wanted_threads == 0) wanted_threads = default_threads();
+    found = new Pool(wanted_threads - 1);
+    pool.store(found, std::memory_order_release);
+    return found;
+}
+
+}  // namespace
+
+bool stopping() {
+    if (!current) return false;
+    if (current->stop.load(std::memory_order_relaxed)) return true;
+    if (!calling || !poll) return false;
+    const auto now = Clock::now();
+    if (now - last_poll < poll_every) return false;
+    last_poll = now;
+    if (poll()) current->stop.store(true, std::memory_order_relaxed);
+    return current->stop.load(std::memory_order_relaxed);
+}
+
+void set_poll(Poll wanted) { poll = wanted; }
+
+int threads() {
+    std::lock_guard<std::mutex> lock(pool_mutex);
+    if (wanted_threads == 0) wanted_threads = default_threads();
+    return wanted_threads;
+}
+
+void set_threads(int count) {
+    std::lock_guard<std::mutex> lock(pool_mutex);
+    if (count == wanted_threads) return;
+    wanted_threads = count;
+    pool.store(nullptr);  // the old workers sleep on; changing the count is rare
+}
+
+bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* context) {
+    if (items <= 0) return true;
+    Job job;
+    job.items = items;
+    job.scratch_bytes = scratch_bytes;
+    job.work = work;
+    job.context = context;
+    void* memory = scratch.at_least(scratch_bytes);
+    Job* const outer = current;
+    const bool outer_calling = calling;
+    current = &job;
+    calling = true;
+    last_poll = Clock::now();
+    Pool* shared = items > 1 && cost > smallest_shared_cost ? the_pool() : nullptr;
+    job.wanted = shared ? static_cast<int>(std::min<int64_t>(shared->size(), items - 1)) : 0;
+    if (job.wanted > 0) {
+        shared->offer(job);
+        claim_items(job, memory);
+        shared->finish(job);
+    } else {
+        claim_items(job, memory);
+    }
+    current = outer;
+    calling = outer_calling;
+    return !job.stop.load();
+}
+
+}  // namespace regard

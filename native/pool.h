@@ -1,0 +1,28 @@
+// Our own threads: a job is a number of items, claimed one by one from an atomic counter.
+//
+// The caller works too, and never waits for a worker that has not claimed an item: a worker that the system does not
+// run costs nothing. Several threads may run jobs at once; after fork the child starts with a fresh pool.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace regard {
+
+using Work = void (*)(void* context, int64_t item, void* scratch);
+
+// Runs `work` for every item below `items`; `scratch_bytes` of aligned memory are kept for each thread between jobs.
+// `cost` is the job's number of floating point operations, so that small jobs stay on the calling thread.
+// False when the caller's poll (below) asked to stop; items that had begun are then finished or cut short.
+bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* context);
+
+// Inside an item: should it stop early? Cheap; long items ask it between tiles.
+bool stopping();
+
+// The calling thread asks this about every 50 ms while a job runs; true means stop. Set by the bindings, thread-local.
+using Poll = bool (*)();
+void set_poll(Poll poll);
+
+int threads();
+void set_threads(int count);  // 1 to 256; takes effect for jobs that start later
+
+}  // namespace regard

@@ -1,0 +1,168 @@
+"""Arrays of either library: NumPy's, or PyTorch's where PyTorch is loaded already. Nothing here imports it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+
+Array = Any  # a NumPy array or a PyTorch tensor
+
+NUMPY_FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
+TORCH_FLOATS = ("torch.float32", "torch.float64", "torch.float16", "torch.bfloat16")
+
+
+def is_tensor(thing: object) -> bool:
+    """Whether this is a PyTorch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.Tensor)
+
+
+def is_placeholder(thing: object) -> bool:
+    """Whether this stands for a tensor in a graph that PyTorch is writing down: nothing can be asked of it."""
+    return type(thing).__module__ == "torch.fx.proxy"
+
+
+def tracing() -> bool:
+    """Whether PyTorch is compiling: nothing may be remembered then."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
+def library(array: Array) -> Any:
+    """The module whose functions take this array."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def floats(name: str, given: object, like: Array | None = None) -> Array:
+    """What was given as an array of floats: lists and integers become float64, or the type of `like`.
+
+    >>> floats("queries", [[1, 2], [3, 4]]).dtype
+    dtype('float64')
+    """
+    if is_tensor(given):
+        return _tensor_floats(name, given, like)
+    if like is not None and is_tensor(like):
+        if isinstance(given, np.ndarray):
+            raise errors.families_mixed(queries=like, **{name: given})
+        return sys.modules["torch"].as_tensor(numpy_floats(name, given), dtype=like.dtype, device=like.device)
+    return numpy_floats(name, given, None if like is None else like.dtype)
+
+
+def numpy_floats(name: str, given: object, dtype: np.dtype[Any] | None = None) -> Array:
+    """What was given as a NumPy array of floats, copied only where its type or byte order asks for it."""
+    if isinstance(given, np.ma.MaskedArray) or not isinstance(given, (np.ndarray, Sequence)) or isinstance(given, str):
+        raise errors.not_an_array(name, given)
+    array = np.asarray(given) if isinstance(given, np.ndarray) else _from_list(name, given)
+    if array.dtype in NUMPY_FLOATS or array.dtype.name == "bfloat16":
+        return array
+    if array.dtype.kind in "iu" or not isinstance(given, np.ndarray):
+        return array.astype(np.float64 if dtype is None else dtype)
+    if array.dtype.newbyteorder("=") in NUMPY_FLOATS:
+        return array.astype(array.dtype.newbyteorder("="))
+    raise errors.unsupported_dtype(name, array.dtype)
+
+
+def _from_list(name: str, given: Sequence[Any]) -> Array:
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of unequal length
+        raise errors.unsupported_dtype(name, np.dtype(object)) from None
+    if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
+        raise errors.unsupported_dtype(name, array.dtype)
+    return array
+
+
+def _tensor_floats(name: str, given: Any, like: Array | None) -> Array:
+    if like is not None and not is_tensor(like):
+        raise errors.families_mixed(queries=like, **{name: given})
+    torch = sys.modules["torch"]
+    if given.layout is not torch.strided or given.is_nested:
+        raise errors.not_an_array(name, given)
+    if str(given.dtype) in TORCH_FLOATS:
+        return given
+    if given.dtype is torch.bool or given.is_complex() or given.is_floating_point():
+        raise errors.unsupported_dtype(name, given.dtype)
+    return given.to(torch.float64 if like is None else like.dtype)
+
+
+def four_axes(array: Array) -> Array:
+    """With leading axes of size 1 where there are none."""
+    return array[(None,) * (4 - array.ndim)]
+
+
+def numpy_of(array: Array) -> Any:
+    """As a NumPy array, for indices and for `np.asarray`."""
+    if not is_tensor(array):
+        return np.asarray(array)
+    array = array.detach().cpu()
+    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+
+
+def wide(array: Array) -> Array:
+    """In at least single precision, which has room for what 16 bits round away."""
+    if array.dtype.itemsize > 2:
+        return array
+    return array.float() if is_tensor(array) else array.astype(np.float32)
+
+
+def cast(array: Array, dtype: Any) -> Array:
+    """In another type, the same array where it already is."""
+    if array.dtype == dtype:
+        return array
+    return array.to(dtype) if is_tensor(array) else array.astype(dtype)
+
+
+def indicator(chosen: Any, count: int, like: Array) -> Array:
+    """Ones at the chosen places of a row of zeros, of the type and device of `like`."""
+    row = np.zeros(count)
+    row[chosen] = 1
+    if is_tensor(like):
+        return sys.modules["torch"].as_tensor(row, dtype=like.dtype, device=like.device)
+    return row.astype(like.dtype)
+
+
+def empty_weights(shape: tuple[int, ...], like: Array) -> Array:
+    """An array for weights of these queries, all zero: float32, or float64 for float64."""
+    if is_tensor(like):
+        torch = sys.modules["torch"]
+        return like.new_zeros(shape, dtype=torch.float64 if like.dtype == torch.float64 else torch.float32)
+    return np.zeros(shape, np.float64 if like.dtype == np.float64 else np.float32)
+
+
+def uninitialised(shape: tuple[int, ...], like: Array) -> Array:
+    """An array of this shape with whatever is in memory, of the type and device of `like`."""
+    return like.new_empty(shape) if is_tensor(like) else np.empty(shape, like.dtype)
+
+
+def write_unnoticed(room: Array, start: int, new: Array) -> None:
+    """Write behind what is used of a buffer, so that views of the used part do not count as changed."""
+    room = room.data if is_tensor(room) else room  # `.data` has no part in PyTorch's count of changes
+    room[..., start : start + new.shape[-2], :] = new
+
+
+def needs_gradient(array: Array) -> bool:
+    """Whether gradients are to flow back through this array."""
+    return is_tensor(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled()
+
+
+def copied(thing: Any) -> Any:
+    """An array of its own; anything else as it is."""
+    if isinstance(thing, np.ndarray):
+        return thing.copy()
+    return thing.clone() if is_tensor(thing) else thing
+
+
+def unit_length(vectors: Array) -> Array:
+    """Vectors divided by their length along the last axis; a vector of zeros stays one."""
+    if is_tensor(vectors):
+        torch = sys.modules["torch"]
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+        return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)
+    with np.errstate(all="ignore"):  # inf / inf is NaN, and reaches exactly this vector's scores
+        length = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=-1, keepdims=True))
+        return (vectors / np.maximum(length, np.finfo(vectors.dtype).tiny)).astype(vectors.dtype)

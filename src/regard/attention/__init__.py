@@ -1,0 +1,20 @@
+"""The attention matrix as an object that is never built.
+
+matrix.py       Attention itself
+views.py        its earlier stages, its transpose, results with several parts
+checking.py     what it was given, converted or refused
+scoring.py      from there to the `Scores` that engines take
+remembering.py  row statistics, kept, and given up when an array changes
+indexing.py     an index, read as NumPy reads it
+looking.py      the part of the matrix that an index names
+selecting.py    some sequences and heads
+pooling.py      a picture of the whole
+growing.py      more keys, for decoding
+"""
+
+from regard.attention.growing import Cache
+from regard.attention.matrix import Attention
+from regard.attention.pooling import Map
+from regard.attention.views import Attended, Stage, Top, Transposed
+
+__all__ = ["Attended", "Attention", "Cache", "Map", "Stage", "Top", "Transposed"]

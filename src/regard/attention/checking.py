@@ -1,0 +1,207 @@
+"""What `Attention` was given, converted where that is harmless and refused where it makes no sense."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from typing import Any
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import Array, floats, is_tensor
+from regard.biases import Bias
+from regard.masks import Mask
+
+SIMILARITIES = ("dot", "cosine")
+FURTHEST = 2**30  # positions are 32-bit integers, and so are their sums
+
+
+def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
+    """Both as arrays of one library, type and device that fit each other."""
+    given = {"queries": queries, "keys": keys}
+    typed = [array for array in given.values() if is_tensor(array) or _is_float_array(array)]
+    like = typed[0] if typed else None
+    if is_tensor(queries) != is_tensor(keys) and all(hasattr(array, "shape") for array in given.values()):
+        raise errors.families_mixed(**given)
+    queries, keys = (floats(name, array, None if array is like else like) for name, array in given.items())
+    same_kind(queries=queries, keys=keys)
+    for name, array in (("queries", queries), ("keys", keys)):
+        if not 2 <= array.ndim <= 4:
+            raise errors.wrong_dimensions(name, array)
+    if queries.ndim != keys.ndim:
+        raise errors.axes_differ(queries, keys)
+    if queries.ndim == 4 and queries.shape[0] != keys.shape[0]:
+        raise errors.batch_differs(queries, keys)
+    if queries.ndim >= 3 and (keys.shape[-3] == 0 or queries.shape[-3] % keys.shape[-3] != 0):
+        raise errors.heads_do_not_divide(queries, keys)
+    if queries.shape[-1] != keys.shape[-1]:
+        raise errors.sizes_differ(queries, keys)
+    if queries.shape[-1] == 0:
+        raise errors.empty_size("queries", queries)
+    if keys.shape[-2] == 0:
+        raise errors.empty_keys(queries, keys)
+    return queries, keys
+
+
+def same_kind(**given: Array) -> None:
+    """Refuse arrays of different types or on different devices."""
+    one, *others = given.values()
+    if any(other.dtype != one.dtype for other in others):
+        raise errors.dtypes_differ(**given)
+    if is_tensor(one) and any(other.device != one.device for other in others):
+        raise errors.devices_differ(**given)
+
+
+def scale(given: Any) -> float | None:
+    """A finite number, or None."""
+    if given is None:
+        return None
+    number = _number(given)
+    if number is None or not math.isfinite(number):
+        raise errors.scale_not_finite(given)
+    return number
+
+
+def softcap(given: Any) -> float | None:
+    """A positive finite number, or None."""
+    if given is None:
+        return None
+    number = _number(given)
+    if number is None or not math.isfinite(number) or number <= 0:
+        raise errors.bad_softcap(given)
+    return number
+
+
+def similarity(given: Any) -> str:
+    """One of SIMILARITIES."""
+    if not isinstance(given, str) or given not in SIMILARITIES:
+        raise errors.bad_name("similarity", given, SIMILARITIES)
+    return given
+
+
+def mask(given: Any) -> Mask | None:
+    """A mask, or None."""
+    if given is not None and not isinstance(given, Mask):
+        raise errors.not_a_mask(given)
+    return given
+
+
+def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
+    """A lazy bias as it is; an array or a number as floats whose axes fit `shape`."""
+    if given is None or isinstance(given, Bias):
+        return given
+    array = floats("bias", [given] if isinstance(given, (int, float)) else given, queries)
+    if is_tensor(array) and array.device != queries.device:
+        raise errors.devices_differ(queries=queries, bias=array)
+    leading = len(shape) - array.ndim
+    if leading < 0 or any(size not in (1, full) for size, full in zip(array.shape, shape[leading:], strict=True)):
+        raise errors.bias_shape(array, shape)
+    return array
+
+
+def sinks(given: Any, queries: Array) -> Array | None:
+    """One logit for each head; a plain number where there is one head."""
+    if given is None:
+        return None
+    heads = queries.shape[-3] if queries.ndim > 2 else 1
+    array = floats("sinks", [given] if isinstance(given, (int, float)) else given, queries)
+    if tuple(array.shape) != (heads,):
+        raise errors.sinks_shape(array, heads)
+    if is_tensor(array) and array.device != queries.device:
+        raise errors.devices_differ(queries=queries, sinks=array)
+    return array
+
+
+def offset(given: Any, queries: Array) -> Any:
+    """The position of the first query: None, an integer, or integers (batch,)."""
+    if given is None or (type(given) is int and abs(given) < FURTHEST):
+        return given
+    batch = queries.shape[0] if queries.ndim == 4 else 1
+    if isinstance(given, (bool, np.bool_)):
+        raise errors.bad_offset(given, batch)
+    if not hasattr(given, "shape") and not isinstance(given, (list, tuple)):
+        return _whole_offset(given, batch)
+    array = _integers(given, queries)
+    if array is None or tuple(array.shape) not in ((), (batch,)):
+        raise errors.bad_offset(given, batch)
+    if array.ndim == 0:
+        return _whole_offset(array, batch)
+    if not arrays.tracing() and batch and bool(abs(array).max() >= FURTHEST):
+        raise errors.bad_offset(given, batch)
+    return array
+
+
+def values(given: Any, keys: Array) -> Array:
+    """Values for these keys, (batch, head, key, size) as far as the keys have these axes.
+
+    Leading axes that are missing or of size 1 serve all; nothing is repeated in memory.
+    """
+    array = floats("values", given, keys)
+    same_kind(keys=keys, values=array)
+    if not 2 <= array.ndim <= keys.ndim:
+        raise errors.wrong_dimensions("values", array)
+    if array.shape[-2] != keys.shape[-2]:
+        raise errors.values_count_differs(keys, array)
+    full = (*keys.shape[:-1], array.shape[-1])
+    if tuple(array.shape) == full:
+        return array
+    if not _serves(array.shape, full):
+        raise errors.values_do_not_fit(keys, array)
+    return arrays.library(array).broadcast_to(array, full)
+
+
+def rows(given: Any, queries: Array) -> Array:
+    """One row for each query, (batch, head, query, size) as far as the queries have these axes."""
+    array = floats("u", given, queries)
+    same_kind(queries=queries, u=array)
+    full = (*queries.shape[:-1], array.shape[-1] if array.ndim else 0)
+    if tuple(array.shape) == full:
+        return array
+    if not 2 <= array.ndim <= queries.ndim or not _serves(array.shape, full) or array.shape[-2] != full[-2]:
+        raise errors.rows_do_not_fit(full, array)
+    return arrays.library(array).broadcast_to(array, full)
+
+
+def _serves(shape: Any, full: tuple[int, ...]) -> bool:
+    """Whether an array of this shape stands for one of full shape."""
+    return all(size in (1, whole) for size, whole in zip(shape, full[len(full) - len(shape) :], strict=True))
+
+
+def _is_float_array(thing: Any) -> bool:
+    return isinstance(thing, np.ndarray) and (thing.dtype.kind == "f" or thing.dtype.name == "bfloat16")
+
+
+def _number(given: Any) -> float | None:
+    """A number as float; None for what is none, and for tensors, whose gradient would be lost."""
+    if isinstance(given, float) or type(given) is int:
+        return given
+    if is_tensor(given) or isinstance(given, (bool, np.bool_, str, np.ndarray)):
+        return None
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return None
+
+
+def _whole_offset(given: Any, batch: int) -> int:
+    try:
+        whole = operator.index(given)
+    except TypeError:
+        raise errors.bad_offset(given, batch) from None
+    if abs(whole) >= FURTHEST:
+        raise errors.bad_offset(given, batch)
+    return whole
+
+
+def _integers(given: Any, queries: Array) -> Array | None:
+    """Integers of 64 bits in the library of the queries; None where they are no integers."""
+    if not is_tensor(given):
+        given = np.asarray(given)
+    if "int" not in str(given.dtype):
+        return None
+    if is_tensor(queries):
+        torch = sys.modules["torch"]
+        return torch.as_tensor(given, dtype=torch.int64, device=queries.device)
+    return arrays.numpy_of(given).astype(np.int64)

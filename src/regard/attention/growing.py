@@ -1,0 +1,128 @@
+"""More keys behind those there are: one attention grown from another, and a cache for decoding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from regard import arrays, errors
+from regard.arrays import Array
+from regard.attention import checking
+
+if TYPE_CHECKING:
+    from regard.attention.matrix import Attention
+
+
+def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
+    """The attention with more keys; with `queries`, these ask instead, one position after the last."""
+    more = arrays.floats("keys", keys, attention.keys)
+    checking.same_kind(keys=attention.keys, more=more)
+    if more.ndim != attention.ndim:
+        raise errors.axes_differ(attention.keys, more)
+    if more.shape[-1] != attention.keys.shape[-1]:
+        raise errors.sizes_differ(attention.keys, more)
+    if tuple(more.shape[:-2]) != tuple(attention.keys.shape[:-2]):
+        raise errors.values_do_not_fit(attention.keys, more)
+    offset = attention.offset
+    if offset is None and attention.queries.shape[-2] == attention.keys.shape[-2]:
+        offset = 0
+    if queries is not None and offset is not None:
+        offset = offset + attention.queries.shape[-2]
+    return replace(
+        attention,
+        queries=attention.queries if queries is None else queries,
+        keys=arrays.library(more).concatenate([attention.keys, more], -2),
+        offset=offset,
+    )
+
+
+class Cache:
+    """Keys and values of all tokens so far, for decoding: appending a token costs O(1) on average.
+
+    What was handed out stays as it is: appending never writes to keys or values that an earlier attention refers to.
+
+    >>> import numpy as np
+    >>> cache = Cache()
+    >>> for token in range(3):
+    ...     cache.append(np.ones((1, 8)), np.full((1, 4), token))
+    >>> (cache.attention(np.ones((1, 8))) @ cache.values).tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+    """
+
+    def __init__(self) -> None:
+        self._keys: Array | None = None  # with room for more behind the last key
+        self._values: Array | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        room = 0 if self._keys is None else self._keys.shape[-2]
+        return f"Cache({self._count} keys, room for {room})"
+
+    @property
+    def keys(self) -> Array:
+        """All keys so far, (..., key, size); a view."""
+        return self._filled(self._keys)
+
+    @property
+    def values(self) -> Array:
+        """All values so far, (..., key, value size); a view."""
+        return self._filled(self._values)
+
+    def append(self, keys: Any, values: Any) -> None:
+        """Add the keys and values of one or more tokens, shaped (..., key, size)."""
+        keys = arrays.floats("keys", keys, self._keys)
+        values = arrays.floats("values", values, keys)
+        if not 2 <= keys.ndim <= 4:
+            raise errors.wrong_dimensions("keys", keys)
+        if values.ndim != keys.ndim:
+            raise errors.wrong_dimensions("values", values)
+        checking.same_kind(keys=keys, values=values)
+        if keys.shape[-2] != values.shape[-2]:
+            raise errors.values_count_differs(keys, values)
+        if tuple(keys.shape[:-2]) != tuple(values.shape[:-2]):
+            raise errors.values_do_not_fit(keys, values)
+        count = self._count + keys.shape[-2]
+        # Both are made before either is kept: an error leaves the cache as it was.
+        grown = _with_room(self._keys, keys, self._count, count), _with_room(self._values, values, self._count, count)
+        self._keys, self._values = grown
+        self._count = count
+
+    def attention(self, queries: Any, *, offset: Any = None, **options: Any) -> Attention:
+        """The queries of the newest tokens over all keys: the last query stands at the last key unless told otherwise.
+
+        `options` are those of `Attention`.
+        """
+        from regard.attention.matrix import Attention
+
+        queries = arrays.floats("queries", queries, self._keys)
+        if offset is None and queries.ndim > 1:
+            offset = self._count - queries.shape[-2]
+        return Attention(queries, self.keys, offset=offset, **options)
+
+    def _filled(self, room: Array | None) -> Array:
+        if room is None:
+            raise errors.option("cache", self, "at least one key", "Append keys and values first.")
+        return room[..., : self._count, :]
+
+
+def _with_room(room: Array | None, new: Array, used: int, count: int) -> Array:
+    """The buffer with `new` behind what is used of it; a larger one, twice as long, where it is full."""
+    if arrays.needs_gradient(new):
+        raise errors.unsupported(
+            "A cache of tensors that require gradients", "Append tensor.detach(), or decode under torch.no_grad()."
+        )
+    if room is not None:
+        checking.same_kind(cache=room, new=new)
+        if (*room.shape[:-2], room.shape[-1]) != (*new.shape[:-2], new.shape[-1]):
+            expected = (*room.shape[:-2], new.shape[-2], room.shape[-1])
+            raise errors.option("keys or values", tuple(new.shape), f"the shape {expected}, as what the cache holds")
+    if room is None or count > room.shape[-2]:
+        larger = arrays.uninitialised((*new.shape[:-2], max(2 * used, count), new.shape[-1]), new)
+        if room is not None:
+            larger[..., :used, :] = room[..., :used, :]
+        room = larger
+    arrays.write_unnoticed(room, used, new)
+    return room

@@ -1,0 +1,376 @@
+"""The attention matrix: an object that is used like a matrix, and that is never built."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import NUMPY_FLOATS, Array
+from regard.attention import checking, growing, indexing, pooling, selecting
+from regard.attention.looking import LIMIT, look
+from regard.attention.pooling import Map, MapPool
+from regard.attention.remembering import row_statistics
+from regard.attention.scoring import offset_known, scores_of
+from regard.attention.views import Attended, Stage, Top, Transposed
+from regard.biases import Bias
+from regard.kernels.choosing import engine_for
+from regard.kernels.interface import ROW_STATISTICS, Scores
+from regard.masks import Mask
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attention:
+    """softmax(queries keysᵀ · scale) over the keys, for any number of them, in O(n) memory.
+
+    Queries and keys are (query, size), (head, query, size) or (batch, head, query, size): NumPy arrays, PyTorch tensors
+    or lists. Fewer key heads than query heads are shared among them. The arrays are referred to, not copied.
+
+    scale       multiplies the scores; 1 / √size by default
+    mask        which keys each query may see, as in `causal() & window(128)`
+    bias        added to the scores: an array whose axes have full size or 1, or `alibi(...)`, `relative_positions(...)`
+    softcap     bounds the scaled scores to ±softcap, smoothly
+    sinks       one logit a head that takes its share of the softmax and gives nothing
+    similarity  "dot", or "cosine" for queries and keys of length 1
+    offset      position of the first query, one number or one a sequence; 0 where there are as many queries as keys
+
+    >>> A = Attention([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+    >>> A
+    Attention(query 3, key 3; size 4, float64)
+    >>> A[0].round(2)
+    array([0.42, 0.16, 0.42])
+    >>> (A @ [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]).round(2)[0]
+    array([0.84, 0.58, 0.84, 0.58])
+    """
+
+    queries: Array
+    keys: Array
+    _: KW_ONLY
+    scale: float | None = None
+    mask: Mask | None = None
+    bias: Any = None
+    softcap: float | None = None
+    sinks: Array | None = None
+    similarity: Literal["dot", "cosine"] = "dot"
+    offset: Any = None
+
+    __array_ufunc__ = None  # so that `array @ A` asks A
+
+    def __post_init__(self) -> None:
+        queries, keys = self.queries, self.keys
+        if type(queries) is np.ndarray and type(keys) is np.ndarray and self._is_plain(queries, keys):
+            return
+        if not arrays.is_placeholder(queries):
+            self._settle()
+
+    def _is_plain(self, queries: Any, keys: Any) -> bool:
+        """Whether this is the usual case, in which nothing needs to be converted or complained about."""
+        shape, of_keys = queries.shape, keys.shape
+        return (
+            len(shape) == 4 == len(of_keys)
+            and queries.dtype is keys.dtype
+            and queries.dtype in NUMPY_FLOATS
+            and shape[0] == of_keys[0]
+            and shape[3] == of_keys[3] != 0 != of_keys[2]
+            and of_keys[1] != 0 == shape[1] % of_keys[1]
+            and self.scale is None is self.mask
+            and self.bias is None is self.softcap
+            and self.sinks is None is self.offset
+            and self.similarity == "dot"
+        )
+
+    def _settle(self) -> None:
+        """Convert and check everything that was given."""
+        queries, keys = checking.queries_and_keys(self.queries, self.keys)
+        shape = (*queries.shape[:-1], keys.shape[-2])
+        settled = {
+            "queries": queries,
+            "keys": keys,
+            "scale": checking.scale(self.scale),
+            "mask": checking.mask(self.mask),
+            "bias": checking.bias(self.bias, queries, shape),
+            "softcap": checking.softcap(self.softcap),
+            "sinks": checking.sinks(self.sinks, queries),
+            "similarity": checking.similarity(self.similarity),
+            "offset": checking.offset(self.offset, queries),
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        if self.mask is not None and self.mask.needs_position:
+            offset_known(self)
+        if isinstance(self.bias, Bias) or (self.mask is not None and not self.mask._only_numbers):
+            scores_of(self)  # what does not fit is noticed here, not when it is used
+
+    # The matrix from outside
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, head, query, key), leading axes as queries have them."""
+        return (*self.queries.shape[:-1], self.keys.shape[-2])
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return int(self.queries.ndim)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of queries, keys and outputs; weights and statistics have at least single precision."""
+        return self.queries.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        names = ("batch", "head", "query", "key")[4 - self.ndim :]
+        axes = ", ".join(f"{name} {count}" for name, count in zip(names, self.shape, strict=True))
+        what = [f"size {self.queries.shape[-1]}", str(self.dtype).removeprefix("torch.")]
+        given = {name: getattr(self, name) for name in ("scale", "softcap", "offset")}
+        what += [f"{name}={value}" for name, value in given.items() if value is not None]
+        what += [f"mask={self.mask.expression}"] if self.mask is not None else []
+        what += [name for name in ("bias", "sinks") if getattr(self, name) is not None]
+        what += [self.similarity] if self.similarity != "dot" else []
+        return f"Attention({axes}; {', '.join(what)})"
+
+    # Products
+
+    def __matmul__(self, values: Any) -> Array:
+        """The outputs: for each query, the values of the keys in proportion to their weights."""
+        queries, keys = self.queries, self.keys
+        if (
+            type(values) is np.ndarray
+            and values.dtype is queries.dtype
+            and values.ndim == 4 == queries.ndim
+            and values.shape[:3] == keys.shape[:3]
+            and self.similarity == "dot"
+        ):
+            return engine_for(queries).forward(self._scores(), values)[0]
+        return self._outputs(values)[0]
+
+    def _scores(self) -> Scores:
+        if (
+            self.scale is None is self.mask
+            and self.bias is None is self.softcap
+            and self.sinks is None is self.offset
+            and self.similarity == "dot"
+            and self.queries.ndim == 4
+        ):
+            return Scores(self.queries, self.keys, self.queries.shape[3] ** -0.5)
+        return scores_of(self)
+
+    def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
+        one_column = _is_vector(values)
+        values = checking.values(_as_column(values) if one_column else values, self.keys)
+        scores = self._scores()
+        values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
+        output, found = engine_for(scores.queries).forward(scores, values, statistics, top)
+        output = self.outside(arrays.cast(output, self.dtype))
+        return (output[..., 0] if one_column else output), found
+
+    def attend(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> Attended:
+        """Outputs, and statistics of every row from the same pass: of "logsumexp", "entropy", "peak", "distance"."""
+        names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+        for name in names:
+            if name not in ROW_STATISTICS:
+                raise errors.bad_statistic(name, ROW_STATISTICS)
+        if "distance" in names:
+            offset_known(self)
+        output, found = self._outputs(values, names, _whole("top", top, 0))
+        found = {name: self.outside(array) for name, array in found.items()}
+        strongest = Top(found.pop("top_index"), found.pop("top_weight")) if top else None
+        return Attended(output, **found, top=strongest)
+
+    def __rmatmul__(self, rows: Any) -> Array:
+        """`u @ A`: what flows back to the keys, (..., m, query) → (..., m, key)."""
+        if _is_vector(rows):
+            return self.backflow(rows)
+        rows = rows if hasattr(rows, "swapaxes") else arrays.floats("u", rows, self.queries)
+        return self.backflow(rows.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    @property
+    def T(self) -> Transposed:
+        """The transposed matrix: `A.T @ u` is what flows back to the keys."""
+        return Transposed(self)
+
+    def backflow(self, rows: Any) -> Array:
+        """`A.T @ rows`: for each key, the rows of the queries in proportion to the weight they give it; O(n) memory."""
+        one_column = _is_vector(rows)
+        rows = checking.rows(_as_column(rows) if one_column else rows, self.queries)
+        scores = self._scores()
+        rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
+        result = engine_for(scores.queries).backflow(scores, self._normaliser(), rows)
+        result = self.outside(arrays.cast(result, self.dtype))
+        return result[..., 0] if one_column else result
+
+    # Parts
+
+    def __getitem__(self, index: Any) -> Array:
+        """The weights of one part, as `dense()[index]` would give them; only that part is computed."""
+        return look(self, index, "weight")
+
+    def dense(self, limit: int | None = LIMIT) -> Array:
+        """All weights, O(n²); an error where that takes more bytes than the limit (None: no limit)."""
+        return look(self, ..., "weight", limit)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(arrays.numpy_of(self.dense()), dtype=dtype)
+
+    @property
+    def score(self) -> Stage:
+        """q · k."""
+        return Stage(self, "score")
+
+    @property
+    def scaled(self) -> Stage:
+        """Scores times the scale."""
+        return Stage(self, "scaled")
+
+    @property
+    def capped(self) -> Stage:
+        """Scaled scores after the soft cap."""
+        return Stage(self, "capped")
+
+    @property
+    def biased(self) -> Stage:
+        """Capped scores plus the bias."""
+        return Stage(self, "biased")
+
+    @property
+    def masked(self) -> Stage:
+        """Biased scores, −inf where a query may not see a key: what the softmax gets."""
+        return Stage(self, "masked")
+
+    def select(self, batch: Any = None, head: Any = None) -> Attention:
+        """Some sequences and heads, by an integer, a slice or a list, still lazy.
+
+        A single sequence loses its axis; a single head does too, unless a batch axis stands before it.
+        """
+        return selecting.selected(self, batch, head)
+
+    def copy(self) -> Attention:
+        """A snapshot that later changes of the arrays do not reach."""
+        lazy = copy.deepcopy((self.mask, None if hasattr(self.bias, "shape") else self.bias))
+        return replace(
+            self,
+            queries=arrays.copied(self.queries),
+            keys=arrays.copied(self.keys),
+            mask=lazy[0],
+            bias=arrays.copied(self.bias) if hasattr(self.bias, "shape") else lazy[1],
+            sinks=arrays.copied(self.sinks),
+            offset=arrays.copied(self.offset),
+        )
+
+    def extended(self, keys: Any, queries: Any = None) -> Attention:
+        """With more keys behind those there are; with `queries`, these ask instead, one position after the last.
+
+        >>> from regard.masks import causal
+        >>> A = Attention(np.ones((3, 2)), np.ones((3, 2)), mask=causal())
+        >>> A.extended(np.ones((1, 2)), queries=np.ones((1, 2))).shape
+        (1, 4)
+        """
+        return growing.extended(self, keys, queries)
+
+    # Statistics of rows and columns
+
+    def logsumexp(self) -> Array:
+        """The normaliser of every row: the logarithm of its sum of exponentials, sink included."""
+        return self._row_statistic("logsumexp")
+
+    def entropy(self) -> Array:
+        """How widely every query looks, in nats: 0 for a single key, log n for all n alike; (batch, head, query)."""
+        return self._row_statistic("entropy")
+
+    def peak(self) -> Array:
+        """The largest weight of every row; (batch, head, query)."""
+        return self._row_statistic("peak")
+
+    def distance(self) -> Array:
+        """How far every query looks on average, Σ weight · |i − j| over positions; (batch, head, query)."""
+        return self._row_statistic("distance")
+
+    def top(self, k: int) -> Top:
+        """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory."""
+        scores = self._scores()
+        found = engine_for(scores.queries).forward(scores, None, (), _whole("k", k, 1))[1]
+        return Top(self.outside(found["top_index"]), self.outside(found["top_weight"]))
+
+    def mass(self, keys: Any) -> Array:
+        """The weight that every query gives to some keys together, by any index along the keys; (batch, head, query).
+
+        >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
+        >>> A.mass([0, 1]), A.mass(slice(1, None))
+        (array([0.5, 0.5]), array([0.75, 0.75]))
+        """
+        scores = self._scores()
+        scores = replace(scores, queries=arrays.wide(scores.queries), keys=arrays.wide(scores.keys))
+        chosen = arrays.indicator(indexing.chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
+        values = arrays.library(chosen).broadcast_to(chosen[:, None], (*scores.keys.shape[:3], 1))
+        output, _ = engine_for(values).forward(scores, values)
+        return self.outside(output)[..., 0]
+
+    def received(self) -> Array:
+        """The weight that every key gets from all queries together, the column sums; (batch, head, key)."""
+        scores = self._scores()
+        return self.outside(engine_for(scores.queries).received(scores, self._normaliser()))
+
+    def _row_statistic(self, name: str) -> Array:
+        return self.outside(arrays.copied(row_statistics(self, name)[name]))  # what is remembered stays ours
+
+    def _normaliser(self) -> Array:
+        return row_statistics(self, "logsumexp")["logsumexp"]
+
+    # The picture
+
+    def map(
+        self,
+        shape: tuple[int | None, int | None] | None = None,
+        *,
+        rows: Any = None,
+        columns: Any = None,
+        row_edges: Any = None,
+        column_edges: Any = None,
+        pool: MapPool = "mean",
+    ) -> Map:
+        """The whole matrix, or a region of it, as a picture of `shape` cells, pooled exactly in O(n) memory.
+
+        rows, columns            the region, as slices or (start, stop); all of it by default
+        shape                    cells along rows and columns; edge c lies at start + ⌊c · (stop − start) / cells⌋
+        row_edges, column_edges  given edges instead: cell c covers edges[c] up to edges[c + 1]
+        pool                     "mean", "max" or "sum" of each cell; "words": mean over its rows, sum over its columns,
+                                 so that a word made of several tokens gives and gets the weight of one
+
+        >>> A = Attention(np.zeros((4, 3)), np.zeros((4, 3)))
+        >>> A.map((2, 2), pool="sum").array
+        array([[1., 1.],
+               [1., 1.]])
+        >>> A.map(row_edges=[0, 1, 4], column_edges=[0, 3, 4], pool="words").array
+        array([[0.75, 0.25],
+               [0.75, 0.25]])
+        """
+        row_edges, column_edges = pooling.edges(self.shape[-2:], shape, (rows, columns), (row_edges, column_edges))
+        return pooling.pooled_map(self, row_edges, column_edges, pool)
+
+    def outside(self, array: Array) -> Array:
+        """An engine's array of four leading axes with just those that this attention has."""
+        return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]
+
+
+def _is_vector(thing: Any) -> bool:
+    """Whether this is a single row of numbers."""
+    if hasattr(thing, "ndim"):
+        return bool(thing.ndim == 1)
+    return isinstance(thing, (list, tuple)) and bool(thing) and not any(hasattr(part, "__len__") for part in thing)
+
+
+def _as_column(vector: Any) -> Any:
+    return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]
+
+
+def _whole(name: str, given: Any, lowest: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < lowest:
+        raise errors.option(name, given, f"a whole number, {lowest} or more")
+    return int(given)

@@ -1,0 +1,124 @@
+"""A picture of the matrix: cells of rows and columns, each pooled exactly while the weights stream by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import arrays, errors
+from regard.arrays import Array
+from regard.attention.looking import LIMIT, check_size
+from regard.attention.remembering import normaliser_for, normaliser_of_rows
+from regard.attention.scoring import scores_of
+from regard.kernels import parts
+from regard.kernels.choosing import engine_for
+
+if TYPE_CHECKING:
+    from regard.attention.matrix import Attention
+
+Edges = NDArray[np.int64]
+MapPool = Literal["mean", "max", "sum", "words"]
+POOLS = ("mean", "max", "sum", "words")
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A pooled picture: cell r, c covers queries row_edges[r] up to row_edges[r + 1], and keys likewise."""
+
+    array: Array  # (batch, head, row cell, column cell), leading axes as the attention has them
+    row_edges: Edges
+    column_edges: Edges
+    pool: MapPool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the picture."""
+        return tuple(self.array.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(arrays.numpy_of(self.array), dtype=dtype, copy=copy)
+
+
+def even_edges(start: int, stop: int, cells: int) -> Edges:
+    """Edges of cells as equal as whole numbers allow: edge c is start + ⌊c · (stop − start) / cells⌋.
+
+    >>> even_edges(0, 10, 4).tolist()
+    [0, 2, 5, 7, 10]
+    """
+    return start + np.arange(cells + 1, dtype=np.int64) * (stop - start) // cells
+
+
+def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: MapPool) -> Map:
+    """The map with these edges; one pass over the region, one more over its rows if their normaliser is not known."""
+    if not isinstance(pool, str) or pool not in POOLS:
+        raise errors.bad_name("pool", pool, POOLS)
+    cells = (len(row_edges) - 1, len(column_edges) - 1)
+    check_size(attention, (*attention.shape[:-2], *cells), LIMIT)
+    rows = slice(int(row_edges[0]), int(row_edges[-1]))
+    scores = scores_of(attention)
+    normaliser = normaliser_for(attention, (rows.stop - rows.start) / scores.queries.shape[2])
+    normaliser = normaliser_of_rows(scores, rows) if normaliser is None else normaliser[:, :, rows]
+    region = parts.of_rows(scores, rows)
+    engine = engine_for(scores.queries)
+    found = engine.pooled(region, normaliser, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
+    if pool in ("mean", "words"):
+        found = found / _like(np.diff(row_edges)[:, None], found)
+    if pool == "mean":
+        found = found / _like(np.diff(column_edges), found)
+    return Map(attention.outside(found), row_edges, column_edges, pool)
+
+
+def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:
+    """The edges along rows and columns: given ones, or even ones over the region."""
+    shape = (None, None) if shape is None else shape
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise errors.bad_map_shape(shape, (counts[0], counts[1]))
+    spans = _region("rows", regions[0], counts[0]), _region("columns", regions[1], counts[1])
+    found = []
+    for axis, name in enumerate(("row", "column")):
+        start, stop = spans[axis]
+        if given[axis] is not None:
+            if regions[axis] is not None or shape[axis] is not None:
+                raise errors.option(
+                    f"{name}_edges", given[axis], f"these alone, without a shape or a region of {name}s"
+                )
+            found.append(_given_edges(f"{name}_edges", given[axis], counts[axis]))
+        elif _is_whole(shape[axis]) and 1 <= shape[axis] <= stop - start:
+            found.append(even_edges(start, stop, int(shape[axis])))
+        else:
+            raise errors.bad_map_shape(shape, (spans[0][1] - spans[0][0], spans[1][1] - spans[1][0]))
+    return found[0], found[1]
+
+
+def _is_whole(cells: Any) -> bool:
+    return isinstance(cells, (int, np.integer)) and not isinstance(cells, bool)
+
+
+def _region(name: str, given: Any, count: int) -> tuple[int, int]:
+    expected = f"a slice or (start, stop) with at least one of {count}"
+    if given is None:
+        return 0, count
+    try:
+        start, stop, step = (given if isinstance(given, slice) else slice(*given)).indices(count)
+    except (TypeError, ValueError):
+        raise errors.option(name, given, expected) from None
+    if step != 1 or start >= stop:
+        raise errors.option(name, given, expected)
+    return start, stop
+
+
+def _given_edges(name: str, edges: Any, count: int) -> Edges:
+    array = arrays.numpy_of(edges)
+    if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "iu":
+        raise errors.bad_edges(name, edges, count)
+    rising: Edges = array.astype(np.int64)
+    if rising[0] < 0 or rising[-1] > count or (np.diff(rising) < 1).any():
+        raise errors.bad_edges(name, edges, count)
+    return rising
+
+
+def _like(counts: NDArray[Any], array: Array) -> Array:
+    return arrays.cast(parts.like(counts, array), array.dtype)

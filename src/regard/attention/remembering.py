@@ -1,0 +1,109 @@
+"""Row statistics, remembered together with what they were computed from, so that a change in place is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import Array
+from regard.attention.scoring import offset_known, scores_of
+from regard.kernels import parts
+from regard.kernels.choosing import engine_for
+from regard.kernels.interface import Scores
+
+if TYPE_CHECKING:
+    from regard.attention.matrix import Attention
+
+TOGETHER = ("logsumexp", "entropy", "peak")  # one pass gives all three at the cost of the first
+CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Statistics of all rows, and the fingerprints of the arrays they came from."""
+
+    fingerprints: dict[str, tuple[int, ...]]
+    statistics: dict[str, Array]
+
+
+def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
+    """Statistics of every row, (batch, head, query): remembered ones where nothing has changed since."""
+    if "distance" in names:
+        offset_known(attention)
+    if arrays.tracing():
+        return _computed(attention, names)
+    memory = recall(attention)
+    if memory is None:
+        memory = Memory(_fingerprints(attention), {})
+    missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in memory.statistics]
+    if any(name in missing for name in names):
+        found = {**memory.statistics, **_computed(attention, missing)}
+        memory = Memory(memory.fingerprints, found)
+        remember(attention, memory)
+    return memory.statistics
+
+
+def recall(attention: Attention) -> Memory | None:
+    """What is remembered, if anything; an error where an array has changed since."""
+    memory: Memory | None = attention.__dict__.get("_memory")
+    if memory is not None:
+        for name, fingerprints in _fingerprints(attention).items():
+            if fingerprints != memory.fingerprints[name]:
+                raise errors.stale(name)
+    return memory
+
+
+def remember(attention: Attention, memory: Memory) -> None:
+    """Keep statistics with the attention, which is frozen for everybody else."""
+    attention.__dict__["_memory"] = memory
+
+
+def normaliser_for(attention: Attention, share: float) -> Array | None:
+    """The normaliser of all rows if it is remembered, or if `share` of them, a half or more, will be looked at."""
+    if arrays.tracing():
+        return None
+    memory = recall(attention)
+    if memory is None and share < 0.5:
+        return None
+    return row_statistics(attention, "logsumexp")["logsumexp"]
+
+
+def normaliser_of_rows(scores: Scores, rows: parts.Index) -> Array:
+    """The normaliser of some rows alone, O(rows · keys)."""
+    engine = engine_for(scores.queries)
+    if isinstance(rows, slice) and rows.step in (None, 1):
+        return engine.forward(parts.of_rows(scores, rows), None, ("logsumexp",))[1]["logsumexp"]
+    index = np.arange(scores.queries.shape[2])[rows]
+    step = max(1, CHUNK // scores.keys.shape[2])
+    found = [
+        engine.forward(parts.lattice(scores, index[start : start + step], parts.EVERYTHING), None, ("logsumexp",))[1]
+        for start in range(0, len(index), step)
+    ]
+    return arrays.library(scores.queries).concatenate([piece["logsumexp"] for piece in found], -1)
+
+
+def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:
+    scores = scores_of(attention)
+    return engine_for(scores.queries).forward(scores, None, tuple(names))[1]
+
+
+def _fingerprints(attention: Attention) -> dict[str, tuple[int, ...]]:
+    given = {field.name: getattr(attention, field.name) for field in fields(attention)}
+    return {name: tuple(_fingerprint(array) for array in _arrays_in(thing)) for name, thing in given.items()}
+
+
+def _fingerprint(array: Array) -> int:
+    return engine_for(array).fingerprint(array)
+
+
+def _arrays_in(thing: Any) -> Iterator[Array]:
+    """All arrays in an option: the option itself, or those that a mask or a lazy bias holds."""
+    if isinstance(thing, np.ndarray) or arrays.is_tensor(thing):
+        yield thing
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            yield from _arrays_in(getattr(thing, field.name))

@@ -1,0 +1,71 @@
+"""From what an `Attention` was given to the `Scores` that engines take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from regard import arrays, errors
+from regard.arrays import Array, four_axes
+from regard.biases import Bias
+from regard.kernels.interface import Scores
+
+if TYPE_CHECKING:
+    from regard.attention.matrix import Attention
+
+
+def scores_of(attention: Attention) -> Scores:
+    """The scores of all queries and keys, with four axes everywhere; O(n) beyond the arrays that were given."""
+    queries, keys = four_axes(attention.queries), four_axes(attention.keys)
+    if attention.similarity == "cosine":
+        queries, keys = (arrays.unit_length(arrays.wide(vectors)) for vectors in (queries, keys))
+    scale = queries.shape[3] ** -0.5 if attention.scale is None else attention.scale
+    bias, relative, relative_zero = attention.bias, None, 0
+    if isinstance(bias, Bias):
+        relative, relative_zero = _relative(attention, bias, queries, keys)
+        bias = None
+    return Scores(
+        queries,
+        keys,
+        scale,
+        attention.softcap or 0.0,
+        None if bias is None else four_axes(bias),
+        relative,
+        relative_zero,
+        attention.sinks,
+        None if attention.mask is None else _visible(attention, queries, keys),
+        0 if attention.offset is None else attention.offset,
+    )
+
+
+def offset_known(attention: Attention) -> Any:
+    """The position of the first query, which is 0 where there are as many queries as keys."""
+    if attention.offset is not None:
+        return attention.offset
+    queries, keys = attention.queries.shape[-2], attention.keys.shape[-2]
+    if queries != keys:
+        raise errors.offset_needed(queries, keys)
+    return 0
+
+
+def _visible(attention: Attention, queries: Array, keys: Array) -> Any:
+    mask = attention.mask
+    assert mask is not None
+    return mask.visible(
+        queries=queries.shape[2],
+        keys=keys.shape[2],
+        batch=queries.shape[0],
+        heads=queries.shape[1],
+        offset=offset_known(attention) if mask.needs_position else 0,
+        xp=arrays.library(queries),
+        device=queries.device if arrays.is_tensor(queries) else None,
+    )
+
+
+def _relative(attention: Attention, bias: Bias, queries: Array, keys: Array) -> tuple[Array, int]:
+    """The lazy bias for every distance i − j that occurs, and the place of distance 0 among them."""
+    offset = offset_known(attention)
+    nearest, furthest = (offset, offset) if isinstance(offset, int) else (int(offset.min()), int(offset.max()))
+    lowest, highest = nearest - (keys.shape[2] - 1), furthest + queries.shape[2] - 1
+    dtype = arrays.wide(queries[:0]).dtype
+    device = queries.device if arrays.is_tensor(queries) else None
+    return bias.table(queries.shape[1], lowest, highest, arrays.library(queries), dtype, device), -lowest

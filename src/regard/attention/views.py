@@ -1,0 +1,94 @@
+"""Small lazy views of an attention: an earlier stage of it, and its transpose; and the results with several parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.arrays import Array, numpy_of
+from regard.attention.looking import LIMIT, look
+from regard.kernels.interface import Stage as StageName
+
+if TYPE_CHECKING:
+    from regard.attention.matrix import Attention
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The matrix at one stage before the weights, as lazy as they are: index it, or build all of it."""
+
+    attention: Attention
+    name: StageName
+
+    __array_ufunc__ = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, head, query, key), leading axes as the attention has them."""
+        return self.attention.shape
+
+    def __getitem__(self, index: Any) -> Array:
+        return look(self.attention, index, self.name)
+
+    def dense(self, limit: int | None = LIMIT) -> Array:
+        """All of it, O(n²); an error where that takes more bytes than the limit."""
+        return look(self.attention, ..., self.name, limit)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(numpy_of(self.dense()), dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """The weights with queries and keys exchanged: what flows back from queries to keys."""
+
+    attention: Attention
+
+    __array_ufunc__ = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, head, key, query), leading axes as the attention has them."""
+        *leading, query, key = self.attention.shape
+        return (*leading, key, query)
+
+    @property
+    def T(self) -> Attention:
+        """The attention itself."""
+        return self.attention
+
+    def __matmul__(self, rows: Any) -> Array:
+        return self.attention.backflow(rows)
+
+    def __rmatmul__(self, columns: Any) -> Array:
+        return _turned(self.attention @ _turned(columns))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(np.asarray(self.attention).swapaxes(-1, -2), dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The strongest keys of every query, strongest first; index −1 and weight 0 where a query sees fewer keys."""
+
+    index: Array  # (batch, head, query, k)
+    weight: Array  # (batch, head, query, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """Outputs, and the statistics that were asked for; None for the others."""
+
+    output: Array  # (batch, head, query, value size)
+    logsumexp: Array | None = None  # (batch, head, query)
+    entropy: Array | None = None
+    peak: Array | None = None
+    distance: Array | None = None
+    top: Top | None = None
+
+
+def _turned(rows: Any) -> Any:
+    rows = rows if hasattr(rows, "swapaxes") else np.asarray(rows)
+    return rows.swapaxes(-1, -2) if rows.ndim > 1 else rows

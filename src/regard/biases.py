@@ -1,0 +1,166 @@
+"""Lazy biases: what is added to a score by how far key and query are apart, kept as one row a head, never as a matrix.
+
+A bias knows its value for every difference i - j of query position and key position. `table` gives those of a range as
+(head or 1, differences), which is all that an engine needs: O(n) where the dense bias takes n².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+
+Array = Any  # a NumPy array or a PyTorch tensor
+
+
+class Bias:
+    """What is added to the scores, by relative position."""
+
+    __slots__ = ()
+
+    def table(
+        self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
+    ) -> Array:
+        """The bias (head or 1, highest - lowest + 1) for every i - j from `lowest` to `highest`."""
+        raise NotImplementedError
+
+
+def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
+    """Attention with linear biases: -slope · |i - j|, a slope for each head.
+
+    `alibi(heads=8)` takes the slopes of the paper (Press, Smith and Lewis, 2022).
+
+    >>> alibi(heads=8)
+    alibi([0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625])
+    >>> alibi([1.0, 0.5]).table(heads=2, lowest=-1, highest=2)
+    array([[-1. , 0. , -1. , -2. ],
+           [-0.5, 0. , -0.5, -1. ]])
+    """
+    if (slopes is None) == (heads is None):
+        came = "neither" if slopes is None else "both"
+        raise errors.option("alibi", came, "either slopes, one for each head, or heads=…, for those of the paper")
+    if heads is not None:
+        if not isinstance(heads, int) or heads < 1:
+            raise errors.option("heads", heads, "a whole number, 1 or more")
+        return Alibi(np.asarray(paper_slopes(heads)))
+    slopes = slopes if hasattr(slopes, "dtype") else np.asarray(slopes, dtype=np.float64)
+    if len(slopes.shape) > 1:
+        raise errors.option("slopes", slopes, "one number, or numbers (head,), one for each head")
+    return Alibi(slopes.reshape(-1))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Alibi(Bias):
+    """-slope · |i - j|."""
+
+    slopes: Array  # (head,), or (1,) for all heads
+
+    def table(
+        self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
+    ) -> Array:
+        _check_heads("slopes", self.slopes.shape[0], heads)
+        apart = xp.abs(xp.arange(lowest, highest + 1, **_on(device)))
+        wide = None if dtype is None else xp.float64 if dtype == xp.float64 else xp.float32  # half stops at 65,504
+        return _cast(-_cast(self.slopes, xp, wide, device)[:, None] * apart, xp, dtype)
+
+    def __repr__(self) -> str:
+        return f"alibi({self.slopes.tolist()})"
+
+
+def paper_slopes(heads: int) -> list[float]:
+    """The slopes of the paper: 2^(-8 h / heads) for a power of two; else those of the power below, and every second
+    one of the power above.
+
+    >>> paper_slopes(4)
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    >>> paper_slopes(6)
+    [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+    """
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (head + 1) / power) for head in range(power)]
+    return slopes if power == heads else slopes + paper_slopes(2 * power)[::2][: heads - power]
+
+
+def relative_positions(table: Any, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> Bias:
+    """A learned bias for each bucket of distances, as in T5: `table` is (bucket, head).
+
+    Near distances have a bucket each, farther ones share buckets that grow with the logarithm, and all from
+    `max_distance` on share the last. `bidirectional=False` is for decoders: all keys that follow fall into bucket 0.
+
+    >>> rising = np.arange(8.0)[:, None]  # (bucket, head): a bias that shows the bucket itself
+    >>> relative_positions(rising, buckets=8, max_distance=16).table(heads=1, lowest=-3, highest=7)
+    array([[6., 6., 5., 0., 1., 2., 2., 2., 2., 3., 3.]])
+    """
+    table = table if hasattr(table, "dtype") else np.asarray(table, dtype=np.float64)
+    if len(table.shape) != 2 or table.shape[0] != buckets:
+        raise errors.option(
+            "table", tuple(table.shape), f"the shape ({buckets}, head): a row for each bucket", "Check `buckets`."
+        )
+    exact = buckets // (4 if bidirectional else 2)
+    if exact < 1 or max_distance <= exact:
+        raise errors.option(
+            "max_distance", max_distance, f"more than the {exact} distances with a bucket each, of {buckets} buckets"
+        )
+    return RelativePositions(table, max_distance, bidirectional)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class RelativePositions(Bias):
+    """A learned bias for each bucket of distances."""
+
+    learned: Array  # (bucket, head)
+    max_distance: int
+    bidirectional: bool
+
+    def table(
+        self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
+    ) -> Array:
+        _check_heads("table", self.learned.shape[1], heads)
+        apart = xp.arange(lowest, highest + 1, **_on(device))
+        bucket = bucket_of(apart, self.learned.shape[0], self.max_distance, self.bidirectional, xp)
+        return _cast(self.learned, xp, dtype, device)[bucket].T
+
+    def __repr__(self) -> str:
+        shape, after = tuple(self.learned.shape), "" if self.bidirectional else ", bidirectional=False"
+        return f"relative_positions(<{shape}>, buckets={shape[0]}, max_distance={self.max_distance}{after})"
+
+
+def bucket_of(apart: Array, buckets: int, max_distance: int, bidirectional: bool, xp: Any = np) -> Array:
+    """The bucket of each difference i - j, as T5 numbers them: keys before the query first, then those after it.
+
+    >>> bucket_of(np.array([0, 1, 8, 16, 127, 128, -1, -128]), 32, 128, bidirectional=True).tolist()
+    [0, 1, 8, 10, 15, 15, 17, 31]
+    """
+    after = 0
+    if bidirectional:
+        buckets //= 2
+        after = (apart < 0) * buckets
+        distance = xp.abs(apart)
+    else:
+        distance = xp.clip(apart, 0, None)
+    exact = buckets // 2
+    # In float32, as T5 does it: at exact powers the rounding decides the bucket.
+    ratio = xp.asarray(xp.clip(distance, exact, None), dtype=xp.float32) / exact
+    growth = xp.log(ratio) / math.log(max_distance / exact) * (buckets - exact)
+    far = xp.clip(exact + xp.asarray(growth, dtype=xp.int64), None, buckets - 1)
+    return after + xp.where(distance < exact, distance, far)
+
+
+def _check_heads(name: str, came: int, heads: int) -> None:
+    if came != 1 and came != heads:
+        raise errors.bias_heads(name, came, heads)
+
+
+def _cast(array: Array, xp: Any, dtype: Any, device: Any = None) -> Array:
+    """The array in the type asked for, still part of the graph where gradients are wanted, which `asarray` is not."""
+    if xp is not np and hasattr(array, "requires_grad"):
+        return array.to(dtype=dtype or array.dtype, device=device or array.device)
+    return xp.asarray(array, dtype=dtype, **_on(device))
+
+
+def _on(device: Any) -> dict[str, Any]:
+    return {} if device is None else {"device": device}

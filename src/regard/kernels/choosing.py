@@ -1,0 +1,129 @@
+"""The one place that chooses an engine: by what the arrays are, by what is built, and by REGARD_ENGINE.
+
+REGARD_ENGINE is read once, when Regard is imported: `reference`, `native` or `torch`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+
+from regard import errors
+from regard.kernels.interface import Engine
+
+NAMES = ("reference", "native", "torch")
+WANTED = os.environ.get("REGARD_ENGINE", "").strip().lower() or None
+
+NATIVE_PROBLEM: str | None = None  # why the native module can't be used
+try:
+    _core: Any = import_module("regard._core")
+except ImportError as problem:
+    NATIVE_PROBLEM = f"the native module is not built: {problem}"
+
+_for_numpy: Engine | None = None  # engines are imported when first used
+_for_tensors: dict[bool, Engine] = {}  # by whether the tensor is on the CPU
+
+
+def engine_for(array: Any) -> Engine:
+    """The engine that computes with an array like this one."""
+    if type(array) is np.ndarray and _for_numpy is not None:
+        return _for_numpy
+    return _load(array)
+
+
+def _load(array: Any) -> Engine:
+    global _for_numpy
+    if isinstance(array, np.ndarray):
+        _for_numpy = _numpy_engine()
+        return _for_numpy
+    on_cpu = array.device.type == "cpu"
+    known = _for_tensors.get(on_cpu)
+    if known is not None:
+        return known
+    chosen = _tensor_engine(on_cpu)
+    _for_tensors[on_cpu] = chosen
+    return chosen
+
+
+def _numpy_engine() -> Engine:
+    if _use_native():
+        from regard.kernels import native
+
+        return cast(Engine, native)
+    from regard.kernels import reference
+
+    return cast(Engine, reference)
+
+
+def _tensor_engine(on_cpu: bool) -> Engine:
+    if on_cpu and _use_native() and WANTED != "torch":
+        from regard.kernels import torch_native
+
+        return cast(Engine, torch_native)
+    from regard.kernels import torch_engine
+
+    return cast(Engine, torch_engine)
+
+
+def _use_native() -> bool:
+    if WANTED is not None and WANTED not in NAMES:
+        raise errors.bad_name("REGARD_ENGINE", WANTED, NAMES)
+    if WANTED == "native" and NATIVE_PROBLEM is not None:
+        raise errors.unsupported("REGARD_ENGINE=native", f"{NATIVE_PROBLEM.capitalize()}.")
+    return WANTED != "reference" and NATIVE_PROBLEM is None
+
+
+@dataclass(frozen=True)
+class EngineInUse:
+    """Which engine computes, and why."""
+
+    name: str  # "native", "reference" or "torch"
+    why: str
+    instructions: str  # the instruction set, or the library, that does the work
+    threads: int
+
+    def __str__(self) -> str:
+        threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
+        return f"{self.name} ({self.instructions}, {threads}): {self.why}"
+
+    __repr__ = __str__
+
+
+def engine(array: Any = None) -> EngineInUse:
+    """Which engine computes with NumPy arrays, or with arrays like the one given, and why."""
+    if array is not None and not isinstance(array, np.ndarray):
+        return _engine_for_tensor(array)
+    if _use_native():
+        why = "REGARD_ENGINE asks for it" if WANTED == "native" else "the fastest for NumPy arrays"
+        return _native(why)
+    why = "REGARD_ENGINE asks for it" if WANTED == "reference" else str(NATIVE_PROBLEM)
+    return EngineInUse("reference", why, "NumPy in float64", _cores())
+
+
+def _engine_for_tensor(array: Any) -> EngineInUse:
+    on_cpu = array.device.type == "cpu"
+    if on_cpu and _use_native() and WANTED != "torch":
+        return _native("the fastest for PyTorch tensors on the CPU")
+    torch = sys.modules["torch"]
+    if not on_cpu:
+        why = f"the tensor is on {array.device}"
+    elif WANTED is not None:
+        why = f"REGARD_ENGINE={WANTED} asks for it"
+    else:
+        why = str(NATIVE_PROBLEM)
+    return EngineInUse("torch", why, f"PyTorch {torch.__version__}", torch.get_num_threads())
+
+
+def _native(why: str) -> EngineInUse:
+    return EngineInUse("native", why, _core.instructions(), _core.threads())
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

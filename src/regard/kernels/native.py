@@ -1,0 +1,279 @@
+"""The native engine's face: makes room for results, hands arrays to `regard._core` without copying them.
+
+What the kernel reads as it is: float16, bfloat16 (as 16-bit integers), float32 and float64, any strides. What a mask's
+intervals and arrays cannot say is evaluated for strips of queries, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _core
+from regard.kernels import parts
+from regard.kernels.interface import ACTIVATIONS, STAGES, Gradients, Pool, Scores, Stage
+from regard.masks import Visible
+from regard.masks.rest import Dense
+
+Array = NDArray[Any]
+
+STRIP = 1 << 24  # booleans of a mask that are evaluated at once: 16 MiB
+DOUBLE, SINGLE, HALF = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
+
+
+def forward(
+    scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Array | None, dict[str, Array]]:
+    """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
+    queries = scores.queries
+    shape = queries.shape[:3]
+    output = None if values is None else np.empty((*shape, values.shape[3]), values.dtype)
+    if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
+        _core.forward(held(scores), readable(values), readable(output))
+        return output, {}
+    kind = DOUBLE if queries.dtype == DOUBLE else SINGLE
+    found = {name: np.empty(shape, DOUBLE if name == "logsumexp" else kind) for name in statistics}
+    if top:
+        found["top_index"] = np.empty((*shape, top), np.int64)
+        found["top_weight"] = np.empty((*shape, top), kind)
+    for rows, strip in strips(scores):
+        whole = rows == parts.EVERYTHING
+        room = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
+        part = None if output is None else output[:, :, rows]
+        _core.forward(held(strip), readable(values), readable(part), **room, top=top)
+        if not whole:
+            for name, array in room.items():
+                found[name][:, :, rows] = array
+    return output, found
+
+
+def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
+    """Weights transposed times rows."""
+    shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
+    return _summed(
+        scores,
+        normaliser,
+        shape,
+        rows.dtype,
+        lambda strip, part, place, room: _core.backflow(held(strip), part, readable(rows[:, :, place]), readable(room)),
+    )
+
+
+def received(scores: Scores, normaliser: Array) -> Array:
+    """Column sums of the weights."""
+    shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
+    return _summed(
+        scores,
+        normaliser,
+        shape,
+        computing(scores.queries),
+        lambda strip, part, place, room: _core.backflow(held(strip), part, None, room),
+    )[..., 0]
+
+
+def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+    """Sum or largest weight of every cell."""
+    row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
+    shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
+    result = np.zeros(shape, computing(scores.queries))
+    for rows, strip in strips(scores):
+        room = np.empty_like(result)
+        start, stop, _ = rows.indices(scores.queries.shape[2])
+        edges = np.clip(row_edges, start, stop) - start
+        _core.pooled(held(strip), exact(normaliser[:, :, rows]), edges, column_edges, pool == "max", room)
+        result = room if rows == parts.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
+    return result
+
+
+def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
+    """The whole matrix at one stage."""
+    result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
+    for rows, strip in strips(scores):
+        whole = rows == parts.EVERYTHING
+        room = result if whole else np.empty_like(result[:, :, rows])
+        part = None if normaliser is None else exact(normaliser[:, :, rows])
+        _core.tile(held(strip), part, STAGES.index(stage), room)
+        if not whole:
+            result[:, :, rows] = room
+    return result
+
+
+def backward(
+    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+) -> Gradients:
+    """Gradients, given `flow`, the gradient of the output; computed and summed in float32 for 16-bit arrays."""
+    kind = computing(scores.queries)
+    queries, keys, of_values = (np.empty(array.shape, kind) for array in (scores.queries, scores.keys, values))
+    options = {name: np.zeros(getattr(scores, name).shape, kind) for name in wanted if name != "sinks"}
+    batch, head = scores.queries.shape[:2]
+    sinks = np.zeros((batch, head), DOUBLE)
+    for rows, strip in strips(scores):
+        whole = rows == parts.EVERYTHING
+        room_keys, room_values = (keys, of_values) if whole else (np.empty_like(keys), np.empty_like(of_values))
+        room_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
+        bias = options.get("bias")
+        _core.backward(
+            held(strip),
+            readable(values),
+            readable(output[:, :, rows]),
+            exact(normaliser[:, :, rows]),
+            readable(flow[:, :, rows]),
+            queries[:, :, rows],
+            room_keys,
+            room_values,
+            grad_bias=None if bias is None else parts.shared(bias, rows, 2),
+            grad_relative=options.get("relative"),
+            grad_sinks=room_sinks,
+        )
+        if room_sinks is not None:
+            sinks += room_sinks
+        if not whole:
+            first = rows.start == 0
+            keys = room_keys if first else keys + room_keys
+            of_values = room_values if first else of_values + room_values
+    given = {name: array.astype(getattr(scores, name).dtype, copy=False) for name, array in options.items()}
+    if "sinks" in wanted:
+        assert scores.sinks is not None
+        given["sinks"] = sinks.sum(axis=0).astype(scores.sinks.dtype)
+    return Gradients(
+        queries.astype(scores.queries.dtype, copy=False),
+        keys.astype(scores.keys.dtype, copy=False),
+        of_values.astype(values.dtype, copy=False),
+        **given,
+    )
+
+
+def linear(
+    x: Array, weight: Array, bias: Array | None = None, activation: str | None = None, residual: Array | None = None
+) -> Array:
+    """activation(x @ weightᵀ + bias) + residual."""
+    output = np.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
+    flat = readable(output).reshape(-1, weight.shape[0])
+    added = None if residual is None else readable(residual).reshape(flat.shape)
+    which = 0 if activation is None else 1 + ACTIVATIONS.index(activation)
+    if flat.size:
+        _core.linear(_flat(x), readable(weight), readable(bias), added, flat, which)
+    return output
+
+
+def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
+    """Layer norm over the last axis."""
+    output = np.empty(x.shape, x.dtype)
+    if x.size:
+        _core.norm(_flat(x), readable(weight), readable(bias), _flat(output), epsilon, True)
+    return output
+
+
+def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
+    """Root mean square norm over the last axis."""
+    output = np.empty(x.shape, x.dtype)
+    if x.size:
+        _core.norm(_flat(x), readable(weight), None, _flat(output), epsilon, False)
+    return output
+
+
+def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool) -> Array:
+    """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
+    output = np.empty(x.shape, x.dtype)
+    if x.size:
+        _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
+    return output
+
+
+def fingerprint(array: Array) -> int:
+    """A number that changes with the content, at the speed of memory."""
+    if array.ndim > 4:
+        array = array.reshape(-1, *array.shape[-3:])
+    return int(_core.fingerprint(readable(array)))
+
+
+# What goes into the kernel
+
+
+def held(scores: Scores) -> Any:
+    """The scores as the kernel takes them."""
+    visible, sinks = scores.visible, scores.sinks
+    queries, keys = readable(scores.queries), readable(scores.keys)
+    if visible is None and sinks is None and scores.bias is None and scores.relative is None:
+        if type(scores.offset) is int:
+            return _core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset)
+    rest = None if visible is None else visible.rest
+    relative = scores.relative
+    return _core.Scores(
+        queries,
+        keys,
+        scores.scale,
+        scores.softcap,
+        readable(scores.bias),
+        None if rest is None else np.asarray(rest.dense, bool),
+        None if relative is None else np.ascontiguousarray(relative, computing(queries)),
+        scores.relative_zero,
+        None if sinks is None else np.ascontiguousarray(sinks, DOUBLE),
+        None if visible is None else whole_numbers(visible.first),
+        None if visible is None else whole_numbers(visible.last),
+        None if visible is None else whole_numbers(visible.second_first),
+        None if visible is None else whole_numbers(visible.second_last),
+        scores.offset if isinstance(scores.offset, int) else np.ascontiguousarray(scores.offset, np.int64),
+    )
+
+
+def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
+    """All queries at once, or strips of them where a mask has to be evaluated; with it their place."""
+    visible = scores.visible
+    if visible is None or visible.rest is None or visible.rest.dense is not None:
+        yield parts.EVERYTHING, scores
+        return
+    batch, head, query, _ = scores.queries.shape
+    step = max(1, STRIP // max(1, batch * head * scores.keys.shape[2]))
+    for start in range(0, query, step):
+        rows = slice(start, min(start + step, query))
+        part = parts.of_rows(scores, rows)
+        assert part.visible is not None
+        seen = part.visible.tile(parts.EVERYTHING, parts.EVERYTHING)
+        dense = Dense(seen, seen.shape[2], seen.shape[3], np)
+        yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
+
+
+def readable(array: Array | None) -> Any:
+    """The array in a form that offers a buffer: bfloat16 as 16-bit integers, odd byte orders and layouts copied."""
+    if array is None:
+        return None
+    kind = array.dtype
+    if (kind is SINGLE or kind is DOUBLE or kind is HALF) and array.flags.aligned:  # these three are single objects
+        return array
+    if array.dtype.name == "bfloat16":
+        return array.view(np.uint16)
+    return np.array(array, array.dtype.newbyteorder("="), order="C")
+
+
+def exact(normaliser: Array) -> Array:
+    """A normaliser in float64, contiguous."""
+    return np.ascontiguousarray(normaliser, DOUBLE)
+
+
+def whole_numbers(ends: Array | None) -> Array | None:
+    """Ends of intervals, contiguous."""
+    return None if ends is None else np.ascontiguousarray(ends, np.int32)
+
+
+def computing(array: Array) -> np.dtype[Any]:
+    """The type that results are computed and summed in."""
+    return DOUBLE if array.dtype in (DOUBLE, np.dtype(np.float64)) else SINGLE
+
+
+def _flat(x: Array) -> Any:
+    return readable(x).reshape(-1, x.shape[-1])
+
+
+def _summed(scores: Scores, normaliser: Array, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
+    """Results of strips, added up."""
+    result: Array | None = None
+    for rows, strip in strips(scores):
+        room = np.empty(shape, kind)
+        fill(strip, exact(normaliser[:, :, rows]), rows, room)
+        result = room if result is None else result + room
+    return np.zeros(shape, kind) if result is None else result

@@ -1,0 +1,144 @@
+"""Parts of `Scores`: some sequences, heads, queries and keys, without building what the rest of them would be.
+
+Nothing here asks whether an array is NumPy's or PyTorch's. An index is a slice with a positive step or a NumPy array of
+integers, none of them negative; every axis stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from regard.kernels.interface import Array, Scores
+from regard.masks import Visible
+from regard.masks.rest import Dense
+
+Index = Any  # a slice with a positive step, or a NumPy array of integers
+EVERYTHING = slice(None)
+
+
+def selected(scores: Scores, batch: Index, head: Index) -> Scores:
+    """Some sequences and heads, keys shared among query heads as before where their groups stay equal."""
+    key_head = key_heads(head, scores.queries.shape[1], scores.keys.shape[1])
+    return replace(
+        scores,
+        queries=taken(taken(scores.queries, batch, 0), head, 1),
+        keys=taken(taken(scores.keys, batch, 0), key_head, 1),
+        bias=None if scores.bias is None else shared(shared(scores.bias, batch, 0), head, 1),
+        relative=None if scores.relative is None else shared(scores.relative, head, 0),
+        sinks=None if scores.sinks is None else taken(scores.sinks, head, 0),
+        visible=None if scores.visible is None else scores.visible.select(batch=batch, head=head),
+        offset=scores.offset if isinstance(scores.offset, int) else taken(scores.offset, batch, 0),
+    )
+
+
+def of_rows(scores: Scores, rows: slice) -> Scores:
+    """Neighbouring queries, which keep their positions."""
+    start, stop, _ = rows.indices(scores.queries.shape[2])
+    if start == 0 and stop == scores.queries.shape[2]:
+        return scores
+    return replace(
+        scores,
+        queries=scores.queries[:, :, rows],
+        bias=None if scores.bias is None else shared(scores.bias, rows, 2),
+        visible=None if scores.visible is None else scores.visible.rows(rows),
+        offset=scores.offset + start,
+    )
+
+
+def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
+    """Any queries against any keys: mask and bias become arrays of just that size, for positions are lost."""
+    bias = None if scores.bias is None else shared(shared(scores.bias, rows, 2), columns, 3)
+    if scores.relative is not None:
+        relative = relative_bias(scores, rows, columns)
+        bias = relative if bias is None else bias + relative
+    return replace(
+        scores,
+        queries=taken(scores.queries, rows, 2),
+        keys=taken(scores.keys, columns, 2),
+        bias=bias,
+        relative=None,
+        relative_zero=0,
+        visible=None if scores.visible is None else seen_part(scores.visible, rows, columns),
+        offset=0,
+    )
+
+
+def seen_part(visible: Visible, rows: Index, columns: Index) -> Visible:
+    """What some queries see of some keys: intervals where they still can say it, an array elsewhere."""
+    if isinstance(rows, slice) and isinstance(columns, slice) and columns == EVERYTHING:
+        return visible.rows(rows)
+    seen = visible.tile(rows, columns)
+    queries, keys = seen.shape[2], seen.shape[3]
+    return Visible(
+        rest=Dense(seen, queries, keys, visible.xp),
+        queries=queries,
+        keys=keys,
+        xp=visible.xp,
+        device=visible.device,
+    )
+
+
+def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTHING) -> Array:
+    """i − j for every query position i and key position j: integers (batch or 1, 1, row, column)."""
+    row = np.arange(scores.queries.shape[2])[rows]
+    column = np.arange(scores.keys.shape[2])[columns]
+    apart = row[:, None] - column  # (row, column)
+    offset = scores.offset
+    if isinstance(offset, int):
+        return (apart + offset)[None, None]
+    return offset[:, None, None, None] + like(apart, scores.queries)
+
+
+def relative_bias(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTHING) -> Array:
+    """The bias by relative position as an array, (batch or 1, head or 1, row, column)."""
+    assert scores.relative is not None
+    apart = distances(scores, rows, columns)[:, 0] + scores.relative_zero  # (batch or 1, row, column)
+    return scores.relative[:, like(apart, scores.queries)].swapaxes(0, 1)
+
+
+def key_heads(head: Index, heads: int, key_head_count: int) -> Index:
+    """The key heads that some query heads use, in order and each only once where the groups stay equal.
+
+    With two query heads for each key head, heads 2 to 5 share key heads 1 and 2 evenly; heads 1 to 3 do not, so that
+    key head 1 has to come twice:
+
+    >>> key_heads(slice(2, 6), 8, 4), key_heads(slice(1, 4), 8, 4).tolist()
+    (slice(1, 3, 1), [0, 1, 1])
+    """
+    group = heads // key_head_count
+    if group == 1 or (isinstance(head, slice) and head == EVERYTHING):
+        return head
+    chosen = np.arange(heads)[head] // group
+    if not len(chosen):
+        return slice(0, 0)
+    starts = np.flatnonzero(np.diff(chosen, prepend=-1))
+    runs = np.diff(starts, append=len(chosen))
+    used = chosen[starts] if (runs == runs[0]).all() else chosen
+    steps = np.diff(used)
+    if len(used) == 1 or (steps[0] > 0 and (steps == steps[0]).all()):  # a slice leaves the keys where they are
+        step = 1 if len(used) == 1 else int(steps[0])
+        return slice(int(used[0]), int(used[-1]) + 1, step)
+    return used
+
+
+def shared(array: Array, index: Index, axis: int) -> Array:
+    """Part of an axis of full size; an axis of size 1 serves all."""
+    return array if array.shape[axis] == 1 else taken(array, index, axis)
+
+
+def taken(array: Array, index: Index, axis: int) -> Array:
+    """Part of an axis."""
+    if isinstance(index, slice) and index == EVERYTHING:
+        return array
+    return array[(EVERYTHING,) * axis + (index,)]
+
+
+def like(indices: Array, array: Array) -> Array:
+    """Indices in a form that `array` can be indexed with."""
+    if isinstance(array, np.ndarray) or not isinstance(indices, np.ndarray):
+        return indices
+    return sys.modules["torch"].as_tensor(indices, device=array.device)

@@ -1,0 +1,332 @@
+"""The plain engine: NumPy in float64. It says what is right, and it runs where nothing compiled.
+
+Every pass walks over strips: some queries of some heads against all their keys, at most `STRIP` weights at once. What
+leaves an engine has the type of its inputs; statistics, weights and scores are float32 (float64 for float64 inputs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import parts
+from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.reference_layers import layer_norm, linear, rms_norm, rotary
+
+__all__ = [
+    "backflow",
+    "backward",
+    "fingerprint",
+    "forward",
+    "layer_norm",
+    "linear",
+    "pooled",
+    "received",
+    "rms_norm",
+    "rotary",
+    "tile",
+]
+
+Array = NDArray[Any]
+Place = tuple[slice, slice, slice]  # batch, head, query
+
+STRIP = 1 << 20  # weights in one strip: 8 MiB of float64
+quiet = np.errstate(all="ignore")  # NaN and inf travel by rule here, not by accident
+
+
+@quiet
+def forward(
+    scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Array | None, dict[str, Array]]:
+    """Outputs and row statistics, in one pass."""
+    rows, kind = scores.queries.shape[:3], statistic_type(scores.queries)
+    output = None if values is None else np.empty((*rows, values.shape[-1]), values.dtype)
+    found = {name: np.empty(rows, kind) for name in statistics}
+    if top:
+        found["top_index"] = np.empty((*rows, top), np.int64)
+        found["top_weight"] = np.empty((*rows, top), kind)
+    for place, part in _strips(scores):
+        masked = _at_stage(part, "masked")
+        normaliser = _normaliser(masked, part.sinks)
+        weights = _weights(masked, normaliser)
+        if output is not None:
+            output[place] = _from_keys(weights, ~np.isneginf(masked), _of_key_heads(values, place, scores))
+        for name in statistics:
+            found[name][place] = _statistic(name, part, masked, weights, normaliser)
+        if top:
+            found["top_index"][place], found["top_weight"][place] = _strongest(masked, weights, top)
+    return output, found
+
+
+@quiet
+def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
+    """Weights transposed times rows: what each key gives away."""
+    batch, head, _, size = rows.shape
+    result = np.zeros((batch, head, scores.keys.shape[2], size))
+    for place, part in _strips(scores):
+        masked = _at_stage(part, "masked")
+        weights = _weights(masked, normaliser[place])
+        result[place[:2]] += _product(_turned(weights), _turned(~np.isneginf(masked)), _double(rows[place]))
+    return result.astype(rows.dtype)
+
+
+@quiet
+def received(scores: Scores, normaliser: Array) -> Array:
+    """Column sums of the weights."""
+    result = np.zeros((*scores.queries.shape[:2], scores.keys.shape[2]))
+    for place, part in _strips(scores):
+        result[place[:2]] += _weights(_at_stage(part, "masked"), normaliser[place]).sum(axis=2)
+    return result.astype(statistic_type(scores.queries))
+
+
+@quiet
+def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+    """Sum or largest weight of every cell; edges rise strictly."""
+    row_edges, column_edges = np.asarray(row_edges), np.asarray(column_edges)
+    add = np.add if pool == "sum" else np.maximum
+    result = np.zeros((*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1))
+    region = slice(int(row_edges[0]), int(row_edges[-1]))
+    columns = slice(int(column_edges[0]), int(column_edges[-1]))
+    for place, part in _strips(parts.of_rows(scores, region)):
+        weights = _weights(_at_stage(part, "masked", columns), normaliser[:, :, region][place])
+        cells = add.reduceat(weights, column_edges[:-1] - columns.start, axis=-1)  # (batch, head, row, column cell)
+        row_cells = np.searchsorted(row_edges, np.arange(region.start, region.stop)[place[2]], side="right") - 1
+        by_row = np.moveaxis(result[place[:2]], 2, 0)  # a view
+        add.at(by_row, row_cells, np.moveaxis(cells, 2, 0))
+    return result.astype(statistic_type(scores.queries))
+
+
+@quiet
+def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
+    """The whole matrix at one stage."""
+    shape = (*scores.queries.shape[:3], scores.keys.shape[2])
+    result = np.empty(shape, statistic_type(scores.queries))
+    for place, part in _strips(scores):
+        if stage == "weight":
+            assert normaliser is not None
+            result[place] = _weights(_at_stage(part, "masked"), normaliser[place])
+        else:
+            result[place] = _at_stage(part, stage)
+    return result
+
+
+@quiet
+def backward(
+    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+) -> Gradients:
+    """Gradients, given `flow`, the gradient of the output."""
+    queries, keys = np.zeros(scores.queries.shape), np.zeros(scores.keys.shape)
+    given = {"values": values, **{name: getattr(scores, name) for name in wanted}}
+    found = {name: np.zeros(array.shape) for name, array in given.items() if array is not None}
+    for place, part in _strips(scores):
+        of_keys = (place[0], _key_heads(place, scores))
+        masked = _at_stage(part, "masked")
+        seen = ~np.isneginf(masked)
+        weights = _weights(masked, normaliser[place])
+        part_flow = _double(flow[place])
+        to_weights = np.where(seen, _to_keys(part_flow, _double(values[of_keys])), 0)  # gradient of the weights
+        weighted_flow = (weights * to_weights).sum(axis=-1, keepdims=True)
+        to_scores = np.where(seen, weights * (to_weights - weighted_flow), 0)  # gradient of the biased scores
+        found["values"][of_keys] += _back_to_keys(weights, seen, part_flow, part)
+        _collect_options(found, place, scores, part, to_scores, weighted_flow, normaliser[place])
+        if scores.softcap:
+            to_scores = to_scores * (1 - (_at_stage(part, "capped") / scores.softcap) ** 2)
+            to_scores = np.where(seen, to_scores, 0)
+        to_scores = to_scores * scores.scale
+        queries[place] = _from_keys(to_scores, seen, part.keys)
+        keys[of_keys] += _back_to_keys(to_scores, seen, _double(part.queries), part)
+    found = {name: array.astype(given[name].dtype) for name, array in found.items()}
+    return Gradients(queries.astype(scores.queries.dtype), keys.astype(scores.keys.dtype), **found)
+
+
+def fingerprint(array: Array) -> int:
+    """A checksum of the content, block by block, so that nothing large is copied."""
+    if array.flags.c_contiguous:
+        return crc32(array.reshape(-1).view(np.uint8).data) if array.size else 0
+    checksum = 0
+    for block in array if array.ndim > 1 else (array,):
+        checksum = crc32(fingerprint(np.ascontiguousarray(block)).to_bytes(4, "little"), checksum)
+    return checksum
+
+
+def statistic_type(queries: Array) -> np.dtype[Any]:
+    """The type of statistics, scores and weights."""
+    return np.dtype(np.float64 if queries.dtype == np.float64 else np.float32)
+
+
+# Strips
+
+
+def _strips(scores: Scores) -> Iterator[tuple[Place, Scores]]:
+    """The scores in pieces of at most `STRIP` weights, each with its place among the rows."""
+    (batch, head, query, _), key = scores.queries.shape, scores.keys.shape[2]
+    if batch * head * query * key <= STRIP:
+        yield (slice(0, batch), slice(0, head), slice(0, query)), scores
+        return
+    step = max(1, STRIP // key)
+    for b, h in product(range(batch), range(head)):
+        one = parts.selected(scores, slice(b, b + 1), slice(h, h + 1))
+        for start in range(0, query, step):
+            rows = slice(start, min(start + step, query))
+            yield (slice(b, b + 1), slice(h, h + 1), rows), parts.of_rows(one, rows)
+
+
+def _of_key_heads(array: Array | None, place: Place, scores: Scores) -> Array:
+    assert array is not None
+    part: Array = array[place[0], _key_heads(place, scores)]
+    return part
+
+
+def _key_heads(place: Place, scores: Scores) -> parts.Index:
+    return parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+
+
+# The stages: score → scaled → capped → biased → masked → weight
+
+
+def _at_stage(scores: Scores, stage: Stage, columns: slice = parts.EVERYTHING) -> Array:
+    """The scores of a strip at one stage before the weights, (batch, head, query, key)."""
+    result = _to_keys(_double(scores.queries), _double(scores.keys[:, :, columns]))
+    if stage == "score":
+        return result
+    result *= scores.scale
+    if stage == "scaled":
+        return result
+    if scores.softcap:
+        result = scores.softcap * np.tanh(result / scores.softcap)
+    if stage == "capped":
+        return result
+    if scores.bias is not None:
+        result = _biased(result, parts.shared(scores.bias, columns, 3))
+    if scores.relative is not None:
+        result = _biased(result, parts.relative_bias(scores, columns=columns))
+    if stage == "masked" and scores.visible is not None:
+        result = np.where(scores.visible.tile(parts.EVERYTHING, columns), result, -np.inf)
+    return result
+
+
+def _biased(scores: Array, bias: Array) -> Array:
+    """A bias of −inf hides a key as a mask does: NaN + −inf would let a poisoned key through."""
+    bias = _double(bias)
+    return np.where(np.isneginf(bias), -np.inf, scores + bias)
+
+
+def _normaliser(masked: Array, sinks: Array | None) -> Array:
+    """Logarithm of the sum of exponentials over keys and the head's sink, (batch, head, query)."""
+    peak = masked.max(axis=-1)
+    if sinks is not None:
+        peak = np.maximum(peak, _double(sinks)[:, None])
+    level = np.where(np.isneginf(peak), 0, peak)  # a row that sees no key has peak −inf, and −inf − −inf is NaN
+    total = np.exp(masked - level[..., None]).sum(axis=-1)
+    if sinks is not None:
+        total = total + np.exp(_double(sinks)[:, None] - level)
+    return np.asarray(level + np.log(total))
+
+
+def _weights(masked: Array, normaliser: Array) -> Array:
+    """exp(masked − normaliser): exactly zero for a key that is not seen, even in a row of NaN."""
+    return np.where(np.isneginf(masked), 0, np.exp(masked - _double(normaliser)[..., None]))
+
+
+# Statistics of rows
+
+
+def _statistic(name: str, scores: Scores, masked: Array, weights: Array, normaliser: Array) -> Array:
+    if name == "logsumexp":
+        return normaliser
+    if name == "entropy":
+        return np.asarray((weights * np.where(weights == 0, 0, normaliser[..., None] - masked)).sum(axis=-1))
+    if name == "peak":
+        return np.asarray(weights.max(axis=-1))
+    assert name == "distance", name
+    return np.asarray((weights * np.abs(parts.distances(scores))).sum(axis=-1))
+
+
+def _strongest(masked: Array, weights: Array, top: int) -> tuple[Array, Array]:
+    """Indices and weights of the strongest keys; by score, because small weights can round to equal ones."""
+    index = np.argsort(-masked, axis=-1, kind="stable")[..., :top]  # stable: ties to the lower index
+    weight = np.take_along_axis(weights, index, axis=-1)
+    index = np.where(np.isneginf(np.take_along_axis(masked, index, axis=-1)), -1, index)
+    missing = [(0, 0)] * 3 + [(0, top - index.shape[-1])]
+    return np.pad(index, missing, constant_values=-1), np.pad(weight, missing)
+
+
+# Products, with grouped queries and without leaks: query heads that share a key head are stacked along the queries
+
+
+def _to_keys(rows: Array, keys: Array) -> Array:
+    """rows @ keysᵀ for (batch, head, query, size) and (batch, key head, key, size)."""
+    return (_stacked(rows, keys.shape[1]) @ _turned(keys)).reshape(*rows.shape[:3], keys.shape[2])
+
+
+def _from_keys(weights: Array, seen: Array, values: Array) -> Array:
+    """weights @ values for (batch, head, query, key) and (batch, key head, key, size)."""
+    heads = values.shape[1]
+    result = _product(_stacked(weights, heads), _stacked(seen, heads), _double(values))
+    return result.reshape(*weights.shape[:3], values.shape[3])
+
+
+def _back_to_keys(weights: Array, seen: Array, rows: Array, scores: Scores) -> Array:
+    """weightsᵀ @ rows, summed over the query heads that share a key head."""
+    weights, seen, rows = (_stacked(array, scores.keys.shape[1]) for array in (weights, seen, rows))
+    return _product(_turned(weights), _turned(seen), rows)
+
+
+def _product(weights: Array, seen: Array, values: Array) -> Array:
+    """weights @ values where an unseen value has no influence, not even as NaN: 0 · NaN would be NaN."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return np.asarray(weights @ values)
+    result = weights @ np.where(finite, values, 0)
+    reached = seen.astype(np.float64)
+    above, below = (reached @ (values == infinity) > 0 for infinity in (np.inf, -np.inf))
+    result = result + np.where(above, np.inf, 0) - np.where(below, np.inf, 0)
+    return np.where(reached @ np.isnan(values) > 0, np.nan, result)
+
+
+def _stacked(rows: Array, heads: int) -> Array:
+    """(batch, key head · group, query, x) as (batch, key head, group · query, x)."""
+    batch, all_heads, query, last = rows.shape
+    return rows.reshape(batch, heads, all_heads // heads * query, last)
+
+
+def _turned(matrix: Array) -> Array:
+    return matrix.swapaxes(-1, -2)
+
+
+def _double(array: Array) -> Array:
+    return array.astype(np.float64, copy=False)
+
+
+# Gradients of what changes scores
+
+
+def _collect_options(
+    found: dict[str, Array],
+    place: Place,
+    scores: Scores,
+    part: Scores,
+    to_scores: Array,
+    weighted_flow: Array,
+    normaliser: Array,
+) -> None:
+    """Add a strip's share to the gradients of bias, relative bias and sinks, where they are wanted."""
+    if "bias" in found:
+        target = found["bias"]
+        shared = tuple(axis for axis in range(4) if target.shape[axis] == 1)
+        where = tuple(slice(None) if target.shape[axis] == 1 else place[axis] for axis in range(3))
+        target[where] += to_scores.sum(axis=shared, keepdims=True)
+    if "relative" in found:
+        target = found["relative"]
+        index = np.broadcast_to(parts.distances(part) + scores.relative_zero, to_scores.shape)
+        heads = np.arange(target.shape[0])[place[1]] if target.shape[0] > 1 else np.zeros(1, int)
+        np.add.at(target, (heads[:, None, None], index), to_scores)
+    if "sinks" in found and part.sinks is not None:
+        share = np.exp(_double(part.sinks)[:, None] - normaliser)  # the weight of the sink, (batch, head, query)
+        share = np.where(np.isneginf(_double(part.sinks))[:, None], 0, share)
+        found["sinks"][place[1]] -= (share * weighted_flow[..., 0]).sum(axis=(0, 2))

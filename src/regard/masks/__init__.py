@@ -1,0 +1,36 @@
+"""Masks: for each query, the keys it may see.
+
+A mask is a small value that combines with `&`, `|` and `~`, draws itself, and is made concrete by `visible`: as
+intervals of keys wherever intervals can say it, tile by tile where they cannot. Query r stands at position offset + r,
+key j at position j.
+
+>>> causal() & window(2)
+causal() & window(2)
+█·······
+██······
+███·····
+·███····
+··███···
+···███··
+····███·
+·····███
+"""
+
+from regard.masks.intervals import Rest, Visible
+from regard.masks.kinds import allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks.mask import Mask
+
+__all__ = [
+    "Mask",
+    "Rest",
+    "Visible",
+    "allowed",
+    "causal",
+    "chunks",
+    "documents",
+    "first",
+    "lengths",
+    "prefix",
+    "where",
+    "window",
+]

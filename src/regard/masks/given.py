@@ -1,0 +1,71 @@
+"""What people give to masks, checked: whole numbers, one for each sequence, functions of positions."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from regard import errors
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An array somebody gave, equal to itself alone: comparing arrays costs, and gives arrays."""
+
+    array: Any
+
+    def __repr__(self) -> str:
+        shape = tuple(self.array.shape)
+        return repr(self.array.tolist()) if len(shape) == 1 and shape[0] <= 8 else f"<{self.array.dtype} {shape}>"
+
+
+Numbers = int | tuple[int, ...] | Given  # one, or one for each sequence
+
+
+def whole(name: str, number: Any, lowest: int = 0) -> int:
+    try:
+        whole = operator.index(number)
+    except TypeError:
+        raise errors.option(name, number, "a whole number") from None
+    if whole < lowest:
+        raise errors.option(name, number, f"a whole number, {lowest} or more")
+    return whole
+
+
+def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
+    """One number, or one for each sequence."""
+    if isinstance(given, (list, tuple)):
+        return tuple(whole(name, number, lowest) for number in given)
+    if not hasattr(given, "dtype"):
+        return whole(name, given, lowest)
+    if "int" not in str(given.dtype) or len(given.shape) > 1:
+        raise errors.option(name, given, "a whole number, or whole numbers (batch,), one for each sequence")
+    return Given(given.reshape(-1))
+
+
+def plain(numbers: Numbers) -> Any:
+    """The number, the numbers, or the array that was given."""
+    return numbers.array if isinstance(numbers, Given) else numbers
+
+
+def sequences(numbers: Numbers) -> int:
+    """How many sequences they are for."""
+    return 1 if isinstance(numbers, int) else len(plain(numbers))
+
+
+def parameters(function: Any) -> int:
+    """2 or 4: what a function of positions takes."""
+    if not callable(function):
+        raise errors.option("function", function, "a function of query positions and key positions")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built-in functions may not tell
+        return 2
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(needed) not in (0, 2, 4):
+        raise errors.option(
+            "function", function, "a function of (query, key) or (batch, head, query, key)", f"It takes {len(needed)}."
+        )
+    return 4 if len(needed) == 4 else 2

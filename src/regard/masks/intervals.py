@@ -1,0 +1,303 @@
+"""Masks made concrete: for each query one or two intervals of keys, and what intervals cannot say.
+
+An interval is a pair of ends [first, last). An end is a number where all queries share it, and an integer array
+(batch or 1, query or 1) where they do not; `xp` is the library of the arrays, NumPy or PyTorch. Only operators and
+functions that both have are used, and nothing branches on the content of a tensor, so that PyTorch can trace all of it.
+
+Of two intervals, the first is empty only where the second is too, and a gap lies between them where both are not:
+first <= last <= second first <= second last, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = Any  # a NumPy array or a PyTorch tensor
+End = Any  # a number, or an integer array (batch or 1, query or 1)
+Interval = tuple[End, End]
+Index = Any  # a slice, or an integer array
+
+
+class Rest(Protocol):
+    """The part of a mask that intervals cannot say."""
+
+    @property
+    def dense(self) -> Array | None:
+        """Booleans of four axes, each of full size or 1, where the mask was given as an array; None otherwise."""
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        """Booleans (batch or 1, head or 1, row, column) for some queries and keys."""
+
+    def rows(self, rows: slice) -> Rest:
+        """The same for some of the queries."""
+
+    def select(self, batch: Any = None, head: Any = None) -> Rest:
+        """The same for some of the sequences and heads; axes stay."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Visible:
+    """The keys that each query may see: those in one of its intervals that the rest allows too.
+
+    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared: never write into them.
+    """
+
+    first: Array | None = None  # both None: no limit
+    last: Array | None = None
+    second_first: Array | None = None  # both None: no query has a second interval
+    second_last: Array | None = None
+    rest: Rest | None = None
+    _: KW_ONLY
+    queries: int
+    keys: int
+    xp: Any = np
+    device: Any = None
+
+    @property
+    def dense(self) -> Array | None:
+        """The booleans that say all, where the mask was given as an array and is not limited by intervals."""
+        return self.rest.dense if self.first is None and self.rest is not None else None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        """Booleans (batch or 1, head or 1, row, column); rows and columns are slices or integer arrays."""
+        inside = None
+        if self.first is not None:
+            column = indices(columns, self.keys, self.xp, self.device)
+            inside = _within(self.first, self.last, rows, column)
+            if self.second_first is not None:
+                inside = inside | _within(self.second_first, self.second_last, rows, column)
+        if self.rest is None:
+            return self._everything(rows, columns) if inside is None else inside
+        return self.rest.tile(rows, columns) if inside is None else inside & self.rest.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Visible:
+        """The same for some of the queries; nothing is copied but what a negative step asks for."""
+        ends = [None if end is None else take_rows(end, rows) for end in self._ends()]
+        rest = None if self.rest is None else self.rest.rows(rows)
+        queries = length(rows, self.queries)
+        return self._like(ends, rest, queries)
+
+    def select(self, batch: Any = None, head: Any = None) -> Visible:
+        """The same for some of the sequences and heads, by a number, a slice or integers; the axes stay."""
+        ends = [None if end is None else take(end, batch, 0) for end in self._ends()]
+        rest = None if self.rest is None else self.rest.select(batch, head)
+        return self._like(ends, rest, self.queries)
+
+    def _ends(self) -> tuple[Array | None, ...]:
+        return self.first, self.last, self.second_first, self.second_last
+
+    def _like(self, ends: list[Array | None], rest: Rest | None, queries: int) -> Visible:
+        first, last, second_first, second_last = ends
+        return Visible(
+            first,
+            last,
+            second_first,
+            second_last,
+            rest,
+            queries=queries,
+            keys=self.keys,
+            xp=self.xp,
+            device=self.device,
+        )
+
+    def _everything(self, rows: Index, columns: Index) -> Array:
+        row = indices(rows, self.queries, self.xp, self.device)
+        column = indices(columns, self.keys, self.xp, self.device)
+        return ((row[:, None] == row[:, None]) & (column == column))[None, None]
+
+
+# Ends
+
+
+def lower(a: End, b: End, xp: Any) -> End:
+    """The smaller of two ends."""
+    if is_number(a) and is_number(b):
+        return min(a, b)
+    if xp is np:
+        return np.minimum(a, b)
+    if is_number(a):  # PyTorch's minimum takes tensors only
+        return xp.clip(b, None, a)
+    return xp.clip(a, None, b) if is_number(b) else xp.minimum(a, b)
+
+
+def higher(a: End, b: End, xp: Any) -> End:
+    """The larger of two ends."""
+    if is_number(a) and is_number(b):
+        return max(a, b)
+    if xp is np:
+        return np.maximum(a, b)
+    if is_number(a):
+        return xp.clip(b, a, None)
+    return xp.clip(a, b, None) if is_number(b) else xp.maximum(a, b)
+
+
+def is_number(end: End) -> bool:
+    """Whether all queries share this end."""
+    return isinstance(end, int)
+
+
+# The algebra: intersection, union and complement of one or two intervals; None where more would be needed
+
+
+def clipped(first: End, last: End, keys: int, xp: Any) -> Interval:
+    """The interval within [0, keys], empty ones with equal ends."""
+    if not _is_zero(first):
+        first = lower(higher(first, 0, xp), keys, xp)
+    return first, higher(lower(last, keys, xp), first, xp)
+
+
+def intersection(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
+    """What lies in both."""
+    pieces = [_meet(one, other, xp) for one in a for other in b]
+    if len(pieces) == 1:
+        return (pieces[0],)
+    return _ordered(pieces[0], pieces[1], xp) if len(pieces) == 2 else _few(pieces, xp)
+
+
+def union(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
+    """What lies in either."""
+    if len(a) + len(b) > 2:
+        return _few([*a, *b], xp)
+    (a_first, a_last), (b_first, b_last) = a[0], b[0]
+    if _is_zero(a_first) and _is_zero(b_first):
+        return ((0, higher(a_last, b_last, xp)),)
+    a_before = _is_zero(a_first) or (not _is_zero(b_first) and a_first <= b_first)
+    before = _choose(a_before, a_first, b_first, xp), _choose(a_before, a_last, b_last, xp)
+    after = _choose(a_before, b_first, a_first, xp), _choose(a_before, b_last, a_last, xp)
+    return _ordered(before, after, xp)
+
+
+def complement(a: Sequence[Interval], keys: int, xp: Any) -> tuple[Interval, ...] | None:
+    """What lies in none of them."""
+    gaps = []
+    start: End = 0
+    for first, last in a:
+        if not (_is_zero(start) and _is_zero(first)):
+            gaps.append((start, first))
+        start = last
+    gaps.append((start, keys))
+    if len(gaps) == 1:
+        return (gaps[0],)
+    return _ordered(gaps[0], gaps[1], xp) if len(gaps) == 2 else _few(gaps, xp)
+
+
+def hull(a: Sequence[Interval]) -> Interval:
+    """One interval that holds all of them."""
+    return a[0][0], a[-1][1]
+
+
+def _meet(a: Interval, b: Interval, xp: Any) -> Interval:
+    first = higher(a[0], b[0], xp)
+    return first, higher(lower(a[1], b[1], xp), first, xp)
+
+
+def _ordered(before: Interval, after: Interval, xp: Any) -> tuple[Interval, ...]:
+    """Two intervals, the later one not first: joined where they touch, the empty one last."""
+    (first, last), (second_first, second_last) = before, after
+    empty = first >= last
+    first, last = _choose(empty, second_first, first, xp), _choose(empty, second_last, last, xp)
+    joined = (second_first <= last) | (second_first >= second_last)
+    last = _choose(joined & (second_first < second_last), higher(last, second_last, xp), last, xp)
+    second = _choose(joined, last, second_first, xp), _choose(joined, last, second_last, xp)
+    never_two = joined if is_number(joined) else xp is np and joined.all()  # a traced tensor has no content to look at
+    return ((first, last),) if never_two else ((first, last), second)
+
+
+def _few(pieces: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
+    """The union of several intervals where no query needs more than two; None otherwise, and for tensors."""
+    if xp is not np:
+        return None
+    shape = np.broadcast_shapes(*(np.shape(end) for piece in pieces for end in piece))
+    firsts, lasts = (np.stack([np.broadcast_to(piece[end], shape) for piece in pieces]) for end in (0, 1))
+    order = np.argsort(np.where(firsts < lasts, firsts, np.iinfo(np.int32).max), axis=0)  # empty ones last
+    firsts, lasts = np.take_along_axis(firsts, order, axis=0), np.take_along_axis(lasts, order, axis=0)
+    one_first, one_last = firsts[0], lasts[0]
+    two_first = two_last = one_last
+    for first, last in zip(firsts[1:], lasts[1:], strict=True):
+        some = first < last
+        if np.any(some & (two_first < two_last) & (first > two_last)):
+            return None
+        to_one = some & (two_first == two_last) & (first <= one_last)
+        new = some & (two_first == two_last) & (first > one_last)
+        to_two = some & (two_first < two_last)
+        one_last = np.where(to_one, np.maximum(one_last, last), one_last)
+        two_first = np.where(new, first, np.where(to_two, two_first, one_last))
+        two_last = np.where(new, last, np.where(to_two, np.maximum(two_last, last), np.maximum(two_last, one_last)))
+    return _ordered((one_first, one_last), (two_first, two_last), xp)
+
+
+def _is_zero(end: End) -> bool:
+    """Whether an end is known to be 0 for all queries."""
+    return is_number(end) and end == 0
+
+
+def _choose(condition: Any, yes: End, no: End, xp: Any) -> End:
+    if is_number(condition):
+        return yes if condition else no
+    return xp.where(condition, yes, no)
+
+
+# Arrays by rows, sequences and heads
+
+
+def bounds(index: slice, count: int) -> tuple[int, int, int]:
+    """Where a slice of so many begins, ends and how it steps.
+
+    >>> bounds(slice(2, None), 5), bounds(slice(-2, None), 5), bounds(slice(3, 1), 5)
+    ((2, 5, 1), (3, 5, 1), (3, 3, 1))
+    """
+    start, stop, step = index.start or 0, index.stop, index.step
+    if (
+        step in (None, 1) and start >= 0 and (stop is None or stop >= 0)
+    ):  # without a look at `count`, which may be traced
+        start = min(start, count)
+        return start, count if stop is None else max(min(stop, count), start), 1
+    return index.indices(count)
+
+
+def length(index: Index, count: int) -> int:
+    """How many of so many an index takes."""
+    if not isinstance(index, slice):
+        return len(index)
+    start, stop, step = bounds(index, count)
+    return stop - start if step == 1 else len(range(start, stop, step))
+
+
+def indices(index: Index, count: int, xp: Any, device: Any = None) -> Array:
+    """The integers that a slice or an integer array stands for, none of them negative."""
+    if isinstance(index, slice):
+        start, stop, step = bounds(index, count)
+        return xp.arange(start, stop, step, **on(device))
+    index = xp.asarray(index, **on(device))
+    return xp.where(index < 0, index + count, index)
+
+
+def take_rows(array: Array, rows: Index) -> Array:
+    """Some rows of (batch, query), a view where the slice allows it."""
+    if isinstance(rows, slice) and rows.step is not None and rows.step < 0:  # tensors have no negative strides
+        start, stop, step = rows.indices(array.shape[1])
+        return array[:, list(range(start, stop, step))]
+    return array[:, rows]
+
+
+def take(array: Array, index: Any, axis: int) -> Array:
+    """Some of an axis, which stays; one of size 1 stands for all and is left alone."""
+    if index is None or array.shape[axis] == 1:
+        return array
+    if not isinstance(index, slice) and not hasattr(index, "__len__"):
+        index = slice(index, index + 1 if index != -1 else None)
+    return array[(slice(None),) * axis + (index,)]
+
+
+def on(device: Any) -> dict[str, Any]:
+    """Arguments that make an array on a device; none for the usual one."""
+    return {} if device is None else {"device": device}
+
+
+def _within(first: Array, last: Array, rows: Index, column: Array) -> Array:
+    """Booleans (batch or 1, 1, row, column): whether a key lies in the interval of a query."""
+    return ((column >= take_rows(first, rows)[..., None]) & (column < take_rows(last, rows)[..., None]))[:, None]

@@ -1,0 +1,331 @@
+"""The kinds of masks, each after the function that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+from regard.masks import rest
+from regard.masks.given import Given, Numbers, numbers, parameters, plain, sequences, whole
+from regard.masks.intervals import clipped, higher
+from regard.masks.mask import Mask
+from regard.masks.placing import Keys, Place, Sizes, same_document
+
+_FAR = 2**30  # further than any position; int32 still holds the sum of two
+
+
+def causal() -> Mask:
+    """Keys up to the query's own position.
+
+    >>> print(causal().draw(4, 4))
+    █···
+    ██··
+    ███·
+    ████
+    """
+    return Causal()
+
+
+@dataclass(frozen=True, repr=False)
+class Causal(Mask):
+    expression = "causal()"
+
+    def _keys(self, place: Place) -> Keys:
+        return Keys((clipped(0, place.positions + 1, place.keys, place.xp),))
+
+
+def window(left: int, right: int | None = None) -> Mask:
+    """Keys at most `left` before the query and `right` after it; without `right`, as many as before it.
+
+    >>> print(window(1).draw(5, 5))
+    ██···
+    ███··
+    ·███·
+    ··███
+    ···██
+    >>> print(window(2, 0).draw(5, 5))
+    █····
+    ██···
+    ███··
+    ·███·
+    ··███
+    """
+    left = whole("left", left)
+    return Window(left, left if right is None else whole("right", right))
+
+
+@dataclass(frozen=True, repr=False)
+class Window(Mask):
+    left: int
+    right: int
+
+    @property
+    def expression(self) -> str:
+        return f"window({self.left})" if self.left == self.right else f"window({self.left}, {self.right})"
+
+    def _keys(self, place: Place) -> Keys:
+        from_key, to_key = place.positions - min(self.left, _FAR), place.positions + (min(self.right, _FAR) + 1)
+        return Keys((clipped(from_key, to_key, place.keys, place.xp),))
+
+
+def lengths(counts: Any, side: str = "right") -> Mask:
+    """The first `counts` keys of each sequence are real, the others are padding; `side="left"`: the last ones are real.
+
+    `counts` is one number, or one for each sequence.
+
+    >>> print(lengths([2, 4]).draw(3, 5))
+    ██···  ████·
+    ██···  ████·
+    ██···  ████·
+    >>> print(lengths([2, 4], side="left").draw(3, 5))
+    ···██  ·████
+    ···██  ·████
+    ···██  ·████
+    """
+    if side not in ("right", "left"):
+        raise errors.bad_name("side", side, ("right", "left"))
+    return Lengths(numbers("counts", counts), side)
+
+
+@dataclass(frozen=True, repr=False)
+class Lengths(Mask):
+    counts: Numbers
+    side: str
+    needs_position = False
+
+    @property
+    def expression(self) -> str:
+        side = "" if self.side == "right" else f", side={self.side!r}"
+        return f"lengths({self.counts}{side})"
+
+    @property
+    def _only_numbers(self) -> bool:
+        return isinstance(self.counts, int)
+
+    @property
+    def _sizes(self) -> Sizes:
+        return Sizes(batch=sequences(self.counts))
+
+    def _keys(self, place: Place) -> Keys:
+        real = place.per_sequence("counts", plain(self.counts))
+        first, last = (0, real) if self.side == "right" else (place.keys - real, place.keys)
+        return Keys((clipped(first, last, place.keys, place.xp),))
+
+
+def prefix(n: Any, start: Any = 0) -> Mask:
+    """A prefix that every query sees, causal after it: keys from `start` to `start + n`, and on to the query's own.
+
+    After padding on the left, `start` is the first real key. Both are one number, or one for each sequence.
+
+    >>> print(prefix(3).draw(5, 5))
+    ███··
+    ███··
+    ███··
+    ████·
+    █████
+    >>> print(prefix(2, start=1).draw(5, 5))
+    ·██··
+    ·██··
+    ·██··
+    ·███·
+    ·████
+    """
+    return Prefix(numbers("n", n), numbers("start", start))
+
+
+@dataclass(frozen=True, repr=False)
+class Prefix(Mask):
+    n: Numbers
+    start: Numbers
+
+    @property
+    def expression(self) -> str:
+        return f"prefix({self.n})" if self.start == 0 else f"prefix({self.n}, start={self.start})"
+
+    @property
+    def _only_numbers(self) -> bool:
+        return isinstance(self.n, int) and isinstance(self.start, int)
+
+    @property
+    def _sizes(self) -> Sizes:
+        return Sizes(batch=max(sequences(self.n), sequences(self.start)))
+
+    def _keys(self, place: Place) -> Keys:
+        n, start = place.per_sequence("n", plain(self.n)), place.per_sequence("start", plain(self.start))
+        return Keys((clipped(start, higher(start + n, place.positions + 1, place.xp), place.keys, place.xp),))
+
+
+def documents(ids: Any) -> Mask:
+    """Keys of the query's own document, where several are packed into a sequence; `ids` gives the one of each position.
+
+    `ids` is (position,), or (batch, position). Documents in one piece each are intervals; scattered ones are
+    evaluated by tile.
+
+    >>> print(documents([0, 0, 1, 1, 1]).draw())
+    ██···
+    ██···
+    ··███
+    ··███
+    ··███
+    """
+    ids = ids if hasattr(ids, "shape") else np.asarray(ids)
+    if len(ids.shape) not in (1, 2):
+        raise errors.option("ids", ids, "an array (position,) or (batch, position)")
+    return Documents(Given(ids))
+
+
+@dataclass(frozen=True, repr=False)
+class Documents(Mask):
+    ids: Given
+    _only_numbers = False
+
+    @property
+    def expression(self) -> str:
+        return f"documents({self.ids})"
+
+    @property
+    def _sizes(self) -> Sizes:
+        shape = self.ids.array.shape
+        return Sizes(shape[-1], shape[-1], 1 if len(shape) == 1 else shape[0])
+
+    def _keys(self, place: Place) -> Keys:
+        ids = self.ids.array if len(self.ids.array.shape) == 2 else self.ids.array[None]
+        return same_document(ids, place)
+
+
+def chunks(n: int) -> Mask:
+    """Keys of the query's own chunk of `n` positions.
+
+    >>> print(chunks(2).draw(5, 5))
+    ██···
+    ██···
+    ··██·
+    ··██·
+    ····█
+    """
+    return Chunks(whole("n", n, lowest=1))
+
+
+@dataclass(frozen=True, repr=False)
+class Chunks(Mask):
+    n: int
+
+    @property
+    def expression(self) -> str:
+        return f"chunks({self.n})"
+
+    def _keys(self, place: Place) -> Keys:
+        n = min(self.n, _FAR)
+        start = place.positions - place.positions % n
+        return Keys((clipped(start, start + n, place.keys, place.xp),))
+
+
+def first(n: int) -> Mask:
+    """The first `n` keys, for every query: attention sinks, beside a window.
+
+    >>> print((causal() & (first(1) | window(2))).draw(6, 6))
+    █·····
+    ██····
+    ███···
+    ████··
+    █·███·
+    █··███
+    """
+    return First(whole("n", n))
+
+
+@dataclass(frozen=True, repr=False)
+class First(Mask):
+    n: int
+    needs_position = False
+
+    @property
+    def expression(self) -> str:
+        return f"first({self.n})"
+
+    def _keys(self, place: Place) -> Keys:
+        return Keys(((0, min(self.n, place.keys)),))
+
+
+def allowed(array: Any) -> Mask:
+    """A boolean array, True where a query may see a key; each axis of full size or 1. It is not copied.
+
+    The axes are (query, key), (head, query, key) or (batch, head, query, key).
+
+    >>> print(allowed(np.eye(3, dtype=bool)).draw())
+    █··
+    ·█·
+    ··█
+    """
+    array = array if hasattr(array, "shape") else np.asarray(array)
+    if not str(array.dtype).endswith("bool"):
+        raise errors.mask_not_boolean(array.dtype)
+    if not 2 <= len(array.shape) <= 4:
+        raise errors.mask_axes(array)
+    return Allowed(Given(array))
+
+
+@dataclass(frozen=True, repr=False)
+class Allowed(Mask):
+    array: Given
+    needs_position = False
+    _only_numbers = False
+
+    @property
+    def expression(self) -> str:
+        return f"allowed({self.array})"
+
+    @property
+    def _sizes(self) -> Sizes:
+        batch, heads, queries, keys = (1,) * (4 - len(self.array.array.shape)) + tuple(self.array.array.shape)
+        return Sizes(None if queries == 1 else queries, None if keys == 1 else keys, batch, heads)
+
+    def _keys(self, place: Place) -> Keys:
+        given = self.array.array
+        dense = place.array(given)[(None,) * (4 - len(given.shape))]
+        full = (place.batch, place.heads, place.queries, place.keys)
+        if any(size != 1 and size != whole for size, whole in zip(dense.shape, full, strict=True)):
+            raise errors.mask_shape(given, full)
+        return Keys(None, rest.Dense(dense, place.queries, place.keys, place.xp))
+
+
+def where(function: Callable[..., Any]) -> Mask:
+    """A function of positions that gives booleans, called for the tile that is looked at.
+
+    It gets integer arrays of query positions and of key positions that broadcast against each other, so that plain
+    arithmetic works; or, with four parameters, the numbers of batch and head before them.
+
+    >>> print(where(lambda query, key: (query - key) % 3 == 0).draw(5, 5))
+    █··█·
+    ·█··█
+    ··█··
+    █··█·
+    ·█··█
+    """
+    return Where(function, parameters(function))
+
+
+@dataclass(frozen=True, repr=False)
+class Where(Mask):
+    function: Callable[..., Any]
+    parameters: int
+    _only_numbers = False
+
+    @property
+    def expression(self) -> str:
+        return f"where({getattr(self.function, '__name__', 'function').strip('<>')})"
+
+    def _keys(self, place: Place) -> Keys:
+        xp = place.xp
+        batch, heads = (place.array(xp.arange(count)) for count in (place.batch, place.heads))
+        query_positions = place.array(place.positions, xp.int64)  # so that a product of two positions fits
+        return Keys(
+            None,
+            rest.FromPositions(
+                self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device
+            ),
+        )

@@ -1,0 +1,213 @@
+"""The mask as a value: how masks combine, stand in their place and draw themselves. Their kinds are in `kinds`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+from regard.masks.intervals import Visible
+from regard.masks.placing import Keys, Place, Sizes, drawing, positions
+
+_REMEMBERED_QUERIES = 4096  # 16 bytes a query at most, 64 masks: 4 MiB
+
+
+class Mask:
+    """For each query, the keys it may see. Masks are values: combine them with `&`, `|` and `~`."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # `array & mask` asks the mask, which then says how to write it
+
+    @property
+    def needs_position(self) -> bool:
+        """Whether it matters where the queries stand."""
+        return True
+
+    @property
+    def expression(self) -> str:
+        """The expression that makes this mask."""
+        raise NotImplementedError
+
+    def visible(
+        self,
+        *,
+        queries: int,
+        keys: int,
+        batch: int = 1,
+        heads: int = 1,
+        offset: Any = 0,
+        xp: Any = np,
+        device: Any = None,
+    ) -> Visible:
+        """The mask for so many queries and keys: O(queries) memory, for each sequence where they differ.
+
+        `offset` is the position of the first query: a number, or one for each sequence.
+
+        >>> from regard.masks import causal
+        >>> causal().visible(queries=2, keys=5, offset=3).last
+        array([[4, 5]], dtype=int32)
+        """
+        if xp is np and queries <= _REMEMBERED_QUERIES and type(offset) is int and self._only_numbers:
+            return _remembered(self, queries, keys, offset)
+        return _placed(self, queries, keys, batch, heads, offset, xp, device)
+
+    def draw(self, queries: int | None = None, keys: int | None = None, *, offset: Any = 0) -> str:
+        """A picture: a line a query, a character a key, █ where it may be seen; sequences side by side.
+
+        >>> from regard.masks import causal
+        >>> print(causal().draw(2, 5, offset=3))
+        ████·
+        █████
+        """
+        own = self._sizes
+        queries = (own.queries or 8) if queries is None else queries
+        keys = (own.keys or 8) if keys is None else keys
+        seen = self.visible(queries=queries, keys=keys, batch=own.batch, heads=own.heads, offset=offset)
+        return drawing(seen.tile(slice(0, 32), slice(0, 64))[:4, 0])
+
+    def __and__(self, other: Mask) -> Mask:
+        return Both(self, _mask(other))
+
+    def __or__(self, other: Mask) -> Mask:
+        return Either(self, _mask(other))
+
+    def __rand__(self, other: Any) -> Mask:
+        return Both(_mask(other), self)
+
+    def __ror__(self, other: Any) -> Mask:
+        return Either(_mask(other), self)
+
+    def __invert__(self) -> Mask:
+        return Inverse(self)
+
+    def __bool__(self) -> bool:
+        raise errors.mask_has_no_truth()
+
+    def __repr__(self) -> str:
+        try:
+            return f"{self.expression}\n{self.draw()}"
+        except Exception:  # noqa: BLE001 - a function may not suit the sizes drawn; printing must not fail for that
+            return self.expression
+
+    @property
+    def _only_numbers(self) -> bool:
+        """Whether numbers alone decide it, so that equal masks stay equal."""
+        return True
+
+    @property
+    def _sizes(self) -> Sizes:
+        return Sizes()
+
+    def _keys(self, place: Place) -> Keys:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class Both(Mask):
+    """What two masks show, `one & other`."""
+
+    one: Mask
+    other: Mask
+
+    @property
+    def needs_position(self) -> bool:
+        return self.one.needs_position or self.other.needs_position
+
+    @property
+    def expression(self) -> str:
+        return f"{_wrapped(self.one, Either)} & {_wrapped(self.other, Either)}"
+
+    @property
+    def _only_numbers(self) -> bool:
+        return self.one._only_numbers and self.other._only_numbers
+
+    @property
+    def _sizes(self) -> Sizes:
+        return self.one._sizes.with_(self.other._sizes)
+
+    def _keys(self, place: Place) -> Keys:
+        return place.both(self.one._keys(place), self.other._keys(place))
+
+
+@dataclass(frozen=True, repr=False)
+class Either(Mask):
+    """What one of two masks shows, `one | other`."""
+
+    one: Mask
+    other: Mask
+
+    @property
+    def needs_position(self) -> bool:
+        return self.one.needs_position or self.other.needs_position
+
+    @property
+    def expression(self) -> str:
+        return f"{self.one.expression} | {self.other.expression}"
+
+    @property
+    def _only_numbers(self) -> bool:
+        return self.one._only_numbers and self.other._only_numbers
+
+    @property
+    def _sizes(self) -> Sizes:
+        return self.one._sizes.with_(self.other._sizes)
+
+    def _keys(self, place: Place) -> Keys:
+        return place.either(self.one._keys(place), self.other._keys(place))
+
+
+@dataclass(frozen=True, repr=False)
+class Inverse(Mask):
+    """What a mask does not show, `~inner`."""
+
+    inner: Mask
+
+    @property
+    def needs_position(self) -> bool:
+        return self.inner.needs_position
+
+    @property
+    def expression(self) -> str:
+        return f"~{_wrapped(self.inner, (Both, Either))}"
+
+    def __invert__(self) -> Mask:
+        return self.inner
+
+    @property
+    def _only_numbers(self) -> bool:
+        return self.inner._only_numbers
+
+    @property
+    def _sizes(self) -> Sizes:
+        return self.inner._sizes
+
+    def _keys(self, place: Place) -> Keys:
+        return place.neither(self.inner._keys(place))
+
+
+def _mask(thing: Any) -> Mask:
+    if not isinstance(thing, Mask):
+        raise errors.not_a_mask(thing)
+    return thing
+
+
+def _wrapped(mask: Mask, looser: Any) -> str:
+    return f"({mask.expression})" if isinstance(mask, looser) else mask.expression
+
+
+def _placed(mask: Mask, queries: int, keys: int, batch: int, heads: int, offset: Any, xp: Any, device: Any) -> Visible:
+    where = positions(queries, batch, offset, xp, device) if mask.needs_position else None
+    place = Place(queries, keys, batch, heads, where, xp, device)
+    return place.visible(mask._keys(place))
+
+
+@lru_cache(maxsize=64)
+def _remembered(mask: Mask, queries: int, keys: int, offset: int) -> Visible:
+    visible = _placed(mask, queries, keys, 1, 1, offset, np, None)
+    for end in (visible.first, visible.last, visible.second_first, visible.second_last):
+        if end is not None:
+            end.flags.writeable = False  # shared by all who ask
+    return visible

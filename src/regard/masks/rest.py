@@ -1,0 +1,159 @@
+"""What intervals cannot say: booleans given as an array, a function of positions, scattered documents, and their mixes.
+
+Each kind answers for any tile of queries and keys, so that nothing of size query × key is ever built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard import errors
+from regard.masks.intervals import Array, Index, Rest, Visible, indices, length, on, take, take_rows
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dense:
+    """Booleans as they were given, not copied: four axes, each of full size or 1."""
+
+    dense: Array
+    queries: int
+    keys: int
+    xp: Any
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return _along(_along(self.dense, rows, 2, self.queries, self.xp), columns, 3, self.keys, self.xp)
+
+    def rows(self, rows: slice) -> Dense:
+        some = self.dense if self.dense.shape[2] == 1 else _along(self.dense, rows, 2, self.queries, self.xp)
+        return replace(self, dense=some, queries=length(rows, self.queries))
+
+    def select(self, batch: Any = None, head: Any = None) -> Dense:
+        return replace(self, dense=take(take(self.dense, batch, 0), head, 1))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SameDocument:
+    """Equal ids: the documents of the queries (batch or 1, query) and of the keys (batch or 1, key)."""
+
+    query_ids: Array
+    key_ids: Array
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return (take_rows(self.query_ids, rows)[:, :, None] == take_rows(self.key_ids, columns)[:, None, :])[:, None]
+
+    def rows(self, rows: slice) -> SameDocument:
+        return replace(self, query_ids=take_rows(self.query_ids, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> SameDocument:
+        return replace(self, query_ids=take(self.query_ids, batch, 0), key_ids=take(self.key_ids, batch, 0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FromPositions:
+    """A function of positions, called for the tile that is looked at."""
+
+    function: Callable[..., Any]
+    arguments: int  # 2: query and key; 4: batch, head, query and key
+    positions: Array  # of the queries, int64 (batch or 1, query)
+    batch: Array  # numbers of the sequences
+    heads: Array  # numbers of the heads
+    keys: int
+    xp: Any
+    device: Any = None
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        query = take_rows(self.positions, rows)  # (batch or 1, row)
+        key = indices(columns, self.keys, self.xp, self.device)  # (column,)
+        shape = (query.shape[0], 1, query.shape[1], key.shape[0])
+        if self.arguments == 4:
+            found = self.function(
+                self.batch[:, None, None, None],
+                self.heads[:, None, None],
+                query[:, None, :, None],
+                key[None, None, None],
+            )
+        elif query.shape[0] == 1:
+            found = self.function(query[0][:, None], key[None])
+        else:
+            found = self.function(query[:, None, :, None], key[None])
+        found = self.xp.asarray(found, **on(self.device))
+        if not str(found.dtype).endswith("bool"):
+            raise errors.mask_function_result(found.dtype)
+        return self.xp.broadcast_to(found, self.xp.broadcast_shapes(tuple(found.shape), shape))
+
+    def rows(self, rows: slice) -> FromPositions:
+        return replace(self, positions=take_rows(self.positions, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> FromPositions:
+        return replace(
+            self,
+            positions=take(self.positions, batch, 0),
+            batch=take(self.batch, batch, 0),
+            heads=take(self.heads, head, 0),
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Not:
+    """Everything that something else does not show."""
+
+    inner: Visible
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return ~self.inner.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Not:
+        return Not(self.inner.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> Not:
+        return Not(self.inner.select(batch, head))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Or:
+    """What one or the other shows."""
+
+    one: Visible
+    other: Visible
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return self.one.tile(rows, columns) | self.other.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Or:
+        return Or(self.one.rows(rows), self.other.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> Or:
+        return Or(self.one.select(batch, head), self.other.select(batch, head))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class And:
+    """What both allow."""
+
+    one: Rest
+    other: Rest
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return self.one.tile(rows, columns) & self.other.tile(rows, columns)
+
+    def rows(self, rows: slice) -> And:
+        return And(self.one.rows(rows), self.other.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> And:
+        return And(self.one.select(batch, head), self.other.select(batch, head))
+
+
+def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:
+    """Some of an axis, repeated without a copy where its size is 1."""
+    if array.shape[axis] == 1:
+        return xp.broadcast_to(array, (*array.shape[:axis], length(index, count), *array.shape[axis + 1 :]))
+    if isinstance(index, slice) and index.step is not None and index.step < 0:  # tensors have no negative strides
+        index = list(range(*index.indices(array.shape[axis])))
+    return array[(slice(None),) * axis + (index,)]

@@ -1,0 +1,1 @@
+"""Views: each file draws for one medium."""

@@ -1,0 +1,25 @@
+"""Every script in examples/ runs, and prints what its lesson promises."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
+PROMISED = {"01_the_cat_sat": ["[0.42 0.16 0.42]", "[0.84 0.58 0.84 0.58]", "sat looks most at sat"]}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path):
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "utf8", path],
+        capture_output=True, text=True, encoding="utf-8", check=False, timeout=300,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    for text in PROMISED.get(path.stem, []):
+        assert text in finished.stdout
+
+
+def test_every_promise_has_its_example():
+    assert {path.stem for path in EXAMPLES} >= PROMISED.keys()

@@ -1,0 +1,121 @@
+"""Imports point one way: a module uses its own floor and those below."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "regard"
+
+# From the ground up. A module is named by its first part: kernels.torch_engine lives on the floor of kernels.
+FLOORS = (
+    ("_core", "errors", "arrays"),
+    ("masks", "biases"),
+    ("kernels",),
+    ("attention",),
+    ("layers", "soft_lookup"),
+    ("trace",),
+    ("reading",),
+    ("models", "watching", "transformers"),
+    ("heads", "training"),
+    ("show", "studio"),
+    ("cli",),
+)
+FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
+
+# Methods that hand over to a later floor, importing it in their body: (module, what it imports).
+HAND_OVERS: set[tuple[str, str]] = set()
+
+# The only ones that may import torch: all modules whose name begins so.
+TORCH_MODULES = ("kernels.torch", "watching", "transformers", "training")
+
+
+@dataclass(frozen=True)
+class Import:
+    target: str  # dotted, absolute: regard.kernels.native.forward or torch.nn
+    line: int
+    in_body: bool  # inside a function, so that it runs only when that is called
+
+
+def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
+    def visit(node: ast.AST, in_body: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield Import(alias.name, child.lineno, in_body)
+            elif isinstance(child, ast.ImportFrom):
+                base = child.module or ""
+                if child.level:
+                    parents = package.split(".")[: len(package.split(".")) - child.level + 1]
+                    base = ".".join([*parents, base]).rstrip(".")
+                for alias in child.names:
+                    yield Import(f"{base}.{alias.name}", child.lineno, in_body)
+            else:
+                yield from visit(child, in_body or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    return visit(tree, False)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def complaints(path: Path) -> Iterator[str]:
+    module = module_name(path)
+    package = ".".join(["regard", *path.relative_to(SOURCE).parent.parts])
+    for found in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+        where = f"{path.relative_to(SOURCE)}:{found.line} imports {found.target}"
+        root, _, target = found.target.partition(".")
+        if root == "torch" and not module.startswith(TORCH_MODULES):
+            yield f"{where}: only {', '.join(TORCH_MODULES)} may"
+        if root != "regard" or not module:  # regard/__init__.py gathers the public names from everywhere
+            continue
+        floor = FLOOR_OF[module.split(".")[0]]
+        target_name = target.split(".")[0]
+        if target_name not in FLOOR_OF:
+            # `import regard` or `from regard import Attention`: only the command line stands above the package itself.
+            if module != "cli":
+                yield f"{where}: take it from the module that defines it"
+        elif FLOOR_OF[target_name] > floor and not (found.in_body and (module, target_name) in HAND_OVERS):
+            yield f"{where}: that is a later floor; if a method hands over to it, list it in HAND_OVERS"
+
+
+PATHS = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    module = module_name(path)
+    assert not module or module.split(".")[0] in FLOOR_OF, f"give {module} a floor in FLOORS"
+    assert not list(complaints(path))
+
+
+def test_every_listed_hand_over_is_there():
+    used = {
+        (module_name(path), found.target.split(".")[1])
+        for path in PATHS
+        for found in imports_of(ast.parse(path.read_text(encoding="utf-8")), "regard")
+        if found.in_body and found.target.startswith("regard.")
+    }
+    assert used >= HAND_OVERS
+
+
+def test_a_wrong_direction_is_noticed(tmp_path, monkeypatch):
+    """The test of the test: an import upwards, one of torch, and one through the package itself."""
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    wrong = tmp_path / "masks.py"
+    wrong.write_text("from regard.attention import Attention\nimport torch\nfrom regard import cli, Attention\n")
+    assert len(list(complaints(wrong))) == 4
+    wrong.write_text("from regard.errors import ShapeError\nfrom . import errors\nimport numpy\n")
+    assert not list(complaints(wrong))
+
+
+def test_no_module_shares_its_name_with_a_public_function():
+    """A lazily loaded `regard.watch` from watch.py would turn into the module on second use."""
+    import regard
+
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert not modules & {name for name in regard.__all__ if callable(getattr(regard, name))}
