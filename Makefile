@@ -15,6 +15,9 @@ stamps := $(venv)/stamps
 bin := $(venv)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # -qq: silent but for errors.
 install := $(bin)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# Bytecode is kept, whatever the surroundings say: without it every start compiles Regard anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 native_sources := $(wildcard native/*.cpp native/*.h)
 native_wanted := $(if $(REGARD_NATIVE),$(REGARD_NATIVE),on)
 

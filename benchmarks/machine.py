@@ -26,7 +26,7 @@ def describe() -> dict[str, object]:
     flags = (facts.get("flags") or facts.get("Features") or "").split()
     found = [name for flag, name in INSTRUCTION_SETS.items() if flag in flags]
     return {
-        "processor": _processor(facts),
+        "processor": _processor(facts, flags),
         "cores": cores(),
         "instructions": found[0] if found else "unknown",
         "memory_gib": round(memory("MemTotal") / 2**30),
@@ -36,10 +36,10 @@ def describe() -> dict[str, object]:
     }
 
 
-def _processor(facts: dict[str, str]) -> str:
+def _processor(facts: dict[str, str], flags: list[str]) -> str:
     name = facts.get("model name") or platform.processor() or platform.machine()
     if facts.get("cpu family") == "25":  # virtual machines often say no more than "AMD EPYC"
-        name += " (Zen 3 or 4)"
+        name += " (Zen 4)" if "avx512f" in flags else " (Zen 3)"
     return name
 
 
@@ -72,7 +72,15 @@ def memory(entry: str = "MemAvailable") -> int:
     return 0
 
 
-def busy_share(seconds: float = 0.1) -> float:
+def wait_until_quiet(enough: float = 0.05, longest: float = 2.0) -> float:
+    """Wait a little for others to leave the machine alone; the share of it that they use in the end."""
+    end = time.monotonic() + longest
+    while (busy := _busy_share()) > enough and time.monotonic() < end:
+        pass
+    return busy
+
+
+def _busy_share(seconds: float = 0.1) -> float:
     """The share of all cores that somebody uses during the next moments."""
     before = _busy_and_total()
     time.sleep(seconds)

@@ -10,9 +10,8 @@ from typing import Any
 from driver import Measured
 from peers import PEERS
 from sections import SECTIONS, Section
-from targets import Outcome, Target, judge
+from targets import BUSY, Outcome, Target, judge
 
-BUSY = 0.1  # a share of the machine in others' hands from which numbers deserve a warning
 Lines = list[list[str]]
 
 
@@ -41,7 +40,7 @@ def as_json(outcome: Outcome, facts: dict[str, Any]) -> str:
             "case": one.case.as_dict(),
             "busy_before": round(one.busy, 3),
             "seconds": {
-                key: {"median": timing.median, "least": min(timing.seconds), "repeats": len(timing.seconds)}
+                key: {"median": timing.median, "least": timing.least, "repeats": len(timing.seconds)}
                 for key, timing in one.timings.items()
             },
             "not_timed": one.reasons,
@@ -61,6 +60,7 @@ def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
         f"{facts['memory_gib']} GiB, {facts['system']}",
         f"Python {facts['python']}, {versions}",
         f"Regard's engine: {facts['engine']}",
+        f"Every number comes from the {facts['repeats']} of the repeats",
     ]
     limits = [
         one.case.forward_flops / one.timings["limit"].median / 1e9 for one in outcome.measured if "limit" in one.timings
@@ -93,14 +93,22 @@ def _section_table(section: Section, found: list[Measured]) -> tuple[str, str, l
         column for column in section.columns if column[0] == "case" or any(column[1](one) != "–" for one in found)
     ]
     lines = [[text(one) for _, text in columns] for one in found]
-    reasons = []
+    return section.title, section.note, [heading for heading, _ in columns], lines, _reasons(found)
+
+
+def _reasons(found: list[Measured]) -> list[str]:
+    """Why some could not be timed; a reason that many cases share is said once."""
+    sharing: dict[tuple[str, str], list[str]] = {}
     for one in found:
         for key, reason in one.reasons.items():
-            peer, _, call = key.partition(": ")
             if not reason.startswith("needs"):
-                label = f"{PEERS[peer].label}{f' ({call})' if call else ''}"
-                reasons.append(f"{label}, {one.case.name}: {reason}")
-    return section.title, section.note, [heading for heading, _ in columns], lines, reasons
+                sharing.setdefault((key, reason), []).append(one.case.name)
+    lines = []
+    for (key, reason), names in sharing.items():
+        peer, _, call = key.partition(": ")
+        label = f"{PEERS[peer].label} ({call})" if call else PEERS[peer].label
+        lines.append(f"{label}, {names[0] if len(names) == 1 else f'{len(names)} cases'}: {reason}")
+    return lines
 
 
 def _memory_table(memory: list[dict[str, Any]]) -> tuple[str, str, list[str], Lines, list[str]]:
@@ -108,13 +116,13 @@ def _memory_table(memory: list[dict[str, Any]]) -> tuple[str, str, list[str], Li
         [
             entry["call"],
             entry["case"].name,
-            f"{entry['mib']:.1f}" if "mib" in entry else "–",
-            f"{entry['seconds']:.1f}" if "mib" in entry else entry["problem"],
+            *((f"{entry['mib']:.1f}", f"{entry['seconds']:.1f}") if "mib" in entry else ("see note", "–")),
         ]
         for entry in memory
     ]
+    reasons = [f"{entry['call']}, {entry['case'].name}: {entry['problem']}" for entry in memory if "problem" in entry]
     note = "Peak of resident memory during the call, beyond inputs and outputs, in a process of its own."
-    return "Memory", note, ["call", "case", "MiB", "seconds"], lines, []
+    return "Memory", note, ["call", "case", "MiB", "seconds"], lines, reasons
 
 
 def _import_table(importing: dict[str, Any]) -> tuple[str, str, list[str], Lines, list[str]]:
@@ -124,8 +132,14 @@ def _import_table(importing: dict[str, Any]) -> tuple[str, str, list[str], Lines
 
 
 def _target_table(targets: Sequence[Target]) -> tuple[str, str, list[str], Lines, list[str]]:
-    lines = [[target.text, target.wanted, target.measured, target.mark] for target in targets]
-    return "Targets", "", ["target", "wanted", "measured", ""], lines, []
+    lines = [
+        [target.text, target.wanted, target.measured, target.mark] for target in targets if target.reached is not None
+    ]
+    left_out = len(targets) - len(lines)
+    note = f"{left_out} more were not measured in this run." if left_out else ""
+    if any(target.doubtful for target in targets):
+        note = f"A question mark: others used the machine meanwhile. {note}".strip()
+    return "Targets", note, ["target", "wanted", "measured", ""], lines, []
 
 
 def _aligned(lines: Lines) -> list[str]:
@@ -134,7 +148,7 @@ def _aligned(lines: Lines) -> list[str]:
     text = []
     for line in lines:
         cells = [
-            cell.ljust(width) if at == 0 else cell.rjust(width)
+            cell.ljust(width) if at == 0 or not lines[0][at] else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         text.append("  ".join(cells).rstrip())

@@ -7,6 +7,7 @@ import datetime
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fresh
@@ -24,8 +25,14 @@ def main() -> None:
     wanted = options.only.split(",") if options.only else NAMES
     pace = Pace(rounds=3, turn=0.03, budget=1.5) if options.quick else Pace()
     if options.repeats:
-        pace = Pace(options.repeats, pace.turn, pace.budget * options.repeats / pace.rounds)
-    facts = {"date": datetime.date.today().isoformat(), **machine.describe(), "engine": _engine()}
+        pace = replace(pace, rounds=options.repeats, budget=pace.budget * options.repeats / pace.rounds)
+    pace = replace(pace, by_least=options.least)
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "repeats": "least" if options.least else "median",
+        "engine": _engine(),
+        **machine.describe(),
+    }
     outcome = _measured(wanted, pace, options.quick)
     print(report.as_text(outcome, facts))
     folder = options.output or (None if options.quick or options.only else HERE)
@@ -43,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cases: about a minute")
     parser.add_argument("--only", help=f"sections, with commas between: {', '.join(NAMES)}")
     parser.add_argument("--repeats", type=int, help="rounds of turns (default 5; quick 3)")
+    parser.add_argument("--least", action="store_true", help="compare the least of the repeats: for a busy machine")
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md")
     options = parser.parse_args()
     unknown = [name for name in (options.only or "").split(",") if name and name not in NAMES]
@@ -58,7 +66,8 @@ def _measured(wanted: tuple[str, ...] | list[str], pace: Pace, quick: bool) -> O
     progress = Progress(len(tasks) + len(memory) + ("import" in wanted))
     if "import" in wanted:  # first, while nothing else has been started
         progress.say("import")
-        outcome.importing = fresh.import_seconds(5 if quick else 15)
+        busy = machine.wait_until_quiet()
+        outcome.importing = {**fresh.import_seconds(5 if quick else 15, pace.by_least), "busy": busy}
     with Driver(pace) as driver:
         for section, case in tasks:
             progress.say(f"{section.name}: {case.name}")

@@ -17,10 +17,12 @@ class Target:
     wanted: str
     measured: str
     reached: bool | None  # None: not measured
+    doubtful: bool = False  # others used the machine meanwhile
 
     @property
     def mark(self) -> str:
-        return {True: "✓", False: "✗", None: "–"}[self.reached]
+        mark = {True: "✓", False: "✗", None: "–"}[self.reached]
+        return f"{mark} ?" if self.doubtful else mark
 
 
 @dataclass
@@ -35,17 +37,24 @@ class Outcome:
         return [one for one in self.measured if one.section == section and which(one.case)]
 
 
-Ratios = list[float | None]  # None where Regard failed
+BUSY = 0.1  # a share of the machine in others' hands from which a number is doubtful
+
+
+@dataclass
+class Ratios:
+    numbers: list[float | None]  # None where Regard failed
+    doubtful: bool = False
 
 
 def _ratios(found: Iterable[Measured], participant: str, to: str, ours: str = "regard") -> Ratios:
     """Ratios where both were timed; a case that Regard could not do counts, one that the peer could not do doesn't."""
-    ratios: Ratios = []
+    ratios = Ratios([])
     for one in found:
         failed = any(key.partition(":")[0] == ours for key in one.reasons)
         ratio = one.ratio(participant, to)
         if failed or ratio is not None:
-            ratios.append(None if failed else ratio)
+            ratios.numbers.append(None if failed else ratio)
+            ratios.doubtful |= one.busy > BUSY
     return ratios
 
 
@@ -53,13 +62,15 @@ def _judged(
     text: str, bound: float, ratios: Ratios, summary: Callable[[list[float]], float], least: bool, unit: str = "×"
 ) -> Target:
     wanted = f"{'≥' if least else '≤'} {_written(bound, unit)}"
-    if not ratios:
+    if not ratios.numbers:
         return Target(text, wanted, "not measured", None)
-    numbers = [ratio for ratio in ratios if ratio is not None]
-    if len(numbers) < len(ratios):
-        return Target(text, wanted, f"fails on {len(ratios) - len(numbers)} of {len(ratios)} cases", False)
+    numbers = [number for number in ratios.numbers if number is not None]
+    if len(numbers) < len(ratios.numbers):
+        missing = len(ratios.numbers) - len(numbers)
+        return Target(text, wanted, f"fails on {missing} of {len(ratios.numbers)} cases", False)
     value = summary(numbers)
-    return Target(text, wanted, _written(value, unit), value >= bound if least else value <= bound)
+    reached = value >= bound if least else value <= bound
+    return Target(text, wanted, _written(value, unit), reached, ratios.doubtful)
 
 
 def _written(value: float, unit: str) -> str:
@@ -124,7 +135,7 @@ def _extras(outcome: Outcome) -> list[Target]:
             found.append(_judged(text, factor * bound, _ratios(shapes, top, plain), max, False))
     for call in ("received", "map"):
         added = _ratios(outcome.of("columns"), f"regard: {call}", plain)
-        more = [None if ratio is None else ratio - 1 for ratio in added]
+        more = Ratios([None if ratio is None else ratio - 1 for ratio in added.numbers], added.doubtful)
         found.append(_judged(f"{call}() after a forward: of the forward, worst", 0.65, more, max, False))
     return found
 
@@ -148,12 +159,13 @@ def _calls(outcome: Outcome) -> list[Target]:
 
 
 def _rest(outcome: Outcome) -> list[Target]:
-    peaks: Ratios = [entry.get("mib") for entry in outcome.memory]
+    peaks = Ratios([entry.get("mib") for entry in outcome.memory])
     longest = [entry for entry in outcome.memory if entry["case"].queries >= 131072 and entry["call"] == "forward"]
     runs = None if not longest else "problem" not in longest[0]
     measured = "not measured" if not longest else longest[0].get("problem") or f"in {longest[0]['seconds']:.0f} s"
     torch = outcome.importing.get("torch")
-    imports: Ratios = [1e3 * outcome.importing["seconds"]] if "seconds" in outcome.importing else []
+    imports = Ratios([1e3 * outcome.importing["seconds"]] if "seconds" in outcome.importing else [])
+    imports.doubtful = outcome.importing.get("busy", 0) > BUSY
     return [
         _judged("memory beyond inputs and outputs, worst", 64, peaks, max, False, "MiB"),
         Target("n = 131,072 with one head, size 64", "runs", measured, runs),

@@ -6,6 +6,7 @@
 // depend on threads. A chunk is claimed after the one before it, so waiting for a turn always ends.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "forward.h"
@@ -31,7 +32,7 @@ struct BackwardPlan {
         wide_size = round_up(size, W);
         wide_values = round_up(value_size, W);
         const int64_t largest = std::clamp<int64_t>(32 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
-        block = std::min(largest, round_up(s.rows(), W));
+        block = std::min(largest, round_up(std::max<int64_t>(1, s.rows()), W));
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
         const int64_t sequences = s.batch() * s.keys.shape[1];
@@ -41,7 +42,7 @@ struct BackwardPlan {
     }
 
     struct Workspace {
-        Real *packed_queries, *packed_flow, *queries, *flow, *grad_queries, *keys, *packed_keys, *values;
+        Real *packed_queries, *packed_flow, *queries, *flow, *grad_queries, *keys, *values;
         Real *sheet, *slope, *inner, *spare, *weights, *grad_scores, *normaliser, *delta, *ones, *grad_keys, *grad_values;
         PanelMask<Real>* masks;
         int64_t *from, *to;
@@ -51,8 +52,7 @@ struct BackwardPlan {
             queries = parts.take<Real>(p.block * p.wide_size);
             flow = parts.take<Real>(p.block * p.wide_values);
             grad_queries = parts.take<Real>(p.block * p.size);
-            keys = parts.take<Real>(back_tile * p.size);
-            packed_keys = parts.take<Real>(back_tile * round_up(p.size, block_rows));
+            keys = parts.take<Real>(back_tile * apart(p.size));
             values = parts.take<Real>(back_tile * p.value_size);
             sheet = parts.take<Real>(back_tile * W);
             slope = parts.take<Real>(back_tile * W);
@@ -202,13 +202,12 @@ class BackwardChunk {
             high = std::max(high, w.to[p]);
         }
         if (low >= high) return;
-        const auto keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         const auto values = plain_rows<Real>(b.values, sequence, key_head, first, last - first, w.values);
-        const bool finite_keys = pack_values<Real>(s.keys, sequence, key_head, first, last - first, w.packed_keys, w.spare);
+        const bool finite_keys = copy_apart<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         const bool careful = masked && !(finite_block && finite_keys);
         for (int64_t p = 0; p < panels; ++p) {
             clear_outside(p, first, low, high);
-            if (w.from[p] < w.to[p]) compute_panel(p, first, last, keys, values, careful);
+            if (w.from[p] < w.to[p]) compute_panel(p, first, values, careful);
         }
         for (int64_t strip = low; strip < high; strip += back_strip)
             give_keys(first, strip, std::min(high, strip + back_strip), careful);
@@ -223,9 +222,10 @@ class BackwardChunk {
         }
     }
 
-    void compute_panel(int64_t p, int64_t first, int64_t last, PlainRows<Real> keys, PlainRows<Real> values, bool careful) {
-        const int64_t from = w.from[p], to = w.to[p], count = to - from;
-        product<Real, false>(count, plan.size, keys.data + (from - first) * keys.row, keys.row, 1,
+    void compute_panel(int64_t p, int64_t first, PlainRows<Real> values, bool careful) {
+        const int64_t from = w.from[p], to = w.to[p], count = to - from, key_row = apart(plan.size);
+        const Real* keys = w.keys + (from - first) * key_row;
+        product<Real, false>(count, plan.size, keys, key_row, 1,
                              w.packed_queries + p * W * plan.size, W, w.sheet, W);
         finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare, w.slope);
         product<Real, false>(count, plan.value_size, values.data + (from - first) * values.row, values.row, 1,
@@ -253,17 +253,10 @@ class BackwardChunk {
         if (b.grad_relative) give_relative(p, from, to);
         Real* to_queries = w.grad_queries + p * W * plan.size;
         const Real* flows = w.grad_scores + (from - first) * plan.block + p * W;
-        if (careful) {
-            product_seen<Real, false>(plan.size, count, keys.data + (from - first) * keys.row, 1, keys.row, flows, plan.block, to_queries, W);
-            return;
-        }
-        for_groups(plan.size, [&](int64_t start, int64_t columns) {
-            const Real* group = w.packed_keys + start * (last - first) + (from - first) * columns;
-            if (columns == block_rows)
-                block_of<Real, true, block_rows>(count, group, 1, block_rows, flows, plan.block, to_queries + start * W, W);
-            else
-                block_tail<Real, true>(columns, count, group, 1, columns, flows, plan.block, to_queries + start * W, W);
-        });
+        if (careful)
+            product_seen<Real, false>(plan.size, count, keys, 1, key_row, flows, plan.block, to_queries, W);
+        else
+            product<Real, true>(plan.size, count, keys, 1, key_row, flows, plan.block, to_queries, W);
     }
 
     // dV and dK of a strip of keys, over the panels that see it.

@@ -1,6 +1,8 @@
 // A few queries against many keys, as when decoding: bound by memory, so keys and values are read once, in order, and
 // their span is split over threads. Lanes run along the size. The split depends on the count of keys alone.
 #pragma once
+#include <memory>
+
 #include "forward.h"
 
 namespace regard {

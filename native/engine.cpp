@@ -1,19 +1,23 @@
 // All kernels for one instruction set. Compiled once for each, with its flags and -DREGARD_ISA=its name.
+#include "backflow.h"
 #include "backward.h"
-#include "columns.h"
 #include "decode.h"
 #include "forward.h"
 #include "linear.h"
 #include "norms.h"
+#include "pooled.h"
 #include "rotary.h"
+#include "tile.h"
 
 namespace regard {
 namespace REGARD_ISA {
 namespace {
 
 bool in_double(const View& view) { return view.type == Type::f64; }
+bool no_rows(const Scores& s) { return s.batch() * s.heads() * s.rows() == 0; }
 
 bool forward(const Forward& f) {
+    if (no_rows(f.scores)) return true;
     const bool few = decodes(f);
     if (in_double(f.scores.queries)) return few ? forward_decode<double>(f) : forward_panels<double>(f);
     return few ? forward_decode<float>(f) : forward_panels<float>(f);
@@ -22,7 +26,10 @@ bool backflow(const Backflow& b) {
     return in_double(b.scores.queries) ? backflow_of<double>(b) : backflow_of<float>(b);
 }
 bool pooled(const Pooled& p) { return in_double(p.scores.queries) ? pooled_of<double>(p) : pooled_of<float>(p); }
-bool tile(const Tile& t) { return in_double(t.scores.queries) ? tile_of<double>(t) : tile_of<float>(t); }
+bool tile(const Tile& t) {
+    if (no_rows(t.scores)) return true;
+    return in_double(t.scores.queries) ? tile_of<double>(t) : tile_of<float>(t);
+}
 bool backward(const Backward& b) {
     return in_double(b.scores.queries) ? backward_of<double>(b) : backward_of<float>(b);
 }

@@ -1,67 +1,34 @@
 // Outputs and row statistics in one pass: the online softmax, tile by tile, for a block of queries.
 #pragma once
-#include <limits>
-#include <memory>
-
-#include "pool.h"
 #include "scores.h"
+#include "work.h"
 
 namespace regard {
 namespace REGARD_ISA {
 namespace {
-
-inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-// Hands out parts of a thread's memory, each on its own cache lines.
-struct Parts {
-    char* base;
-    size_t used = 0;
-    template <class T>
-    T* take(int64_t count) {
-        T* part = reinterpret_cast<T*>(base + used);
-        used += static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
-        return part;
-    }
-};
-
-template <class Work>
-bool run_items(int64_t items, size_t scratch, double cost, Work& work) {
-    return run(items, scratch, cost, [](void* context, int64_t item, void* memory) { (*static_cast<Work*>(context))(item, memory); }, &work);
-}
-
-// Calls f(start, count) for groups of at most block_rows value columns.
-template <class F>
-REGARD_INLINE void for_groups(int64_t size, F f) {
-    int64_t at = 0;
-    while (at < size) {
-        const int64_t left = size - at;
-        const int64_t count = left == block_rows + block_rows / 3 ? left / 2 : std::min<int64_t>(left, block_rows);
-        f(at, count);
-        at += count;
-    }
-}
 
 template <class Real>
 struct ForwardPlan {
     static constexpr int W = panel<Real>;
     const Forward& f;
     int64_t value_size, block, blocks, panels, top;
-    bool pack_values, copy_keys;
+    bool copy_values, copy_keys;
 
     explicit ForwardPlan(const Forward& forward) : f(forward) {
         const Scores& s = f.scores;
         value_size = f.values ? f.values.shape[3] : 0;
         top = f.rows.top;
-        // Packed queries and outputs of a block fill less than half of a 512 KiB second cache; at least 16 items where
-        // there are rows enough, decided by the shapes alone so that results don't depend on threads.
-        const int64_t cached = 200 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
+        // Packed queries and outputs of a block fill most of a 512 KiB second cache (half of it was 5% slower at size 128:
+        // keys and values come in more often); at least 16 items where there are rows enough, decided by the shapes alone so
+        // that results don't depend on threads.
+        const int64_t cached = 400 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
         const int64_t largest = std::clamp<int64_t>(cached / W * W, 2 * W, 384);
         const int64_t sequences = std::max<int64_t>(1, s.batch() * s.heads());
         const int64_t wanted = std::max((s.rows() + largest - 1) / largest, std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
         block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
-        pack_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
+        copy_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
         copy_keys = !plain<Real>(s.keys);
     }
 
@@ -86,7 +53,7 @@ struct ForwardPlan {
             spread = parts.take<Real>(p.block);  // Σ p · (s − peak)
             reach = parts.take<Real>(p.block);   // Σ p · |i − j|
             keys = parts.take<Real>(p.copy_keys ? key_tile * p.f.scores.size() : 0);
-            values = parts.take<Real>(p.pack_values ? key_tile * round_up(p.value_size, block_rows) : 0);
+            values = parts.take<Real>(p.copy_values ? key_tile * apart(p.value_size) : 0);
             sheet = parts.take<Real>(key_tile * W);
             before = parts.take<Real>(key_tile * W);
             spare = parts.take<Real>((key_tile + W) * W);
@@ -156,46 +123,6 @@ void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, R
             weakest = load(value + (top - 1) * W + v * L);
         }
     }
-}
-
-// Values that are not finite must not reach a query that doesn't see them: 0 · NaN is NaN. Key by key, lane by lane.
-template <class Real>
-void add_seen_values(const Real* weights, const Real* masked, int64_t keys, const View& values, int64_t sequence,
-                     int64_t key_head, int64_t first_key, Real* outputs) {
-    constexpr int W = panel<Real>;
-    const int64_t size = values.shape[3], width = static_cast<int64_t>(bytes_of(values.type)) * values.stride[3];
-    for (int64_t j = 0; j < keys; ++j)
-        for (int lane = 0; lane < W; ++lane) {
-            if (masked[j * W + lane] == minus_infinity<Real>) continue;
-            const char* row = values.at(sequence, key_head, first_key + j);
-            for (int64_t e = 0; e < size; ++e)
-                outputs[e * W + lane] += weights[j * W + lane] * read<Real>(row + e * width, values.type);
-        }
-}
-
-// Values of one tile, column groups side by side: [group][key][column in group]. Tells whether all are finite.
-template <class Real>
-bool pack_values(const View& values, int64_t sequence, int64_t key_head, int64_t from, int64_t keys, Real* to,
-                 Real* row) {
-    const int64_t size = values.shape[3];
-    const bool direct = plain<Real>(values);
-    Real probe = 0;
-    for (int64_t j = 0; j < keys; ++j) {
-        const Real* source = row;
-        if (direct)
-            source = reinterpret_cast<const Real*>(values.at(sequence, key_head, from + j));
-        else
-            read_row<Real>(values.at(sequence, key_head, from + j), values.type, values.stride[3], size, row);
-        if (!all_finite(source, size)) probe = 1;
-        for_groups(size, [&](int64_t start, int64_t count) {
-            Real* place = to + start * keys + j * count;
-            if (count == block_rows)
-                std::memcpy(place, source + start, block_rows * sizeof(Real));
-            else
-                for (int64_t c = 0; c < count; ++c) place[c] = source[start + c];
-        });
-    }
-    return probe == 0;
 }
 
 // What a row's running sums become: everything is 2^(· − normaliser), in log2.
@@ -297,7 +224,7 @@ class ForwardBlock {
             product<Real, false>(to - from, s.size(), tile_keys.data + (from - first) * tile_keys.row, tile_keys.row, 1,
                                  w.queries + p * W * s.size(), W, w.sheet, W);
             finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare);
-            absorb(p, first, last, from, to);
+            absorb(p, first, from, to);
         }
     }
 
@@ -305,16 +232,16 @@ class ForwardBlock {
         tile_keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         finite_values = true;
         if (!f.values) return;
-        if (plan.pack_values) {
-            finite_values = pack_values<Real>(f.values, sequence, key_head, first, last - first, w.values, w.spare);
+        if (plan.copy_values) {
+            finite_values = copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values);
         } else if (s.visible || may_hide(s)) {
             for (int64_t j = first; j < last && finite_values; ++j)
                 finite_values = all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
         }
     }
 
-    // One panel takes in the scores of keys [from, to) of the tile [first, last).
-    void absorb(int64_t p, int64_t first, int64_t last, int64_t from, int64_t to) {
+    // One panel takes in the scores of keys [from, to) of the tile that starts at `first`.
+    void absorb(int64_t p, int64_t first, int64_t from, int64_t to) {
         const int64_t keys = to - from;
         Vec<Real> peak[panel_vectors], mass[panel_vectors], spread[panel_vectors], reach[panel_vectors],
             position[panel_vectors];
@@ -366,7 +293,7 @@ class ForwardBlock {
         if (!f.values) return;
         if (!w.started[p]) {
             w.started[p] = true;
-            if (!careful) return add_values<false>(outputs, first, last, from, keys);
+            if (!careful) return add_values<false>(outputs, first, from, keys);
             std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
         } else if (any_lane<Real>(changed)) {
             for (int64_t e = 0; e < plan.value_size; ++e)
@@ -378,25 +305,20 @@ class ForwardBlock {
         if (careful)
             add_seen_values<Real>(w.sheet, w.before, keys, f.values, sequence, key_head, from, outputs);
         else
-            add_values<true>(outputs, first, last, from, keys);
+            add_values<true>(outputs, first, from, keys);
     }
 
     bool wants_spread() const { return f.rows.entropy || f.rows.distance; }
 
     template <bool add>
-    void add_values(Real* outputs, int64_t first, int64_t last, int64_t from, int64_t keys) {
-        if (!plan.pack_values) {
-            const auto* values = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, from));
-            product<Real, add>(plan.value_size, keys, values, 1, f.values.stride[2], w.sheet, W, outputs, W);
-            return;
+    void add_values(Real* outputs, int64_t first, int64_t from, int64_t keys) {
+        const Real* values = w.values + (from - first) * apart(plan.value_size);
+        int64_t row_step = apart(plan.value_size);
+        if (!plan.copy_values) {
+            values = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, from));
+            row_step = f.values.stride[2];
         }
-        for_groups(plan.value_size, [&](int64_t start, int64_t count) {
-            const Real* group = w.values + start * (last - first) + (from - first) * count;
-            if (count == block_rows)
-                block_of<Real, add, block_rows>(keys, group, 1, block_rows, w.sheet, W, outputs + start * W, W);
-            else
-                block_tail<Real, add>(count, keys, group, 1, count, w.sheet, W, outputs + start * W, W);
-        });
+        product<Real, add>(plan.value_size, keys, values, 1, row_step, w.sheet, W, outputs, W);
     }
 
     void finish_panel(int64_t p) {

@@ -15,16 +15,13 @@ from regard.errors import OptionError
 def test_slopes_of_a_power_of_two_fall_by_one_ratio() -> None:
     assert paper_slopes(8) == [2.0**-head for head in range(1, 9)]
     assert paper_slopes(1) == [2.0**-8]
-    np.testing.assert_allclose(
-        paper_slopes(16), [2 ** (-head / 2) for head in range(1, 17)], rtol=1e-15
-    )  # one rounding
+    np.testing.assert_allclose(paper_slopes(16), [2 ** (-head / 2) for head in range(1, 17)], rtol=1e-15)  # a rounding
 
 
 def test_slopes_of_other_counts_add_every_second_one_of_the_next_power() -> None:
     assert paper_slopes(3) == [2.0**-4, 2.0**-8, 2.0**-2]
-    np.testing.assert_allclose(
-        paper_slopes(12), [*paper_slopes(8), *(2**-0.5 * 2.0**-head for head in range(4))], rtol=1e-15
-    )
+    between = [2**-0.5 * 2.0**-head for head in range(4)]
+    np.testing.assert_allclose(paper_slopes(12), [*paper_slopes(8), *between], rtol=1e-15)  # roundings of the powers
     for heads in range(1, 66):
         assert len(set(paper_slopes(heads))) == heads
 

@@ -39,7 +39,7 @@ EXAMPLES: list[tuple[RegardError, type[Exception], str]] = [
     (
         errors.families_mixed(queries=np.zeros(1), keys=[1]),
         TypeError,
-        "`queries` are a NumPy array, `keys` are of type list",
+        "a NumPy array, `keys` are of type list",
     ),
     (errors.not_an_array("queries", [[1]]), TypeError, "`queries` are of type list"),
     (errors.option("k", -1, "a positive number", "Try 8."), ValueError, "`k` is -1; expected a positive number."),

@@ -49,7 +49,7 @@ PEERS = {
         "ORT MHA", "peers.onnx_peers", "multi_head_attention", matrices=lambda case: (case.heads + 1) * case.causal
     ),
     "ort_attention": Peer(
-        "ORT Attention", "peers.onnx_peers", "attention", matrices=lambda case: case.heads + case.causal
+        "ORT Attention", "peers.onnx_peers", "attention", matrices=lambda case: case.heads + case.causal + 0.1
     ),
     "torch_eager": Peer("PyTorch eager", "peers.torch_peers", "eager", False, lambda case: 2 * case.heads),
     "torch_module": Peer("nn.MultiheadAttention", "peers.torch_peers", "module", matrices=lambda case: 2 * case.heads),

@@ -27,6 +27,16 @@ def is_placeholder(thing: object) -> bool:
     return type(thing).__module__ == "torch.fx.proxy"
 
 
+def is_symbolic(thing: object) -> bool:
+    """Whether this is a number that PyTorch leaves open while it compiles for any shape."""
+    return type(thing).__module__ == "torch" and type(thing).__name__ in ("SymInt", "SymFloat")
+
+
+def is_number(thing: object) -> bool:
+    """Whether this is one whole number, known or left open; `hasattr` would be asked of a number in vain while tracing."""
+    return isinstance(thing, int) or is_symbolic(thing)
+
+
 def tracing() -> bool:
     """Whether PyTorch is compiling: nothing may be remembered then."""
     torch = sys.modules.get("torch")
@@ -92,7 +102,7 @@ def _tensor_floats(name: str, given: Any, like: Array | None) -> Array:
 
 def four_axes(array: Array) -> Array:
     """With leading axes of size 1 where there are none."""
-    return array[(None,) * (4 - array.ndim)]
+    return array if array.ndim == 4 else array[(None,) * (4 - array.ndim)]
 
 
 def numpy_of(array: Array) -> Any:
@@ -103,11 +113,14 @@ def numpy_of(array: Array) -> Any:
     return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
 
+def wide_type(array: Array) -> Any:
+    """The type of statistics and weights: at least single precision, which has room for what 16 bits round away."""
+    return array.dtype if array.dtype.itemsize > 2 else library(array).float32
+
+
 def wide(array: Array) -> Array:
-    """In at least single precision, which has room for what 16 bits round away."""
-    if array.dtype.itemsize > 2:
-        return array
-    return array.float() if is_tensor(array) else array.astype(np.float32)
+    """In at least single precision."""
+    return cast(array, wide_type(array))
 
 
 def cast(array: Array, dtype: Any) -> Array:
@@ -128,10 +141,7 @@ def indicator(chosen: Any, count: int, like: Array) -> Array:
 
 def empty_weights(shape: tuple[int, ...], like: Array) -> Array:
     """An array for weights of these queries, all zero: float32, or float64 for float64."""
-    if is_tensor(like):
-        torch = sys.modules["torch"]
-        return like.new_zeros(shape, dtype=torch.float64 if like.dtype == torch.float64 else torch.float32)
-    return np.zeros(shape, np.float64 if like.dtype == np.float64 else np.float32)
+    return like.new_zeros(shape, dtype=wide_type(like)) if is_tensor(like) else np.zeros(shape, wide_type(like))
 
 
 def uninitialised(shape: tuple[int, ...], like: Array) -> Array:

@@ -23,7 +23,7 @@ def _print_version(wanted: bool) -> None:
         try:
             Console().print(f"regard {version('regard')}", highlight=False)
         except PackageNotFoundError:
-            Console().print("regard, from a folder of sources that was not installed")
+            Console().print("regard (sources that were not installed)")
         raise typer.Exit
 
 

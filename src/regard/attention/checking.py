@@ -56,10 +56,10 @@ def same_kind(**given: Array) -> None:
 
 def scale(given: Any) -> float | None:
     """A finite number, or None."""
-    if given is None:
-        return None
+    if given is None or arrays.is_symbolic(given):
+        return given  # type: ignore[no-any-return]
     number = _number(given)
-    if number is None or not math.isfinite(number):
+    if number is None or not -math.inf < number < math.inf:
         raise errors.scale_not_finite(given)
     return number
 
@@ -69,7 +69,7 @@ def softcap(given: Any) -> float | None:
     if given is None:
         return None
     number = _number(given)
-    if number is None or not math.isfinite(number) or number <= 0:
+    if number is None or not 0 < number < math.inf:
         raise errors.bad_softcap(given)
     return number
 
@@ -95,8 +95,7 @@ def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
     array = floats("bias", [given] if isinstance(given, (int, float)) else given, queries)
     if is_tensor(array) and array.device != queries.device:
         raise errors.devices_differ(queries=queries, bias=array)
-    leading = len(shape) - array.ndim
-    if leading < 0 or any(size not in (1, full) for size, full in zip(array.shape, shape[leading:], strict=True)):
+    if array.ndim > len(shape) or not _serves(array.shape, shape):
         raise errors.bias_shape(array, shape)
     return array
 
@@ -116,7 +115,7 @@ def sinks(given: Any, queries: Array) -> Array | None:
 
 def offset(given: Any, queries: Array) -> Any:
     """The position of the first query: None, an integer, or integers (batch,)."""
-    if given is None or (type(given) is int and abs(given) < FURTHEST):
+    if given is None or (type(given) is int and abs(given) < FURTHEST) or arrays.is_symbolic(given):
         return given
     batch = queries.shape[0] if queries.ndim == 4 else 1
     if isinstance(given, (bool, np.bool_)):
@@ -166,7 +165,8 @@ def rows(given: Any, queries: Array) -> Array:
 
 def _serves(shape: Any, full: tuple[int, ...]) -> bool:
     """Whether an array of this shape stands for one of full shape."""
-    return all(size in (1, whole) for size, whole in zip(shape, full[len(full) - len(shape) :], strict=True))
+    # Not `size in (1, whole)`: a size that PyTorch leaves open while compiling is found in no tuple.
+    return all(size == 1 or size == whole for size, whole in zip(shape, full[len(full) - len(shape) :], strict=True))
 
 
 def _is_float_array(thing: Any) -> bool:

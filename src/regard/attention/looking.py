@@ -156,12 +156,15 @@ def _is_dense(points: Points, count: int) -> bool:
 
 def _normaliser_of_points(scores: Scores, lattice: Lattice, points: Points) -> Array:
     """The normaliser of every row that a point lies in, at its place among all rows."""
-    everywhere = arrays.empty_weights(scores.queries.shape[:3], scores.queries)
+    everywhere: Array | None = None
     order = np.lexsort([points[axis] for axis in sorted(points, reverse=True)])
     for group in _groups(points, order):
         batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
-        everywhere[batch, head, rows] = normaliser_of_rows(parts.selected(scores, batch, head), rows)
+        found = normaliser_of_rows(parts.selected(scores, batch, head), rows)
+        if everywhere is None:
+            everywhere = arrays.uninitialised(tuple(scores.queries.shape[:3]), found)  # only these rows are read
+        everywhere[batch, head, rows] = found
     return everywhere
 
 

@@ -62,48 +62,41 @@ class Attention:
 
     def __post_init__(self) -> None:
         queries, keys = self.queries, self.keys
-        if type(queries) is np.ndarray and type(keys) is np.ndarray and self._is_plain(queries, keys):
-            return
-        if not arrays.is_placeholder(queries):
-            self._settle()
+        if not (type(queries) is np.ndarray and type(keys) is np.ndarray and _plainly_fit(queries, keys)):
+            if arrays.is_placeholder(queries):
+                return
+            queries, keys = checking.queries_and_keys(queries, keys)
+            self._settle("queries", queries)
+            self._settle("keys", keys)
+        if not self._is_plain():
+            self._settle_options()
 
-    def _is_plain(self, queries: Any, keys: Any) -> bool:
-        """Whether this is the usual case, in which nothing needs to be converted or complained about."""
-        shape, of_keys = queries.shape, keys.shape
+    def _is_plain(self) -> bool:
+        """Whether all options are what they are when nobody gives them."""
         return (
-            len(shape) == 4 == len(of_keys)
-            and queries.dtype is keys.dtype
-            and queries.dtype in NUMPY_FLOATS
-            and shape[0] == of_keys[0]
-            and shape[3] == of_keys[3] != 0 != of_keys[2]
-            and of_keys[1] != 0 == shape[1] % of_keys[1]
-            and self.scale is None is self.mask
+            self.scale is None is self.mask
             and self.bias is None is self.softcap
             and self.sinks is None is self.offset
             and self.similarity == "dot"
         )
 
-    def _settle(self) -> None:
-        """Convert and check everything that was given."""
-        queries, keys = checking.queries_and_keys(self.queries, self.keys)
-        shape = (*queries.shape[:-1], keys.shape[-2])
-        settled = {
-            "queries": queries,
-            "keys": keys,
-            "scale": checking.scale(self.scale),
-            "mask": checking.mask(self.mask),
-            "bias": checking.bias(self.bias, queries, shape),
-            "softcap": checking.softcap(self.softcap),
-            "sinks": checking.sinks(self.sinks, queries),
-            "similarity": checking.similarity(self.similarity),
-            "offset": checking.offset(self.offset, queries),
-        }
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
+    def _settle_options(self) -> None:
+        """Convert and check every option that was given."""
+        self._settle("scale", checking.scale(self.scale))
+        self._settle("mask", checking.mask(self.mask))
+        self._settle("bias", checking.bias(self.bias, self.queries, self.shape))
+        self._settle("softcap", checking.softcap(self.softcap))
+        self._settle("sinks", checking.sinks(self.sinks, self.queries))
+        self._settle("similarity", checking.similarity(self.similarity))
+        self._settle("offset", checking.offset(self.offset, self.queries))
         if self.mask is not None and self.mask.needs_position:
             offset_known(self)
         if isinstance(self.bias, Bias) or (self.mask is not None and not self.mask._only_numbers):
             scores_of(self)  # what does not fit is noticed here, not when it is used
+
+    def _settle(self, name: str, value: Any) -> None:
+        if value is not getattr(self, name):
+            object.__setattr__(self, name, value)
 
     # The matrix from outside
 
@@ -152,13 +145,7 @@ class Attention:
         return self._outputs(values)[0]
 
     def _scores(self) -> Scores:
-        if (
-            self.scale is None is self.mask
-            and self.bias is None is self.softcap
-            and self.sinks is None is self.offset
-            and self.similarity == "dot"
-            and self.queries.ndim == 4
-        ):
+        if self.queries.ndim == 4 and self._is_plain():
             return Scores(self.queries, self.keys, self.queries.shape[3] ** -0.5)
         return scores_of(self)
 
@@ -180,9 +167,8 @@ class Attention:
         if "distance" in names:
             offset_known(self)
         output, found = self._outputs(values, names, _whole("top", top, 0))
-        found = {name: self.outside(array) for name, array in found.items()}
-        strongest = Top(found.pop("top_index"), found.pop("top_weight")) if top else None
-        return Attended(output, **found, top=strongest)
+        strongest = Top(self.outside(found["top_index"]), self.outside(found["top_weight"])) if top else None
+        return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
     def __rmatmul__(self, rows: Any) -> Array:
         """`u @ A`: what flows back to the keys, (..., m, query) → (..., m, key)."""
@@ -318,7 +304,12 @@ class Attention:
         return self.outside(engine_for(scores.queries).received(scores, self._normaliser()))
 
     def _row_statistic(self, name: str) -> Array:
-        return self.outside(arrays.copied(row_statistics(self, name)[name]))  # what is remembered stays ours
+        found = row_statistics(self, name)[name]
+        return self._presented(arrays.copied(found))  # what is remembered stays ours
+
+    def _presented(self, statistic: Array) -> Array:
+        """In the type of statistics: engines keep normalisers in double precision."""
+        return self.outside(arrays.cast(statistic, arrays.wide_type(self.queries)))
 
     def _normaliser(self) -> Array:
         return row_statistics(self, "logsumexp")["logsumexp"]
@@ -357,6 +348,19 @@ class Attention:
     def outside(self, array: Array) -> Array:
         """An engine's array of four leading axes with just those that this attention has."""
         return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]
+
+
+def _plainly_fit(queries: Any, keys: Any) -> bool:
+    """Whether these NumPy arrays are the usual case, in which nothing needs to be converted or complained about."""
+    shape, of_keys = queries.shape, keys.shape
+    return (
+        len(shape) == 4 == len(of_keys)
+        and queries.dtype is keys.dtype
+        and queries.dtype in NUMPY_FLOATS
+        and shape[0] == of_keys[0]
+        and shape[3] == of_keys[3] != 0 != of_keys[2]
+        and of_keys[1] != 0 == shape[1] % of_keys[1]
+    )
 
 
 def _is_vector(thing: Any) -> bool:

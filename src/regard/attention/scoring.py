@@ -56,16 +56,16 @@ def _visible(attention: Attention, queries: Array, keys: Array) -> Any:
         batch=queries.shape[0],
         heads=queries.shape[1],
         offset=offset_known(attention) if mask.needs_position else 0,
-        xp=arrays.library(queries),
-        device=queries.device if arrays.is_tensor(queries) else None,
+        **({"xp": arrays.library(queries), "device": queries.device} if arrays.is_tensor(queries) else {}),
     )
 
 
 def _relative(attention: Attention, bias: Bias, queries: Array, keys: Array) -> tuple[Array, int]:
     """The lazy bias for every distance i − j that occurs, and the place of distance 0 among them."""
     offset = offset_known(attention)
-    nearest, furthest = (offset, offset) if isinstance(offset, int) else (int(offset.min()), int(offset.max()))
+    nearest, furthest = (offset, offset) if arrays.is_number(offset) else (int(offset.min()), int(offset.max()))
     lowest, highest = nearest - (keys.shape[2] - 1), furthest + queries.shape[2] - 1
-    dtype = arrays.wide(queries[:0]).dtype
     device = queries.device if arrays.is_tensor(queries) else None
-    return bias.table(queries.shape[1], lowest, highest, arrays.library(queries), dtype, device), -lowest
+    return bias.table(
+        queries.shape[1], lowest, highest, arrays.library(queries), arrays.wide_type(queries), device
+    ), -lowest

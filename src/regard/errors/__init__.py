@@ -247,10 +247,11 @@ def bad_name(name: str, came: object, known: Iterable[str]) -> OptionError:
     """
     from difflib import get_close_matches  # takes milliseconds to load
 
+    known = list(known)
     words = [repr(word) for word in known]
-    close = get_close_matches(repr(came), words, n=1)
     expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-    return option(name, came, expected, f"Did you mean {close[0]}?" if close else "")
+    close = get_close_matches(str(came), known, n=1)
+    return option(name, came, expected, f"Did you mean {close[0]!r}?" if close else "")
 
 
 def bad_statistic(came: object, known: Iterable[str]) -> OptionError:

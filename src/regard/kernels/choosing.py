@@ -99,7 +99,7 @@ def engine(array: Any = None) -> EngineInUse:
     if array is not None and not isinstance(array, np.ndarray):
         return _engine_for_tensor(array)
     if _use_native():
-        why = "REGARD_ENGINE asks for it" if WANTED == "native" else "the fastest for NumPy arrays"
+        why = "REGARD_ENGINE asks for it" if WANTED == "native" else "the fastest engine for NumPy arrays"
         return _native(why)
     why = "REGARD_ENGINE asks for it" if WANTED == "reference" else str(NATIVE_PROBLEM)
     return EngineInUse("reference", why, "NumPy in float64", _cores())
@@ -108,7 +108,7 @@ def engine(array: Any = None) -> EngineInUse:
 def _engine_for_tensor(array: Any) -> EngineInUse:
     on_cpu = array.device.type == "cpu"
     if on_cpu and _use_native() and WANTED != "torch":
-        return _native("the fastest for PyTorch tensors on the CPU")
+        return _native("the fastest engine for PyTorch tensors on the CPU")
     torch = sys.modules["torch"]
     if not on_cpu:
         why = f"the tensor is on {array.device}"
@@ -120,7 +120,7 @@ def _engine_for_tensor(array: Any) -> EngineInUse:
 
 
 def _native(why: str) -> EngineInUse:
-    return EngineInUse("native", why, _core.instructions(), _core.threads())
+    return EngineInUse("native", f"{why}, {_core.why()}", _core.instructions().upper(), _core.threads())
 
 
 def _cores() -> int:

@@ -19,7 +19,7 @@ STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "w
 ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen, yet never changed: freezing costs 2 µs of the 5 that a call may take
 class Scores:
     """All that decides the scores of every query and key, and nothing that was computed from it."""
 
@@ -68,7 +68,10 @@ class Engine(Protocol):
     def pooled(
         self, scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool
     ) -> Array:
-        """Sum or largest weight of every cell: cell r, c covers rows row_edges[r]:row_edges[r+1], columns likewise."""
+        """Sum or largest weight of every cell: cell r, c covers rows row_edges[r]:row_edges[r+1], columns likewise.
+
+        Edges are NumPy integers of 64 bits that rise strictly, whatever the library of the scores.
+        """
 
     def tile(self, scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
         """The whole matrix of (small) `scores` at one stage; "weight" needs the normaliser."""

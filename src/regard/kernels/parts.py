@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import is_number
 from regard.kernels.interface import Array, Scores
 from regard.masks import Visible
 from regard.masks.rest import Dense
@@ -31,7 +32,7 @@ def selected(scores: Scores, batch: Index, head: Index) -> Scores:
         relative=None if scores.relative is None else shared(scores.relative, head, 0),
         sinks=None if scores.sinks is None else taken(scores.sinks, head, 0),
         visible=None if scores.visible is None else scores.visible.select(batch=batch, head=head),
-        offset=scores.offset if isinstance(scores.offset, int) else taken(scores.offset, batch, 0),
+        offset=scores.offset if is_number(scores.offset) else taken(scores.offset, batch, 0),
     )
 
 
@@ -88,7 +89,7 @@ def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTH
     column = np.arange(scores.keys.shape[2])[columns]
     apart = row[:, None] - column  # (row, column)
     offset = scores.offset
-    if isinstance(offset, int):
+    if is_number(offset):
         return (apart + offset)[None, None]
     return offset[:, None, None, None] + like(apart, scores.queries)
 

@@ -1,7 +1,8 @@
 """The plain engine: NumPy in float64. It says what is right, and it runs where nothing compiled.
 
 Every pass walks over strips: some queries of some heads against all their keys, at most `STRIP` weights at once. What
-leaves an engine has the type of its inputs; statistics, weights and scores are float32 (float64 for float64 inputs).
+leaves an engine has the type of its inputs; statistics, weights and scores are float32 (float64 for float64 inputs),
+but normalisers always float64: a score of 10,000 rounded to float32 would change its weight by a thousandth.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def forward(
     """Outputs and row statistics, in one pass."""
     rows, kind = scores.queries.shape[:3], statistic_type(scores.queries)
     output = None if values is None else np.empty((*rows, values.shape[-1]), values.dtype)
-    found = {name: np.empty(rows, kind) for name in statistics}
+    found = {name: np.empty(rows, np.float64 if name == "logsumexp" else kind) for name in statistics}
     if top:
         found["top_index"] = np.empty((*rows, top), np.int64)
         found["top_weight"] = np.empty((*rows, top), kind)

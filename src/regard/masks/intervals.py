@@ -43,7 +43,8 @@ class Rest(Protocol):
 class Visible:
     """The keys that each query may see: those in one of its intervals that the rest allows too.
 
-    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared: never write into them.
+    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared and read-only; those of some
+    rows or sequences are views where they can be.
     """
 
     first: Array | None = None  # both None: no limit
@@ -111,6 +112,8 @@ class Visible:
 
 
 # Ends
+
+FAR = 2**30  # further than any position; int32 still holds the sum of two
 
 
 def lower(a: End, b: End, xp: Any) -> End:
@@ -211,22 +214,21 @@ def _few(pieces: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
     """The union of several intervals where no query needs more than two; None otherwise, and for tensors."""
     if xp is not np:
         return None
-    shape = np.broadcast_shapes(*(np.shape(end) for piece in pieces for end in piece))
+    shape = np.broadcast_shapes((1, 1), *(np.shape(end) for piece in pieces for end in piece))
     firsts, lasts = (np.stack([np.broadcast_to(piece[end], shape) for piece in pieces]) for end in (0, 1))
     order = np.argsort(np.where(firsts < lasts, firsts, np.iinfo(np.int32).max), axis=0)  # empty ones last
     firsts, lasts = np.take_along_axis(firsts, order, axis=0), np.take_along_axis(lasts, order, axis=0)
     one_first, one_last = firsts[0], lasts[0]
     two_first = two_last = one_last
     for first, last in zip(firsts[1:], lasts[1:], strict=True):
-        some = first < last
-        if np.any(some & (two_first < two_last) & (first > two_last)):
+        some, has_two = first < last, two_first < two_last
+        if np.any(some & has_two & (first > two_last)):
             return None
-        to_one = some & (two_first == two_last) & (first <= one_last)
-        new = some & (two_first == two_last) & (first > one_last)
-        to_two = some & (two_first < two_last)
-        one_last = np.where(to_one, np.maximum(one_last, last), one_last)
-        two_first = np.where(new, first, np.where(to_two, two_first, one_last))
-        two_last = np.where(new, last, np.where(to_two, np.maximum(two_last, last), np.maximum(two_last, one_last)))
+        new = some & ~has_two & (first > one_last)
+        one_last = np.where(some & ~has_two & ~new, np.maximum(one_last, last), one_last)
+        two_last = np.where(some & has_two, np.maximum(two_last, last), two_last)
+        two_first = np.where(new, first, np.where(has_two, two_first, one_last))
+        two_last = np.where(new, last, np.where(has_two, two_last, one_last))
     return _ordered((one_first, one_last), (two_first, two_last), xp)
 
 
@@ -251,9 +253,8 @@ def bounds(index: slice, count: int) -> tuple[int, int, int]:
     ((2, 5, 1), (3, 5, 1), (3, 3, 1))
     """
     start, stop, step = index.start or 0, index.stop, index.step
-    if (
-        step in (None, 1) and start >= 0 and (stop is None or stop >= 0)
-    ):  # without a look at `count`, which may be traced
+    # `slice.indices` would tie a traced graph to one `count`.
+    if step in (None, 1) and start >= 0 and (stop is None or stop >= 0):
         start = min(start, count)
         return start, count if stop is None else max(min(stop, count), start), 1
     return index.indices(count)

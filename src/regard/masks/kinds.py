@@ -11,11 +11,9 @@ import numpy as np
 from regard import errors
 from regard.masks import rest
 from regard.masks.given import Given, Numbers, numbers, parameters, plain, sequences, whole
-from regard.masks.intervals import clipped, higher
+from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
 from regard.masks.placing import Keys, Place, Sizes, same_document
-
-_FAR = 2**30  # further than any position; int32 still holds the sum of two
 
 
 def causal() -> Mask:
@@ -68,7 +66,7 @@ class Window(Mask):
         return f"window({self.left})" if self.left == self.right else f"window({self.left}, {self.right})"
 
     def _keys(self, place: Place) -> Keys:
-        from_key, to_key = place.positions - min(self.left, _FAR), place.positions + (min(self.right, _FAR) + 1)
+        from_key, to_key = place.positions - min(self.left, FAR), place.positions + (min(self.right, FAR) + 1)
         return Keys((clipped(from_key, to_key, place.keys, place.xp),))
 
 
@@ -219,7 +217,7 @@ class Chunks(Mask):
         return f"chunks({self.n})"
 
     def _keys(self, place: Place) -> Keys:
-        n = min(self.n, _FAR)
+        n = min(self.n, FAR)
         start = place.positions - place.positions % n
         return Keys((clipped(start, start + n, place.keys, place.xp),))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from regard import errors
 from regard.masks import given, rest
 from regard.masks.intervals import (
+    FAR,
     Array,
     Interval,
     Rest,
@@ -72,11 +74,11 @@ class Place:
     def per_sequence(self, name: str, numbers: Any) -> Any:
         """A number as it is; one for each sequence as (batch, 1)."""
         if is_number(numbers):
-            return numbers
+            return min(numbers, FAR)
         count = len(numbers)
         if count != 1 and count != self.batch:
             raise errors.not_per_sequence(name, count, self.batch)
-        return self.array(numbers, self.xp.int32)[:, None]
+        return self.array(self.xp.clip(self.array(numbers), -FAR, FAR), self.xp.int32)[:, None]
 
     def visible(self, keys: Keys) -> Visible:
         """The intervals as arrays of full size."""
@@ -101,7 +103,8 @@ class Place:
     def _row(self, end: Any, batch: int) -> Array:
         xp = self.xp
         if is_number(end):
-            return xp.full((batch, self.queries), end, dtype=xp.int32, **on(self.device))
+            make = xp.zeros if end == 0 else partial(xp.full, fill_value=end)  # `full` takes four times as long
+            return make((batch, self.queries), dtype=xp.int32, **on(self.device))
         if end.dtype != xp.int32:
             end = self.array(end, xp.int32)
         if end.shape[0] == batch and end.shape[1] == self.queries:
@@ -144,9 +147,11 @@ class Place:
 def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:
     """Where the queries stand: int32 (1, query), or (batch, query) where the offset is one for each sequence."""
     if is_number(offset):
+        if xp is np and not -FAR <= offset <= FAR:
+            raise errors.bad_offset(offset, batch)
         return xp.arange(offset, offset + queries, dtype=xp.int32, **on(device))[None]
     try:
-        numbers = given.plain(given.numbers("offset", offset, lowest=-(2**30)))
+        numbers = given.plain(given.numbers("offset", offset, lowest=-FAR))
     except errors.OptionError:
         raise errors.bad_offset(offset, batch) from None
     start = Place(queries, 0, batch, 1, None, xp, device).per_sequence("offset", numbers)

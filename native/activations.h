@@ -1,0 +1,79 @@
+// What follows a linear map, on one vector at a time. NaN stays NaN.
+#pragma once
+#include "lanes.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+// e^x without a limit on either side: 2^128 (2^1024) comes out of the exponent's bits as infinity.
+template <class Real>
+REGARD_INLINE Vec<Real> exp_of(Vec<Real> x) {
+    constexpr Real most = sizeof(Real) == 4 ? Real(128) : Real(1024);
+    const Vec<Real> powers = x * log2_e<Real>;
+    return exp2_of(powers > most ? all(most) : powers);
+}
+
+// A polynomial, coefficients from the constant upwards.
+template <class Real, int count>
+REGARD_INLINE Vec<Real> polynomial(const Real (&coefficients)[count], Vec<Real> x) {
+    Vec<Real> sum = all(coefficients[count - 1]);
+    for (int k = count - 2; k >= 0; --k) sum = sum * x + coefficients[k];
+    return sum;
+}
+
+// The normal distribution's mass beyond x ≥ 0, ½ erfc(x / √2), to a small relative error even where it is tiny:
+// e^(−x²/2) · t · a polynomial, with t = 1 / (1 + p x). Fitted for the least relative error: 1.3e-8 and 6e-16.
+REGARD_INLINE Vec<float> normal_beyond(Vec<float> x) {
+    static constexpr float mills[] = {0.106136801f,  0.105714723f, 0.102469986f,  0.0628367488f, 0.131644156f,
+                                      -0.106726154f, 0.208318471f, -0.140920541f, 0.0305258158f};
+    const Vec<float> t = 1.f / (1.f + 0.266f * x);
+    return exp2_of(x * x * (-0.5f * log2_e<float>)) * (t * polynomial(mills, t));
+}
+REGARD_INLINE Vec<double> normal_beyond(Vec<double> x) {
+    static constexpr double mills[] = {
+        0.18882128260393785,     0.15197416049297324,     0.096784350185556645,    0.046630464489894677,
+        0.01509914372259023,     0.0018850472422229046,   -0.00086992308916287564, -0.0004077046213683964,
+        3.3336052290036945e-05,  5.7773784446822336e-05,  -4.769190076797745e-07,  -8.7864005897611292e-06,
+        1.7865053828168654e-07,  1.4807234443854819e-06,  -1.5623877693912945e-07, -2.5674601753579823e-07,
+        6.6183432049496698e-08,  4.0557908021339177e-08,  -1.9695900856734096e-08, -4.8924022349935119e-09,
+        4.0168467393323501e-09,  3.19308785823943e-10,    -4.2216442416966838e-10};
+    const Vec<double> t = 1. / (1. + 0.25 * x);
+    return exp2_of(x * x * (-0.5 * log2_e<double>)) * (t * polynomial(mills, 2. * t - 1.));
+}
+
+// x Φ(x) = max(x, 0) − |x| · Φ(−|x|): nothing cancels, on either side.
+template <class Real>
+REGARD_INLINE Vec<Real> gelu_of(Vec<Real> x) {
+    const Vec<Real> size = x < Real(0) ? -x : x;
+    const Vec<Real> limited = size > Real(40) ? all(Real(40)) : size;  // where nothing is left; ∞ · 0 would be NaN
+    return (x > Real(0) ? x : Vec<Real>{}) - limited * normal_beyond(limited);
+}
+
+// ½ x (1 + tanh u) = x / (1 + e^(−2u)), u = √(2/π) (x + 0.044715 x³).
+template <class Real>
+REGARD_INLINE Vec<Real> gelu_tanh_of(Vec<Real> x) {
+    constexpr Real slope = Real(-1.5957691216057307), cubic = Real(0.044715);
+    return x / (Real(1) + exp_of<Real>(slope * (x + cubic * (x * x * x))));
+}
+
+template <class Real>
+REGARD_INLINE Vec<Real> silu_of(Vec<Real> x) {
+    return x / (Real(1) + exp_of<Real>(-x));
+}
+
+template <class Real, Activation activation>
+REGARD_INLINE Vec<Real> activated(Vec<Real> x) {
+    switch (activation) {
+        case Activation::relu: return x < Real(0) ? Vec<Real>{} : x;
+        case Activation::gelu: return gelu_of<Real>(x);
+        case Activation::gelu_tanh: return gelu_tanh_of<Real>(x);
+        case Activation::silu: return silu_of<Real>(x);
+        case Activation::tanh: return tanh_of<Real>(x);
+        default: return x;
+    }
+}
+
+}  // namespace
+}  // namespace REGARD_ISA
+}  // namespace regard

@@ -1,0 +1,166 @@
+// Pooled maps: the sum or the largest weight of every cell of a grid.
+#pragma once
+#include <vector>
+
+#include "columns.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+// Each item owns whole cells: some columns of cells, for some rows of cells. Types of our own in the vectors: those of
+// the standard library would be shared with, and overwritten by, code for other instruction sets.
+struct CellGroup {
+    int64_t row, row_end, column, column_end;
+};
+struct Cut {
+    int64_t at;
+};
+
+template <class Real>
+struct PooledPlan {
+    static constexpr int W = panel<Real>;
+    const Pooled& p;
+    std::vector<CellGroup> items;
+    int64_t widest = 0;
+
+    explicit PooledPlan(const Pooled& pooled) : p(pooled) {
+        const int64_t sequences = std::max<int64_t>(1, p.scores.batch() * p.scores.heads());
+        const auto columns = cuts(p.column_edges, p.column_cells, 384);
+        const int64_t groups = static_cast<int64_t>(columns.size()) - 1;
+        const int64_t rows_wanted = std::max<int64_t>(1, 16 / std::max<int64_t>(1, groups * sequences));
+        const int64_t all_rows = p.row_cells ? p.row_edges[p.row_cells] - p.row_edges[0] : 0;
+        const auto rows = cuts(p.row_edges, p.row_cells, std::max<int64_t>(1, (all_rows + rows_wanted - 1) / rows_wanted));
+        for (size_t r = 0; r + 1 < rows.size(); ++r)
+            for (size_t c = 0; c + 1 < columns.size(); ++c) {
+                items.push_back(CellGroup{rows[r].at, rows[r + 1].at, columns[c].at, columns[c + 1].at});
+                widest = std::max(widest, p.column_edges[columns[c + 1].at] - p.column_edges[columns[c].at]);
+            }
+    }
+    // Groups of cells that together are at most `limit` wide (or one cell).
+    static std::vector<Cut> cuts(const int64_t* edges, int64_t cells, int64_t limit) {
+        std::vector<Cut> at;
+        at.push_back(Cut{0});
+        for (int64_t c = 1; c <= cells; ++c)
+            if (c == cells || edges[c + 1] - edges[at.back().at] > limit) at.push_back(Cut{c});
+        return at;
+    }
+    struct Workspace {
+        Real *keys, *queries, *sheet;
+        int32_t* cell;
+        Workspace(const PooledPlan& plan, Parts& parts) {
+            keys = parts.take<Real>(round_up(std::min<int64_t>(plan.widest, 384), W) * plan.p.scores.size());
+            queries = parts.take<Real>(plain<Real>(plan.p.scores.queries) ? 0 : row_tile * plan.p.scores.size());
+            sheet = parts.take<Real>(row_tile * W);
+            cell = parts.take<int32_t>(round_up(384, W));
+        }
+    };
+    size_t scratch() const {
+        Parts parts{nullptr};
+        Workspace probe(*this, parts);
+        return parts.used;
+    }
+};
+
+template <class Real>
+class PooledItem {
+    static constexpr int L = lanes<Real>, W = panel<Real>;
+    const PooledPlan<Real>& plan;
+    const Pooled& p;
+    const Scores& s;
+    typename PooledPlan<Real>::Workspace w;
+    int64_t sequence, head, row_cell, row_cell_end, column_cell, column_cell_end;
+    KeyPanel<Real> scorer;
+    Real* map;
+
+  public:
+    PooledItem(const PooledPlan<Real>& plan, Parts parts, int64_t sequence, int64_t head, const CellGroup& cells)
+        : plan(plan), p(plan.p), s(p.scores), w(plan, parts), sequence(sequence), head(head), row_cell(cells.row),
+          row_cell_end(cells.row_end), column_cell(cells.column), column_cell_end(cells.column_end),
+          scorer{s, sequence, head, log2_e<Real>},
+          map(static_cast<Real*>(p.output) + (sequence * s.heads() + head) * p.row_cells * p.column_cells) {}
+
+    void compute() {
+        for (int64_t r = row_cell; r < row_cell_end; ++r)
+            for (int64_t c = column_cell; c < column_cell_end; ++c) map[r * p.column_cells + c] = 0;
+        const int64_t end = p.column_edges[column_cell_end];
+        // A single cell may be wider than what we keep packed.
+        for (int64_t key = p.column_edges[column_cell]; key < end; key += 384) {
+            if (stopping()) return;
+            pool_keys(key, std::min<int64_t>(384, end - key));
+        }
+    }
+
+  private:
+    void pool_keys(int64_t key, int64_t keys) {
+        int64_t c = column_cell;
+        for (int64_t j = 0; j < keys; ++j) {
+            while (key + j >= p.column_edges[c + 1]) ++c;
+            w.cell[j] = static_cast<int32_t>(c);
+        }
+        for (int64_t at = 0; at < keys; at += W)
+            scorer.pack(key + at, std::min<int64_t>(W, keys - at), scorer.factor(), w.keys + at * s.size());
+        const int64_t last_row = p.row_edges[row_cell_end];
+        int64_t cell = row_cell;
+        for (int64_t first = p.row_edges[row_cell]; first < last_row; first += row_tile) {
+            if (stopping()) return;
+            const int64_t last = std::min(last_row, first + row_tile);
+            while (first >= p.row_edges[cell + 1]) ++cell;
+            RowHull hull;
+            hull.read(s, sequence, first, last);
+            if (hull.misses(key, key + keys)) continue;
+            const PlainRows<Real> queries = plain_rows<Real>(s.queries, sequence, head, first, last - first, w.queries);
+            for (int64_t at = 0; at < keys; at += W) {
+                const int64_t here = std::min<int64_t>(W, keys - at);
+                int64_t from = first, to = last;
+                const bool whole = scorer.narrow(from, to, key + at, here, hull);
+                if (from >= to) continue;
+                product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
+                                     w.keys + at * s.size(), W, w.sheet, W);
+                scorer.finish(from, to, key + at, here, whole, Stage::masked, w.sheet);
+                weigh<Real>(w.sheet, to - from, p.normaliser, (sequence * s.heads() + head) * s.rows() + from);
+                gather(from, to, cell, w.cell + at, here);
+            }
+        }
+    }
+
+    // Rows of one cell are pooled lane by lane, then the lanes into their columns' cells.
+    void gather(int64_t from, int64_t to, int64_t cell, const int32_t* columns, int64_t here) {
+        for (int64_t i = from; i < to;) {
+            while (i >= p.row_edges[cell + 1]) ++cell;
+            const int64_t end = std::min(to, p.row_edges[cell + 1]);
+            Vec<Real> pooled[panel_vectors] = {};
+            for (int64_t r = i; r < end; ++r)
+                for (int v = 0; v < panel_vectors; ++v) {
+                    const Vec<Real> weights = load(w.sheet + (r - from) * W + v * L);
+                    pooled[v] = p.pool == Pool::sum ? pooled[v] + weights : larger(pooled[v], weights);
+                }
+            Real lane[W];
+            for (int v = 0; v < panel_vectors; ++v) store<Real>(lane + v * L, pooled[v]);
+            Real* line = map + cell * p.column_cells;
+            if (p.pool == Pool::sum)
+                for (int64_t j = 0; j < here; ++j) line[columns[j]] += lane[j];
+            else
+                for (int64_t j = 0; j < here; ++j)
+                    if (!(line[columns[j]] >= lane[j])) line[columns[j]] = lane[j];
+            i = end;
+        }
+    }
+};
+
+template <class Real>
+bool pooled_of(const Pooled& pooled) {
+    const PooledPlan<Real> plan(pooled);
+    const Scores& s = pooled.scores;
+    const int64_t sequences = s.batch() * s.heads(), items = static_cast<int64_t>(plan.items.size());
+    auto work = [&](int64_t item, void* memory) {
+        const int64_t which = item % sequences;
+        PooledItem<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
+                         plan.items[static_cast<size_t>(item / sequences)]).compute();
+    };
+    return run_items(sequences * items, plan.scratch(), 2. * sequences * s.rows() * s.columns() * s.size(), work);
+}
+
+}  // namespace
+}  // namespace REGARD_ISA
+}  // namespace regard

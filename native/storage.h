@@ -1,0 +1,108 @@
+// Vectors into 16-bit storage, and rows of numbers in and out of any storage where they are not already plain.
+#pragma once
+#include "block.h"
+
+namespace regard {
+namespace REGARD_ISA {
+namespace {
+
+REGARD_INLINE void store_half(uint16_t* to, Vec<float> x) {
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__AVX2__)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__ARM_NEON)
+    vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x)));
+#else
+    for (int lane = 0; lane < lanes<float>; ++lane) to[lane] = float_to_half(x[lane]);
+#endif
+}
+REGARD_INLINE void store_brain(uint16_t* to, Vec<float> x) {
+    typedef uint16_t Narrow __attribute__((vector_size(vector_bytes / 2)));
+    typedef uint32_t Wide __attribute__((vector_size(vector_bytes)));
+    const Wide bits = (Wide)x, rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const Wide kept = x == x ? rounded : (bits | 0x400000u);  // rounding could turn a NaN into infinity
+    const Narrow narrow = __builtin_convertvector(kept >> 16, Narrow);
+    std::memcpy(to, &narrow, sizeof narrow);
+}
+
+template <class Real>
+constexpr Type own_type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
+
+// As write_row, by vectors where 16-bit numbers lie side by side.
+template <class Real>
+void write_numbers(const Real* from, int64_t count, char* to, Type type, int64_t stride) {
+    int64_t i = 0;
+    if constexpr (sizeof(Real) == 4) {
+        constexpr int L = lanes<float>;
+        auto* narrow = reinterpret_cast<uint16_t*>(to);
+        if (stride == 1 && type == Type::f16)
+            for (; i + L <= count; i += L) store_half(narrow + i, load(from + i));
+        else if (stride == 1 && type == Type::bf16)
+            for (; i + L <= count; i += L) store_brain(narrow + i, load(from + i));
+    }
+    write_row<Real>(from + i, count - i, to + i * stride * static_cast<int64_t>(bytes_of(type)), type, stride);
+}
+
+// One axis of a view as a row of the computing type: where it lies if it is already that, else a copy.
+template <class Real>
+const Real* numbers(const char* from, Type type, int64_t stride, int64_t count, Real* copy) {
+    if (stride == 1 && type == own_type<Real>) return reinterpret_cast<const Real*>(from);
+    read_row<Real>(from, type, stride, count, copy);
+    return copy;
+}
+
+// A vector from storage that can be read as it lies.
+struct Half {
+    uint16_t bits;
+};
+struct Brain {
+    uint16_t bits;
+};
+REGARD_INLINE Vec<float> load_as(const float* from) { return load(from); }
+REGARD_INLINE Vec<double> load_as(const double* from) { return load(from); }
+REGARD_INLINE Vec<float> load_as(const Half* from) { return load_half(&from->bits); }
+REGARD_INLINE Vec<float> load_as(const Brain* from) { return load_brain(&from->bits); }
+
+// A part of the last two axes into contiguous rows `to_row` apart. Where the rows lie side by side (a transposed view),
+// whole squares are turned at once.
+template <class Real, class Stored>
+void turn_rows(const Stored* from, int64_t step, int64_t rows, int64_t count, Real* to, int64_t to_row) {
+    constexpr int L = lanes<Real>;
+    for (int64_t t = 0; t < count; t += L)
+        for (int64_t r = 0; r < rows; r += L) {
+            Vec<Real> square[L];
+            for (int k = 0; k < L; ++k) square[k] = load_as(from + (t + k) * step + r);
+            transpose<Real>(square);
+            for (int k = 0; k < L; ++k) store<Real>(to + (r + k) * to_row + t, square[k]);
+        }
+}
+template <class Real>
+void copy_rows(const View& view, int64_t first_row, int64_t rows, int64_t first, int64_t count, Real* to,
+               int64_t to_row) {
+    constexpr int L = lanes<Real>;
+    const int64_t width = static_cast<int64_t>(bytes_of(view.type)), stride = view.stride[3];
+    const char* from = view.at(0, 0, first_row) + first * stride * width;
+    int64_t turned_rows = 0, turned = 0;
+    if (view.stride[2] == 1 && stride != 1) {
+        turned_rows = rows / L * L;
+        turned = count / L * L;
+        if (view.type == own_type<Real>)
+            turn_rows(reinterpret_cast<const Real*>(from), stride, turned_rows, turned, to, to_row);
+        else if (sizeof(Real) == 4 && view.type == Type::f16)
+            turn_rows(reinterpret_cast<const Half*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to), to_row);
+        else if (sizeof(Real) == 4 && view.type == Type::bf16)
+            turn_rows(reinterpret_cast<const Brain*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to), to_row);
+        else
+            turned_rows = 0;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t done = r < turned_rows ? turned : 0;
+        read_row<Real>(from + (r * view.stride[2] + done * stride) * width, view.type, stride, count - done,
+                       to + r * to_row + done);
+    }
+}
+
+}  // namespace
+}  // namespace REGARD_ISA
+}  // namespace regard

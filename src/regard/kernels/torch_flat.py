@@ -1,0 +1,86 @@
+"""`Scores` taken apart into tensors and numbers, which is all that PyTorch's transforms and its compiler can see into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.kernels import parts
+from regard.kernels.interface import Scores
+from regard.masks import Visible
+from regard.masks.rest import Dense
+
+Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
+INTERVALS = ("first", "last", "second_first", "second_last")
+NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *INTERVALS, "offsets")
+OPTIONAL = ("bias", "relative", "sinks")  # what gradients can be wanted of, besides queries, keys and values
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fixed:
+    """What is not a tensor."""
+
+    scale: float
+    softcap: float
+    relative_zero: int
+    offset: int
+    visible: Visible | None = None  # where nothing looks into it; a mask is lazy only here
+
+
+def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
+    """Fixed numbers and all tensors; with `whole`, masks become tensors too: O(n²) booleans where intervals can't say it."""
+    offset, offsets = (scores.offset, None) if isinstance(scores.offset, int) else (0, scores.offset)
+    mask: Tensor | None = None
+    ends: list[Any] = [None] * 4
+    visible = scores.visible
+    if visible is not None and whole:
+        device = scores.queries.device
+        rest = visible.rest
+        if rest is None or rest.dense is not None:
+            mask = None if rest is None else _tensor(rest.dense, device)
+            ends = [_tensor(getattr(visible, end), device) for end in INTERVALS]
+        else:
+            mask = _tensor(visible.tile(parts.EVERYTHING, parts.EVERYTHING), device)
+    fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, offset, None if whole else visible)
+    arrays = (scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
+    return fixed, (*arrays, mask, *ends, offsets)
+
+
+def put_together(fixed: Fixed, tensors: Tensors) -> tuple[Scores, Any]:
+    """The scores again, and the values, if there are any."""
+    queries, keys, values, bias, relative, sinks, mask, first, last, second_first, second_last, offsets = tensors
+    assert queries is not None and keys is not None
+    visible = fixed.visible
+    if mask is not None or first is not None:
+        counts = queries.shape[2], keys.shape[2]
+        visible = Visible(
+            first,
+            last,
+            second_first,
+            second_last,
+            None if mask is None else Dense(mask, *counts, torch),
+            queries=counts[0],
+            keys=counts[1],
+            xp=torch,
+            device=queries.device,
+        )
+    scores = Scores(
+        queries,
+        keys,
+        fixed.scale,
+        fixed.softcap,
+        bias,
+        relative,
+        fixed.relative_zero,
+        sinks,
+        visible,
+        fixed.offset if offsets is None else offsets,
+    )
+    return scores, values
+
+
+def _tensor(array: Any, device: Any) -> Tensor | None:
+    return None if array is None else torch.as_tensor(array, device=device)

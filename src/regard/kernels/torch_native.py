@@ -1,0 +1,193 @@
+"""CPU tensors through the native engine, in the memory they are in: NumPy views go in, tensors of new arrays come out.
+
+What has to be differentiated or transformed goes other ways: `A @ values` through `torch_gradients`, which calls this engine
+forwards and backwards; everything else through the strips of `torch_engine`, which PyTorch can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard import _core, errors
+from regard.kernels import native, torch_engine, torch_gradients, torch_layers, torch_ops
+from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.torch_rows import forward_in_strips
+from regard.kernels.torch_tiles import followed, tensors_of
+from regard.masks import Visible
+from regard.masks.intervals import Index, Rest
+from regard.masks.rest import Dense
+
+BITS = np.dtype(np.uint16)  # what bfloat16 is to NumPy here, and to the kernel
+are_transforms_active = torch._C._are_functorch_transforms_active
+
+
+def forward(
+    scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """Outputs and row statistics, in one pass."""
+    if torch.compiler.is_compiling():
+        return torch_ops.forward(scores, values, statistics, top)
+    if followed(values, *tensors_of(scores)):
+        output = None if values is None else torch_gradients.attend(scores, values)
+        return output, forward_in_strips(scores, None, statistics, top)[1]
+    output, found = native.forward(in_numpy(scores), _view(values), statistics, top)
+    kind = None if values is None else values.dtype
+    return _tensor(output, kind), {name: torch.from_numpy(array) for name, array in found.items()}
+
+
+def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
+    """Weights transposed times rows."""
+    if _elsewhere(normaliser, rows, *tensors_of(scores)):
+        return torch_engine.backflow(scores, normaliser, rows)
+    wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums of strips are rounded once
+    return torch.from_numpy(native.backflow(in_numpy(scores), view(normaliser), view(wide))).to(rows.dtype)
+
+
+def received(scores: Scores, normaliser: Tensor) -> Tensor:
+    """Column sums of the weights."""
+    if _elsewhere(normaliser, *tensors_of(scores)):
+        return torch_engine.received(scores, normaliser)
+    return torch.from_numpy(native.received(in_numpy(scores), view(normaliser)))
+
+
+def pooled(scores: Scores, normaliser: Tensor, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
+    """Sum or largest weight of every cell."""
+    if _elsewhere(normaliser, *tensors_of(scores)):
+        return torch_engine.pooled(scores, normaliser, row_edges, column_edges, pool)
+    return torch.from_numpy(native.pooled(in_numpy(scores), view(normaliser), row_edges, column_edges, pool))
+
+
+def tile(scores: Scores, normaliser: Tensor | None, stage: Stage) -> Tensor:
+    """The whole matrix at one stage."""
+    if _elsewhere(normaliser, *tensors_of(scores)):
+        return torch_engine.tile(scores, normaliser, stage)
+    return torch.from_numpy(native.tile(in_numpy(scores), _view(normaliser), stage))
+
+
+def backward(
+    scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
+) -> Gradients:
+    """Gradients, given `flow`, the gradient of the output."""
+    found = native.wide_gradients(in_numpy(scores), view(values), view(output), view(normaliser), view(flow), wanted)
+    given = {"queries": scores.queries, "keys": scores.keys, "values": values}
+    given.update({name: getattr(scores, name) for name in wanted})
+    return Gradients(**{name: torch.from_numpy(array).to(given[name].dtype) for name, array in found.items()})
+
+
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, residual: Tensor | None = None
+) -> Tensor:
+    """activation(x @ weightᵀ + bias) + residual."""
+    if _elsewhere(x, weight, bias, residual):
+        return torch_layers.linear(x, weight, bias, activation, residual)
+    return _tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual)), x.dtype)
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
+    """Layer norm over the last axis."""
+    if _elsewhere(x, weight, bias):
+        return torch_layers.layer_norm(x, weight, bias, epsilon)
+    return _tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon), x.dtype)
+
+
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Root mean square norm over the last axis."""
+    if _elsewhere(x, weight):
+        return torch_layers.rms_norm(x, weight, epsilon)
+    return _tensor(native.rms_norm(view(x), view(weight), epsilon), x.dtype)
+
+
+def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
+    """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
+    if _elsewhere(x, cosines, sines):
+        return torch_layers.rotary(x, cosines, sines, interleaved)
+    return _tensor(native.rotary(view(x), view(cosines), view(sines), interleaved), x.dtype)
+
+
+def fingerprint(array: Tensor) -> int:
+    """PyTorch's count of changes in place; a number that changes with the content where it does not count."""
+    return native.fingerprint(view(array)) if array.is_inference() else int(array._version)
+
+
+def _elsewhere(*tensors: Tensor | None) -> bool:
+    """Whether PyTorch itself has to see every operation."""
+    return bool(torch.compiler.is_compiling()) or followed(*tensors)
+
+
+# Tensors as NumPy sees them
+
+
+def view(tensor: Tensor) -> Any:
+    """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where a sign is still to be applied."""
+    try:
+        if tensor.dtype is not torch.bfloat16:
+            return tensor.numpy()
+        return tensor.view(torch.uint16).numpy()
+    except (RuntimeError, TypeError):  # needs gradients, or is negated only when read
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+    try:
+        return (tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+    except (RuntimeError, TypeError) as problem:
+        raise errors.unsupported(f"A tensor of type {type(tensor).__name__}", "Give a plain tensor.") from problem
+
+
+def _view(tensor: Tensor | None) -> Any:
+    return None if tensor is None else view(tensor)
+
+
+def _tensor(array: Any, dtype: torch.dtype | None) -> Any:
+    """A tensor of the array's memory."""
+    if array is None:
+        return None
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if dtype is torch.bfloat16 else tensor
+
+
+def in_numpy(scores: Scores) -> Scores:
+    """The same scores, all of them as NumPy sees them."""
+    visible, sinks, offset = scores.visible, scores.sinks, scores.offset
+    return Scores(
+        view(scores.queries),
+        view(scores.keys),
+        scores.scale,
+        scores.softcap,
+        _view(scores.bias),
+        _view(scores.relative),
+        scores.relative_zero,
+        None if sinks is None else view(sinks.detach().double()),
+        visible if visible is None or visible.xp is np else _visible(visible),
+        offset if isinstance(offset, int) else view(offset),
+    )
+
+
+def _visible(visible: Visible) -> Visible:
+    rest = visible.rest
+    if rest is not None and rest.dense is not None:
+        rest = Dense(view(rest.dense), visible.queries, visible.keys, np)
+    elif rest is not None:
+        rest = InNumpy(rest)
+    ends = (visible.first, visible.last, visible.second_first, visible.second_last)
+    return Visible(*(_view(end) for end in ends), rest, queries=visible.queries, keys=visible.keys)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class InNumpy:
+    """What intervals cannot say, said with tensors and handed on as NumPy arrays."""
+
+    inner: Rest
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Any:
+        return view(self.inner.tile(rows, columns))
+
+    def rows(self, rows: slice) -> InNumpy:
+        return replace(self, inner=self.inner.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> InNumpy:
+        return replace(self, inner=self.inner.select(batch, head))

@@ -1,0 +1,149 @@
+"""What the compiler sees of attention: three operators with known shapes, used only while `torch.compile` writes its graph.
+
+An operator costs 50 µs where `torch_gradients` costs 10, but a graph holds it as one node, forwards and backwards, for any
+lengths. When the graph runs, the engine for the tensors computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.kernels.choosing import engine_for
+from regard.kernels.interface import Scores
+from regard.kernels.torch_flat import NAMES, OPTIONAL, Fixed, put_together, taken_apart
+from regard.kernels.torch_rows import forward_in_strips, names
+from regard.kernels.torch_tiles import exact_type, followed, tensors_of, wide
+
+_OPTIONS = ", ".join(f"Tensor? {name}" for name in NAMES[3:])
+_NUMBERS = "float scale, float softcap, SymInt relative_zero, SymInt offset"
+_GIVEN = f"Tensor queries, Tensor keys, Tensor values, {_OPTIONS}, {_NUMBERS}"
+_GIVEN_OR_NOT = _GIVEN.replace("Tensor values", "Tensor? values")
+_TENSORS = len(NAMES)
+
+
+def forward(
+    scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """As an engine's `forward`, as nodes of a graph."""
+    if followed(values, *tensors_of(scores)):
+        output = None if values is None else _attend(*_arguments(scores, values), True)[0]
+        return output, forward_in_strips(scores, None, statistics, top)[1]
+    if not statistics and not top and values is not None:
+        return _attend(*_arguments(scores, values), False)[0], {}
+    output, *found = _statistics(*_arguments(scores, values), ",".join(statistics), top)
+    return None if values is None else output, dict(zip(names(statistics, top), found, strict=True))
+
+
+def _arguments(scores: Scores, values: Tensor | None) -> tuple[Any, ...]:
+    fixed, tensors = taken_apart(scores, values, whole=True)
+    return (*tensors, fixed.scale, fixed.softcap, fixed.relative_zero, fixed.offset)
+
+
+def _put_together(given: tuple[Any, ...]) -> tuple[Scores, Any]:
+    return put_together(Fixed(*given[_TENSORS : _TENSORS + 4]), given[:_TENSORS])
+
+
+# Outputs
+
+
+@torch.library.custom_op("regard::attend", mutates_args=(), schema=f"({_GIVEN}, bool keep) -> (Tensor, Tensor)")
+def _attend(*given: Any) -> tuple[Tensor, Tensor]:
+    """Outputs and, to keep for the gradients, normalisers."""
+    scores, values = _put_together(given)
+    keep = given[-1]
+    output, found = engine_for(values).forward(scores, values, ("logsumexp",) if keep else ())
+    assert output is not None
+    normaliser = found["logsumexp"] if keep else values.new_empty(0, dtype=exact_type(values.device))
+    return output.contiguous(), normaliser.contiguous()
+
+
+@_attend.register_fake
+def _(*given: Any) -> tuple[Tensor, Tensor]:
+    queries, values = given[0], given[2]
+    kept = queries.shape[:3] if given[-1] else (0,)
+    return (
+        values.new_empty((*queries.shape[:3], values.shape[3])),
+        queries.new_empty(kept, dtype=exact_type(queries.device)),
+    )
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:_TENSORS], *output)
+    ctx.numbers = inputs[_TENSORS:-1]
+
+
+def _flow_back(ctx: Any, flow: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    *tensors, output, normaliser = ctx.saved_tensors
+    wanted = [bool(ctx.needs_input_grad[NAMES.index(name)]) for name in OPTIONAL]
+    found = _gradients(*tensors, *ctx.numbers, output, normaliser, flow, *wanted)
+    given = dict(zip(("queries", "keys", "values", *OPTIONAL), found, strict=True))
+    needed = ctx.needs_input_grad
+    return tuple(given.get(name) if needed[place] else None for place, name in enumerate(NAMES)) + (None,) * 5
+
+
+_attend.register_autograd(_flow_back, setup_context=_keep)
+
+
+# Gradients
+
+
+@torch.library.custom_op(
+    "regard::gradients",
+    mutates_args=(),
+    schema=(
+        f"({_GIVEN}, Tensor output, Tensor normaliser, Tensor flow, bool of_bias, bool of_relative, bool of_sinks)"
+        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    ),
+)
+def _gradients(*given: Any) -> tuple[Tensor, ...]:
+    """Gradients of queries, keys, values, and of the optional ones where wanted, empty elsewhere."""
+    scores, values = _put_together(given)
+    output, normaliser, flow = given[_TENSORS + 4 : _TENSORS + 7]
+    wanted = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)
+    found = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+    optional = (getattr(found, name) if name in wanted else values.new_empty(0) for name in OPTIONAL)
+    return tuple(gradient.contiguous() for gradient in (found.queries, found.keys, found.values, *optional))
+
+
+@_gradients.register_fake
+def _(*given: Any) -> tuple[Tensor, ...]:
+    tensors = dict(zip(NAMES, given, strict=False))
+    wanted = dict(zip(OPTIONAL, given[-3:], strict=True))
+    return tuple(
+        tensors[name].new_empty(tensors[name].shape) if wanted.get(name, True) else tensors["values"].new_empty(0)
+        for name in ("queries", "keys", "values", *OPTIONAL)
+    )
+
+
+# Statistics, without gradients
+
+
+@torch.library.custom_op(
+    "regard::statistics", mutates_args=(), schema=f"({_GIVEN_OR_NOT}, str statistics, int top) -> Tensor[]"
+)
+def _statistics(*given: Any) -> list[Tensor]:
+    """Outputs, or an empty tensor without values; then statistics in the order asked for."""
+    scores, values = _put_together(given)
+    statistics, top = _asked_for(given)
+    output, found = engine_for(scores.queries).forward(scores, values, statistics, top)
+    output = scores.queries.new_empty(0) if output is None else output
+    return [array.contiguous() for array in (output, *(found[name] for name in names(statistics, top)))]
+
+
+@_statistics.register_fake
+def _(*given: Any) -> list[Tensor]:
+    queries, values = given[0], given[2]
+    statistics, top = _asked_for(given)
+    kinds = {name: wide(queries).dtype for name in names(statistics, top)}
+    kinds.update(logsumexp=exact_type(queries.device), top_index=torch.int64)
+    rows = tuple(queries.shape[:3])
+    found = [queries.new_empty((*rows, top) if "top" in name else rows, dtype=kinds[name]) for name in names(statistics, top)]
+    return [queries.new_empty(0) if values is None else values.new_empty((*rows, values.shape[3])), *found]
+
+
+def _asked_for(given: tuple[Any, ...]) -> tuple[tuple[str, ...], int]:
+    return tuple(given[-2].split(",")) if given[-2] else (), given[-1]

@@ -1,0 +1,110 @@
+"""Statistics of rows, and outputs with them, strip by strip: the forward pass of the PyTorch engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.kernels.interface import Scores
+from regard.kernels.torch_tiles import (
+    MINUS_INFINITY,
+    Place,
+    at_stage,
+    distances,
+    exact,
+    exactly,
+    from_keys,
+    in_strips,
+    of_key_heads,
+)
+
+
+@exact
+def forward_in_strips(
+    scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """As an engine's `forward`; PyTorch can follow all of it."""
+    if values is None and not statistics and not top:
+        return None, {}
+
+    def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
+        found = softmax(part)
+        results = [statistic(name, part, found) for name in statistics]
+        if top:
+            results.extend(strongest(found, top))
+        if values is not None:
+            seen = ~torch.isneginf(found.masked)
+            results.append(from_keys(found.weights, seen, of_key_heads(values, scores, place)).to(values.dtype))
+        return tuple(results)
+
+    found = in_strips(scores, compute)
+    return None if values is None else found[-1], dict(zip(names(statistics, top), found, strict=False))
+
+
+def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
+    """The names of what is found besides the outputs, in order."""
+    return (*statistics, *(("top_index", "top_weight") if top else ()))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Softmax:
+    """Weights of a strip, and what their statistics need. The level of a row is its largest score, 0 where it has none."""
+
+    masked: Tensor
+    shifted: Tensor  # masked − level
+    total: Tensor  # of exp(shifted) and the sink; (batch, head, query, 1), as are the others below
+    level: Tensor
+    empty: Tensor
+    weights: Tensor
+
+    @property
+    def normaliser(self) -> Tensor:
+        """level + log(total), in double precision: rounded to single, scores of 10,000 would lose three digits."""
+        sum_of_both = exactly(self.level) + exactly(torch.log(self.total))
+        return torch.where(self.empty, MINUS_INFINITY, sum_of_both)[..., 0]
+
+
+def softmax(scores: Scores) -> Softmax:
+    """The weights of a strip."""
+    masked = at_stage(scores, "masked")
+    sinks = None if scores.sinks is None else scores.sinks.to(masked.dtype)[:, None, None]  # (head, 1, 1)
+    level = masked.amax(dim=-1, keepdim=True)
+    if sinks is not None:
+        level = torch.maximum(level, sinks)
+    empty = torch.isneginf(level)
+    level = torch.where(empty, 0, level).detach()
+    shifted = masked - level
+    exponentials = torch.exp(shifted)
+    total = exponentials.sum(dim=-1, keepdim=True)
+    if sinks is not None:
+        total = total + torch.exp(sinks - level)
+    total = torch.where(empty, 1, total)
+    weights = torch.where(torch.isneginf(masked), 0, exponentials / total)  # even in a row of NaN
+    return Softmax(masked, shifted, total, level, empty, weights)
+
+
+def statistic(name: str, scores: Scores, found: Softmax) -> Tensor:
+    """One of ROW_STATISTICS of a strip, (batch, head, query)."""
+    if name == "logsumexp":
+        return found.normaliser
+    if name == "entropy":
+        surprise = torch.log(found.total) - found.shifted
+        return (found.weights * torch.where(found.weights == 0, 0, surprise)).sum(dim=-1)
+    if name == "peak":
+        return found.weights.amax(dim=-1)
+    assert name == "distance", name
+    return (found.weights * distances(scores).abs()).sum(dim=-1)
+
+
+def strongest(found: Softmax, top: int) -> tuple[Tensor, Tensor]:
+    """Indices and weights of the strongest keys; by score, because small weights can round to equal ones."""
+    order = torch.sort(-found.masked.detach(), dim=-1, stable=True).indices  # stable: ties to the lower index
+    index = order[..., :top]
+    weight = found.weights.gather(-1, index)
+    index = torch.where(torch.isneginf(found.masked.gather(-1, index)), -1, index)
+    missing = (0, top - index.shape[-1])
+    return functional.pad(index, missing, value=-1), functional.pad(weight, missing)

@@ -1,0 +1,76 @@
+"""What all tests share: the engines that are there, random numbers that stay the same, and the plain dense formulas."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numpy.typing import NDArray
+
+from regard.kernels import choosing
+
+Array = NDArray[Any]
+Draw = Callable[..., Array]
+
+# No deadline: a test that shares its cores with others is slow, not wrong. Derandomised where CI asks for it.
+settings.register_profile("regard", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("regard")
+
+ENGINES = ["reference"] if choosing.NATIVE_PROBLEM else ["reference", "native"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs the test once with each engine that computes NumPy arrays here."""
+    monkeypatch.setattr(choosing, "WANTED", request.param)
+    monkeypatch.setattr(choosing, "_for_numpy", choosing._numpy_engine())
+    return str(request.param)
+
+
+@pytest.fixture
+def draw() -> Draw:
+    """Normal numbers of any shape, the same in every run."""
+    rng = np.random.default_rng(20240229)
+
+    def draw(*shape: int, dtype: Any = np.float64) -> Array:
+        return rng.normal(size=shape).astype(dtype)
+
+    return draw
+
+
+@pytest.fixture
+def weights() -> Callable[..., Array]:
+    """The plain formula for all weights, in float64 and n² memory."""
+    return dense_weights
+
+
+def dense_weights(
+    queries: Any,
+    keys: Any,
+    *,
+    scale: float | None = None,
+    seen: Any = True,
+    bias: Any = 0.0,
+    softcap: float | None = None,
+    sinks: Any = None,
+) -> Array:
+    """softmax over the keys, written down as it stands in books; `seen` and `bias` broadcast against the scores."""
+    queries, keys = np.asarray(queries, np.float64), np.asarray(keys, np.float64)
+    if queries.ndim > 2:
+        keys = np.repeat(keys, queries.shape[-3] // keys.shape[-3], axis=-3)
+    scores = queries @ keys.swapaxes(-1, -2) * (queries.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    scores = np.where(seen, scores + bias, -np.inf)
+    sink_logits = np.full(scores.shape[:-1], -np.inf)
+    if sinks is not None:
+        sink_logits = np.zeros(scores.shape[:-1]) + np.asarray(sinks, np.float64)[:, None]
+    peak = np.maximum(scores.max(axis=-1), sink_logits)
+    peak = np.where(np.isneginf(peak), 0, peak)[..., None]
+    exponentials = np.exp(scores - peak)
+    total = exponentials.sum(axis=-1, keepdims=True) + np.exp(sink_logits[..., None] - peak)
+    return exponentials / np.where(total == 0, 1, total)

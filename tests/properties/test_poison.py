@@ -1,0 +1,173 @@
+"""NaN and inf: where they are masked they have no influence, and where they are seen they reach just those rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import regard
+from regard.attention.scoring import scores_of
+from regard.kernels.choosing import engine_for
+
+from ..engines import ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+from .cases import Case, cases
+from .gradient_truth import GradientTruth
+from .truth import Near, Truth
+
+POISON = (np.nan, np.inf, -np.inf)
+STATISTICS = ("logsumexp", "entropy", "peak", "distance")
+
+
+def poisoned(array: Any, places: Any, poison: float) -> Any:
+    """With poison in one number of each chosen vector."""
+    array = array.copy()
+    for place in zip(*np.nonzero(places), strict=True):
+        array[(*place, sum(place) % array.shape[-1])] = poison
+    return array
+
+
+def some_keys(case: Case, seed: int) -> Any:
+    """Booleans (batch, key head, key): a few keys."""
+    shape = case.keys.shape[:3]
+    return np.random.default_rng(seed).random(shape) < min(0.5, 2 / shape[2])
+
+
+def reached(truth: Truth, keys: Any) -> Any:
+    """Booleans (batch, head, query): rows that see one of these keys."""
+    return (truth.seen & truth.for_each_head(keys)[:, :, None].astype(bool)).any(axis=-1)
+
+
+def check_rows(near: Near, found: Any, hit: Any, what: str) -> None:
+    """Rows that were hit are NaN, all others are as if nothing had happened."""
+    hit = hit.reshape(hit.shape + (1,) * (near.expected.ndim - hit.ndim))
+    Near(np.where(hit, np.nan, near.expected), near.bound).check(found, what)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(case=cases(), seed=st.integers(0, 999))
+@settings(max_examples=50)
+def test_a_nan_in_a_key_reaches_the_rows_that_see_it_and_no_other(engine: str, case: Case, seed: int) -> None:
+    truth, keys = Truth(case), some_keys(case, seed)
+    hit = reached(truth, keys)
+    with using(engine):
+        A = replace(case, keys=poisoned(case.keys, keys, np.nan)).attention(engine)
+        check_rows(truth.output(), as_numpy(A @ for_engine(engine, case.values)), hit, "output")
+        for name in STATISTICS:
+            check_rows(truth.statistic(name), as_numpy(getattr(A, name)()), hit, name)
+        attended = A.attend(for_engine(engine, case.values), STATISTICS, top=3)
+        check_rows(truth.output(), as_numpy(attended.output), hit, "output with statistics")
+        weights = truth.weight()
+        expected = np.where(hit[..., None] & truth.seen, np.nan, weights.expected)
+        Near(expected, weights.bound).check(as_numpy(A.dense()), "weights")
+        hit_keys = (hit[..., None] & truth.seen).any(axis=2)
+        check_rows(truth.received(), as_numpy(A.received()), hit_keys, "received")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("poison", POISON)
+@given(case=cases(), seed=st.integers(0, 999))
+@settings(max_examples=30)
+def test_what_no_query_sees_has_no_influence(engine: str, poison: float, case: Case, seed: int) -> None:
+    truth = Truth(case)
+    unseen = ~truth.for_each_key_head(truth.seen.any(axis=2).astype(int)).astype(bool)  # (batch, key head, key)
+    flow = np.random.default_rng(seed).normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
+    with using(engine):
+        A = replace(case, keys=poisoned(case.keys, unseen, poison)).attention(engine)
+        values = for_engine(engine, poisoned(case.values, unseen, poison))
+        attended = A.attend(values, STATISTICS, top=3)
+        truth.output().check(as_numpy(A @ values), "output")
+        truth.output().check(as_numpy(attended.output), "output with statistics")
+        for name in STATISTICS:
+            truth.statistic(name).check(as_numpy(getattr(attended, name)), name)
+        truth.received().check(as_numpy(A.received()), "received")
+        truth.backflow(flow).check(as_numpy(A.T @ for_engine(engine, flow)), "backflow")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(case=cases(), seed=st.integers(0, 999))
+@settings(max_examples=50)
+def test_a_poisoned_value_reaches_its_own_column_of_the_rows_that_see_it(engine: str, case: Case, seed: int) -> None:
+    truth = Truth(case)
+    kinds = np.random.default_rng(seed).integers(0, 3, case.keys.shape[:3])
+    chosen = some_keys(case, seed)
+    values = case.values
+    for kind, poison in enumerate(POISON):
+        values = poisoned(values, chosen & (kinds == kind), poison)
+    spread = truth.for_each_head(values)
+    meets = [(truth.seen.astype(float) @ where) > 0 for where in (np.isnan(spread), spread == np.inf, spread == -np.inf)]
+    near = truth.output()
+    expected = np.where(meets[1], np.inf, near.expected)
+    expected = np.where(meets[2], np.where(meets[1], np.nan, -np.inf), expected)
+    expected = np.where(meets[0], np.nan, expected)
+    with using(engine):
+        A = case.attention(engine)
+        for found in (A @ for_engine(engine, values), A.attend(for_engine(engine, values), ("entropy",)).output):
+            Near(expected, near.bound).check(as_numpy(found), "output")
+
+
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+@given(case=cases(), seed=st.integers(0, 999))
+@settings(max_examples=40)
+def test_gradients_do_not_feel_what_no_query_sees(engine: str, case: Case, seed: int) -> None:
+    truth = Truth(case)
+    unseen = ~truth.for_each_key_head(truth.seen.any(axis=2).astype(int)).astype(bool)
+    flow = np.random.default_rng(seed).normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
+    poison = POISON[seed % 3]
+    case = replace(case, keys=poisoned(case.keys, unseen, poison), values=poisoned(case.values, unseen, poison))
+    with using(engine):
+        found = gradients(case, flow)
+    expected = GradientTruth(truth, flow.astype(np.float64))
+    for name, gradient in found.items():
+        getattr(expected, name)().check(gradient, f"gradient of {name}")
+
+
+@pytest.mark.parametrize("engine", [engine for engine in NUMPY_ENGINES if engine != "reference"])
+@given(case=cases(kinds=("float32", "float64")), seed=st.integers(0, 999), poison=st.sampled_from(POISON))
+@settings(max_examples=60)
+def test_poison_anywhere_reaches_what_it_reaches_in_the_reference(
+    engine: str, case: Case, seed: int, poison: float
+) -> None:
+    """Queries, keys, values and what flows back: an infinite score too is NaN for its row, and −inf hides a key."""
+    rng = np.random.default_rng(seed)
+    flow = rng.normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
+    arrays = {"queries": case.queries, "keys": case.keys, "values": case.values, "flow": flow}
+    for name in rng.choice(list(arrays), size=2):
+        shape = arrays[name].shape[:3]
+        arrays[name] = poisoned(arrays[name], rng.random(shape) < min(0.5, 2 / max(1, shape[2])), poison)
+    flow = arrays.pop("flow")
+    case = replace(case, **arrays)
+    with using("reference"):
+        expected = everything(case, flow)
+    with using(engine):
+        found = everything(case, flow)
+    for name, array in expected.items():
+        assert_array_equal(np.isnan(found[name]), np.isnan(array), err_msg=f"NaN in {name}")
+        assert_array_equal(np.isposinf(found[name]), np.isposinf(array), err_msg=f"inf in {name}")
+        assert_array_equal(np.isneginf(found[name]), np.isneginf(array), err_msg=f"-inf in {name}")
+
+
+def everything(case: Case, flow: Any) -> dict[str, Any]:
+    A: regard.Attention = case.attention()
+    attended = A.attend(case.values, STATISTICS)
+    found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
+    found |= {"plain output": A @ case.values, "weights": A.dense(), "masked": A.masked.dense()}
+    found |= {"received": A.received(), "backflow": A.T @ flow}
+    if A.shape[2]:
+        cells = (1 + A.shape[2] // 3, 1 + A.shape[3] // 3)
+        found |= {f"map {pool}": A.map(cells, pool=pool).array for pool in ("sum", "max")}
+    return found | {f"gradient of {name}": array for name, array in gradients(case, flow).items()}
+
+
+def gradients(case: Case, flow: Any) -> dict[str, Any]:
+    scores, engine = scores_of(case.attention()), engine_for(case.queries)
+    output, statistics = engine.forward(scores, case.values, ("logsumexp",))
+    wanted = ["bias"] if isinstance(case.bias, np.ndarray) else []
+    wanted += ["sinks"] if case.sinks is not None else []
+    found = engine.backward(scores, case.values, output, statistics["logsumexp"], flow, wanted)
+    return {name: getattr(found, name) for name in ("queries", "keys", "values", *wanted)}

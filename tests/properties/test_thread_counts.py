@@ -1,0 +1,100 @@
+"""The number of threads changes nothing: not a bit of outputs, statistics, maps, column sums and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import regard
+from regard.attention.scoring import scores_of
+from regard.kernels.choosing import NATIVE_PROBLEM
+
+from ..engines import BFLOAT16, using
+from .cases import Case, cases
+
+pytestmark = pytest.mark.skipif(NATIVE_PROBLEM is not None, reason="threads are the native engine's")
+
+COUNTS = (1, 2, 3, 5)
+STATISTICS = ("logsumexp", "entropy", "peak", "distance")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _native_with_its_own_threads_afterwards() -> Iterator[None]:
+    from regard import _core
+
+    before = _core.threads()
+    with using("native"):
+        yield
+    _core.set_threads(before)
+
+
+def same_for_every_count(compute: Callable[[], dict[str, Any]]) -> None:
+    from regard import _core
+
+    first: dict[str, Any] = {}
+    for count in COUNTS:
+        _core.set_threads(count)
+        assert _core.threads() == count
+        found = compute()
+        first = first or found
+        for name, array in found.items():
+            assert array.tobytes() == first[name].tobytes(), f"{name} with {count} threads"
+
+
+def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
+    """All that the engine computes, gradients included."""
+    from regard.kernels import native
+
+    attended = A.attend(values, STATISTICS, top=5)
+    found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
+    found |= {"top index": attended.top.index, "top weight": attended.top.weight}
+    found |= {"plain output": A @ values, "received": A.received(), "backflow": A.T @ flow}
+    cells = (max(1, A.shape[2] // 3), max(1, A.shape[3] // 4))
+    found |= {f"map {pool}": A.map(cells, pool=pool).array for pool in ("mean", "max")} if A.shape[2] else {}
+    scores = scores_of(A)
+    wanted = [name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None]
+    normaliser = np.ascontiguousarray(attended.logsumexp, np.float64)
+    gradients = native.backward(scores, values, attended.output, normaliser, flow, wanted)
+    return found | {f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)}
+
+
+@given(case=cases())
+@settings(max_examples=25)
+def test_random_attentions_do_not_depend_on_the_number_of_threads(case: Case) -> None:
+    flow = np.random.default_rng(3).normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
+    same_for_every_count(lambda: everything(case.attention(), case.values, flow))
+
+
+# Large enough for the work to be shared: less than some 2 million multiplications stay on the thread that calls.
+LARGE = {
+    "many heads": ((2, 4, 401, 32), (2, 2, 401, 32), {}),
+    "one head, causal": ((1, 1, 1501, 16), (1, 1, 1501, 16), {"mask": regard.causal()}),
+    "bias and sinks": ((1, 3, 401, 16), (1, 3, 503, 16), {"bias": (3, 1, 503), "sinks": 3, "offset": 102}),
+    "alibi, windows": (
+        (1, 2, 701, 16),
+        (1, 2, 701, 16),
+        {"mask": regard.first(4) | regard.window(100), "bias": regard.alibi(heads=2)},
+    ),
+    "decoding": ((1, 4, 1, 64), (1, 2, 9001, 64), {"offset": 9000}),
+    "decoding, causal": ((2, 2, 3, 64), (2, 2, 5003, 64), {"offset": 5000, "mask": regard.causal()}),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BFLOAT16], ids=str)
+@pytest.mark.parametrize("name", LARGE)
+def test_shared_work_does_not_depend_on_the_number_of_threads(name: str, dtype: Any) -> None:
+    queries_shape, keys_shape, options = LARGE[name]
+    rng = np.random.default_rng(20)
+    queries, keys, values, flow = (
+        rng.normal(size=shape).astype(dtype) for shape in (queries_shape, keys_shape, keys_shape, queries_shape)
+    )
+    given = {
+        name: rng.normal(size=option).astype(dtype) if name == "sinks" or isinstance(option, tuple) else option
+        for name, option in options.items()
+    }
+    A = regard.Attention(queries, keys, **given)
+    same_for_every_count(lambda: everything(A.copy(), values, flow))

@@ -1,0 +1,423 @@
+"""The attention matrix as an object: what it computes, what it accepts, what it refuses and how it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import regard
+from regard import errors
+from regard.kernels import choosing
+
+CLOSE = {"rtol": 1e-11, "atol": 1e-11}  # float64 on both sides, another order of summation
+Draw = Callable[..., Any]
+
+pytestmark = pytest.mark.usefixtures("engine_name")
+
+
+# Numbers that must come out
+
+
+def test_the_cat_sat() -> None:
+    embeddings = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    A = regard.Attention(embeddings, embeddings)
+    assert A.score[1].tolist() == [0, 2, 2]
+    assert A.score[2].tolist() == [2, 2, 4]
+    assert A[0].round(2).tolist() == [0.42, 0.16, 0.42]
+    expected = [[0.84, 0.58, 0.84, 0.58], [0.58, 0.84, 0.58, 0.84], [0.79, 0.79, 0.79, 0.79]]
+    assert (A @ embeddings).round(2).tolist() == expected
+
+
+def test_why_scores_are_divided() -> None:
+    A = regard.Attention([[1.0]], [[6.0], [4.0]], scale=1)
+    assert A[0].round(2).tolist() == [0.88, 0.12]
+    assert regard.Attention([[1.0]], [[6.0], [4.0]], scale=0.5)[0].round(2).tolist() == [0.73, 0.27]
+    assert regard.Attention(np.ones((1, 64)), np.ones((1, 64))).scaled[0, 0] == 64 / 8
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("leading", [(), (3,), (2, 3)])
+def test_any_leading_axes(draw: Draw, weights: Draw, leading: tuple[int, ...]) -> None:
+    queries, keys, values = draw(*leading, 5, 7), draw(*leading, 11, 7), draw(*leading, 11, 4)
+    A = regard.Attention(queries, keys)
+    assert A.shape == (*leading, 5, 11) and A.ndim == len(leading) + 2
+    expected = weights(queries, keys)
+    assert_allclose(A @ values, expected @ values, **CLOSE)
+    assert_allclose(A.dense(), expected, **CLOSE)
+    assert_allclose(A.received(), expected.sum(axis=-2), **CLOSE)
+    assert A.entropy().shape == (*leading, 5)
+
+
+@pytest.mark.parametrize("leading", [(), (2,)])
+def test_grouped_queries_share_keys(draw: Draw, weights: Draw, leading: tuple[int, ...]) -> None:
+    queries, keys, values = draw(*leading, 6, 5, 7), draw(*leading, 2, 11, 7), draw(*leading, 2, 11, 3)
+    A = regard.Attention(queries, keys)
+    expected = weights(queries, keys)
+    assert_allclose(A @ values, expected @ values.repeat(3, axis=-3), **CLOSE)
+    rows = draw(*leading, 6, 5, 3)
+    assert_allclose(A.T @ rows, expected.swapaxes(-1, -2) @ rows, **CLOSE)
+
+
+def test_leading_axes_of_values_may_serve_all(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 3, 5, 7), draw(2, 3, 11, 7))
+    D = A.dense()
+    for shape in ((11, 4), (3, 11, 4), (1, 11, 4), (2, 1, 11, 4), (1, 1, 11, 4)):
+        values = draw(*shape)
+        assert_allclose(A @ values, D @ values, **CLOSE)
+    vector, row = draw(11), draw(5)
+    assert_allclose(A @ vector, D @ vector, **CLOSE)
+    assert_allclose(row @ A, row @ D, **CLOSE)
+
+
+def test_products_from_the_left_and_transposed(draw: Draw) -> None:
+    A = regard.Attention(draw(3, 5, 7), draw(3, 11, 7))
+    D = A.dense()
+    u, values = draw(3, 2, 5), draw(3, 4, 11)
+    assert_allclose(u @ A, u @ D, **CLOSE)
+    assert_allclose(A.T @ u.swapaxes(1, 2), D.swapaxes(1, 2) @ u.swapaxes(1, 2), **CLOSE)
+    assert_allclose(values @ A.T, values @ D.swapaxes(1, 2), **CLOSE)
+    assert A.T.shape == (3, 11, 5) and A.T.T is A
+    assert_allclose(np.asarray(A.T), D.swapaxes(1, 2))
+
+
+def test_no_queries_at_all(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 3, 0, 7), draw(2, 3, 11, 7))
+    assert (A @ draw(2, 3, 11, 4)).shape == (2, 3, 0, 4)
+    assert A.dense().shape == (2, 3, 0, 11) and A.entropy().shape == (2, 3, 0)
+    assert_array_equal(A.received(), np.zeros((2, 3, 11)))
+
+
+# Options
+
+
+def test_every_option_at_once(draw: Draw, weights: Draw) -> None:
+    queries, keys, values, bias, sinks = draw(2, 4, 5, 7), draw(2, 2, 11, 7), draw(2, 2, 11, 3), draw(4, 1, 11), draw(4)
+    mask, offset = regard.causal() & regard.lengths([9, 11]), [6, 3]
+    A = regard.Attention(queries, keys, scale=0.3, mask=mask, bias=bias, softcap=1.5, sinks=sinks, offset=offset)
+    position = np.array(offset)[:, None, None, None] + np.arange(5)[:, None]
+    seen = (np.arange(11) <= position) & (np.arange(11) < np.array([9, 11])[:, None, None, None])
+    expected = weights(queries, keys, scale=0.3, seen=seen, bias=bias, softcap=1.5, sinks=sinks)
+    assert_allclose(A.dense(), expected, **CLOSE)
+    assert_allclose(A @ values, expected @ values.repeat(2, axis=1), **CLOSE)
+    assert_array_equal(A.masked.dense() == -np.inf, ~np.broadcast_to(seen, A.shape))
+
+
+def test_lazy_bias_is_the_dense_one(draw: Draw) -> None:
+    queries, keys = draw(2, 4, 5, 7), draw(2, 4, 11, 7)
+    apart = abs(np.array([6, 2])[:, None, None, None] + np.arange(5)[:, None] - np.arange(11))
+    lazy = regard.Attention(queries, keys, bias=regard.alibi([1.0, 0.5, 0.25, 0.0]), offset=[6, 2])
+    dense = regard.Attention(queries, keys, bias=-np.array([1.0, 0.5, 0.25, 0.0])[:, None, None] * apart)
+    assert_allclose(lazy.dense(), dense.dense(), **CLOSE)
+    assert_allclose(lazy[:, 1, ::2, [3, 1]], dense[:, 1, ::2, [3, 1]], **CLOSE)
+
+
+def test_cosine_similarity_normalises_both_sides(draw: Draw, weights: Draw) -> None:
+    queries, keys, values = 100 * draw(3, 5, 7), 0.01 * draw(3, 11, 7), draw(3, 11, 2)
+    keys[0, 2] = 0
+    lengths = [np.linalg.norm(array, axis=-1, keepdims=True) for array in (queries, keys)]
+    units = queries / lengths[0], keys / np.where(lengths[1] == 0, 1, lengths[1])
+    A = regard.Attention(queries, keys, similarity="cosine", scale=5)
+    assert_allclose(A.score.dense(), units[0] @ units[1].swapaxes(1, 2), **CLOSE)
+    assert_allclose(A @ values, weights(*units, scale=5) @ values, **CLOSE)
+
+
+def test_causal_needs_to_know_where_the_queries_stand(draw: Draw) -> None:
+    queries, keys = draw(2, 7), draw(5, 7)
+    with pytest.raises(errors.OptionError, match="offset=3"):
+        regard.Attention(queries, keys, mask=regard.causal())
+    with pytest.raises(errors.OptionError, match="offset"):
+        regard.Attention(queries, keys, bias=regard.alibi([1.0]))
+    with pytest.raises(errors.OptionError, match="offset"):
+        regard.Attention(queries, keys).distance()
+    with pytest.raises(errors.OptionError, match="offset"):
+        regard.Attention(queries, keys).attend(draw(5, 7), statistics=["distance"])
+    A = regard.Attention(queries, keys, mask=regard.causal(), offset=3)
+    assert_array_equal(A[0] > 0, [True, True, True, True, False])
+    assert regard.Attention(queries, keys, mask=regard.first(2)).shape == (2, 5)
+
+
+def test_a_sink_takes_its_share(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 5, 7), draw(2, 11, 7), sinks=[0.5, -np.inf])
+    share = np.exp(np.array([[0.5], [-np.inf]]) - A.logsumexp())
+    assert_allclose(A.dense().sum(axis=-1) + share, 1, **CLOSE)
+    assert regard.Attention(draw(5, 7), draw(5, 7), sinks=1.0).sinks.tolist() == [1.0]
+
+
+# Arrays
+
+
+def test_lists_and_integers_become_float64() -> None:
+    assert regard.Attention([[1, 2]], [[3, 4]]).dtype == np.float64
+    assert regard.Attention(np.array([[1, 2]]), np.array([[3, 4]], np.uint8)).dtype == np.float64
+    float32 = np.ones((1, 2), np.float32)
+    A = regard.Attention(float32, [[3, 4]])
+    assert A.keys.dtype == np.float32 and (A @ [[1, 2, 3]]).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_all_floating_types(draw: Draw, weights: Draw, dtype: str) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    queries, keys, values = (draw(2, 5, 7).astype(dtype) for _ in range(3))
+    A = regard.Attention(queries, keys, mask=regard.causal())
+    expected = weights(queries, keys, seen=np.tri(5, dtype=bool))
+    output = A @ values
+    assert output.dtype == dtype
+    # Half a unit in the last place of the type, on outputs below 4; float32 sums of 5 to 7 terms for the others.
+    unit = {"float16": 2**-9, "bfloat16": 2**-6, "float32": 1e-6, "float64": 1e-13}[dtype]
+    assert_allclose(output.astype(np.float64), expected @ values.astype(np.float64), atol=unit, rtol=0)
+    wide = np.float64 if dtype == "float64" else np.float32
+    assert A.dense().dtype == wide and A.entropy().dtype == wide and A.mass([0]).dtype == wide
+    assert_allclose(A.mass([0, 1]), expected[..., :2].sum(axis=-1), rtol=1e-5)
+    assert regard.Attention(queries, keys, similarity="cosine")[0].dtype == wide
+    assert (regard.Attention(queries, keys, similarity="cosine") @ values).dtype == dtype
+
+
+def test_any_strides(draw: Draw, tmp_path: Path) -> None:
+    queries, keys, values = draw(5, 2, 3, 7), draw(2, 3, 11, 14), draw(1, 1, 11, 4)
+    queries, keys = queries.transpose(1, 2, 0, 3), keys[:, ::-1, ::-1, ::-2]
+    values = np.broadcast_to(values, (2, 3, 11, 4))
+    queries.flags.writeable = False
+    mapped = np.memmap(tmp_path / "keys", np.float64, "w+", shape=keys.shape)
+    mapped[:] = keys
+    expected = regard.Attention(queries.copy(), keys.copy()) @ values.copy()
+    assert_allclose(regard.Attention(queries, keys) @ values, expected, **CLOSE)
+    assert_allclose(regard.Attention(queries, mapped) @ values, expected, **CLOSE)
+    big_endian = queries.astype(">f8")
+    assert_allclose(regard.Attention(big_endian, keys) @ values, expected, **CLOSE)
+
+
+# Refusals
+
+
+BAD = {
+    "sizes": (errors.ShapeError, "size 4", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 4)))),
+    "axes": (errors.ShapeError, "axes", lambda: regard.Attention(np.ones((2, 3)), np.ones((1, 2, 3)))),
+    "vector": (errors.ShapeError, "1 axis", lambda: regard.Attention(np.ones(3), np.ones(3))),
+    "number": (errors.TypeProblem, "queries", lambda: regard.Attention(1.0, np.ones((2, 3)))),
+    "five axes": (errors.ShapeError, "5 axes", lambda: regard.Attention(np.ones((1,) * 5), np.ones((1,) * 5))),
+    "heads": (errors.ShapeError, "share", lambda: regard.Attention(np.ones((3, 2, 5)), np.ones((2, 2, 5)))),
+    "no heads": (errors.ShapeError, "share", lambda: regard.Attention(np.ones((3, 2, 5)), np.ones((0, 2, 5)))),
+    "batch": (errors.ShapeError, "sequence", lambda: regard.Attention(np.ones((3, 1, 2, 5)), np.ones((2, 1, 2, 5)))),
+    "empty keys": (errors.ShapeError, "no key", lambda: regard.Attention(np.ones((2, 3)), np.ones((0, 3)))),
+    "empty size": (errors.ShapeError, "size 0", lambda: regard.Attention(np.ones((2, 0)), np.ones((2, 0)))),
+    "complex": (errors.TypeProblem, "complex", lambda: regard.Attention(np.ones((2, 3)) * 1j, np.ones((2, 3)))),
+    "object": (errors.TypeProblem, "object", lambda: regard.Attention(np.ones((2, 3), object), np.ones((2, 3)))),
+    "boolean": (errors.TypeProblem, "bool", lambda: regard.Attention(np.ones((2, 3), bool), np.ones((2, 3)))),
+    "ragged": (errors.TypeProblem, "unequal", lambda: regard.Attention([[1, 2], [3]], np.ones((2, 3)))),
+    "words": (errors.TypeProblem, "queries", lambda: regard.Attention([["a", "b"]], np.ones((2, 3)))),
+    "text": (errors.TypeProblem, "queries", lambda: regard.Attention("The cat", np.ones((2, 3)))),
+    "nothing": (errors.TypeProblem, "keys", lambda: regard.Attention(np.ones((2, 3)), None)),
+    "types": (errors.TypeProblem, "float32", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 3), np.float32))),
+    "scale NaN": (errors.OptionError, "scale", lambda: plain(scale=np.nan)),
+    "scale inf": (errors.OptionError, "scale", lambda: plain(scale=np.inf)),
+    "scale word": (errors.OptionError, "scale", lambda: plain(scale="big")),
+    "scale array": (errors.OptionError, "scale", lambda: plain(scale=np.ones(3))),
+    "softcap": (errors.OptionError, "softcap", lambda: plain(softcap=-1.0)),
+    "softcap 0": (errors.OptionError, "softcap", lambda: plain(softcap=0)),
+    "similarity": (errors.OptionError, "cosine", lambda: plain(similarity="cosin")),
+    "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
+    "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
+    "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.allowed(np.ones((3, 5), bool)))),
+    "mask batch": (errors.OptionError, "sequence", lambda: plain(mask=regard.lengths([1, 2, 3]))),
+    "bias shape": (errors.OptionError, "bias", lambda: plain(bias=np.ones((2, 4)))),
+    "bias axes": (errors.OptionError, "bias", lambda: plain(bias=np.ones((1, 2, 5)))),
+    "bias bool": (errors.TypeProblem, "bias", lambda: plain(bias=np.ones((2, 5), bool))),
+    "bias heads": (errors.RegardError, "head", lambda: plain(bias=regard.alibi(heads=8), offset=0)),
+    "sinks shape": (errors.OptionError, "sinks", lambda: plain(sinks=np.ones(3))),
+    "offset float": (errors.OptionError, "offset", lambda: plain(offset=1.5)),
+    "offset far": (errors.OptionError, "offset", lambda: plain(offset=2**40)),
+    "offset batch": (errors.OptionError, "offset", lambda: plain(offset=[1, 2, 3])),
+    "offset truth": (errors.OptionError, "offset", lambda: plain(offset=True)),
+    "values count": (errors.ShapeError, "value", lambda: plain() @ np.ones((4, 3))),
+    "values heads": (errors.ShapeError, "heads", lambda: regard.Attention(np.ones((4, 2, 3)), np.ones((2, 5, 3)))
+                     @ np.ones((4, 5, 3))),
+    "values axes": (errors.ShapeError, "values", lambda: plain() @ np.ones((2, 5, 3))),
+    "values type": (errors.TypeProblem, "float32", lambda: plain() @ np.ones((5, 3), np.float32)),
+    "values complex": (errors.TypeProblem, "complex", lambda: plain() @ (np.ones((5, 3)) * 1j)),
+    "values none": (errors.TypeProblem, "values", lambda: plain() @ None),
+    "rows": (errors.ShapeError, "`u`", lambda: plain().T @ np.ones((5, 3))),
+    "statistic": (errors.OptionError, "entropy", lambda: plain().attend(np.ones((5, 3)), ["entrophy"])),
+    "top": (errors.OptionError, "k", lambda: plain().top(0)),
+    "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
+    "mass index": (errors.OutOfRange, "key 5", lambda: plain().mass([5])),
+    "head": (errors.OptionError, "head", lambda: plain().select(head=0)),
+    "head missing": (errors.OutOfRange, "head 2", lambda: regard.Attention(np.ones((2, 3, 4)), np.ones((2, 3, 4)))
+                     .select(head=2)),
+    "extended size": (errors.ShapeError, "size", lambda: plain().extended(np.ones((1, 4)))),
+}  # fmt: skip
+
+
+def plain(**options: Any) -> regard.Attention:
+    return regard.Attention(np.ones((2, 3)), np.ones((5, 3)), **options)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_words(name: str) -> None:
+    error, words, act = BAD[name]
+    with pytest.raises(error, match=words):
+        act()
+
+
+def test_errors_are_also_the_usual_ones() -> None:
+    with pytest.raises(ValueError, match="size 4"):
+        regard.Attention(np.ones((2, 3)), np.ones((2, 4)))
+
+
+# Outputs with statistics, parts, snapshots
+
+
+def test_attend_gives_outputs_and_statistics_of_one_pass(draw: Draw) -> None:
+    A, values = regard.Attention(draw(2, 5, 7), draw(2, 5, 7)), draw(2, 5, 3)
+    seen = A.attend(values, statistics=("entropy", "distance"), top=2)
+    assert_allclose(seen.output, A @ values, **CLOSE)
+    assert_allclose(seen.entropy, A.entropy(), **CLOSE)
+    assert_allclose(seen.distance, A.distance(), **CLOSE)
+    assert seen.top is not None and seen.logsumexp is None and seen.peak is None
+    assert_array_equal(seen.top.index, A.top(2).index)
+    assert A.attend(values).top is None
+
+
+def test_dense_refuses_what_would_be_too_large(draw: Draw) -> None:
+    long = np.broadcast_to(draw(1, 3), (2**17, 3))
+    A = regard.Attention(long, long)
+    for act in (A.dense, lambda: A[...], lambda: A.score.dense(), lambda: np.asarray(A), lambda: A[::2]):
+        with pytest.raises(errors.TooLarge, match="GiB"):
+            act()
+    small = regard.Attention(draw(3, 2), draw(3, 2))
+    with pytest.raises(MemoryError, match="72 bytes"):
+        small.dense(limit=71)
+    assert small.dense(limit=72).shape == small.dense(limit=None).shape == (3, 3)
+
+
+def test_arrays_and_copies(draw: Draw) -> None:
+    A = regard.Attention(draw(3, 2), draw(3, 2))
+    assert_array_equal(np.asarray(A), A.dense())
+    assert np.asarray(A, dtype=np.float32).dtype == np.float32
+    assert_array_equal(np.asarray(A.scaled), A.scaled.dense())
+    assert A.scaled.shape == A.shape and len(A) == 3
+    assert_allclose([row.sum() for row in A], 1)  # type: ignore[attr-defined]
+
+
+def test_a_snapshot_does_not_change(draw: Draw) -> None:
+    queries, keys, seen = draw(2, 3, 5, 7), draw(2, 3, 5, 7), np.tri(5, dtype=bool)
+    A = regard.Attention(queries, keys, mask=regard.allowed(seen), bias=draw(5), sinks=draw(3), offset=[0, 1])
+    snapshot, before = A.copy(), A.dense()
+    queries *= 2
+    keys += 1
+    seen[:] = True
+    assert_array_equal(snapshot.dense(), before)
+    assert abs(regard.Attention(queries, keys).dense() - before).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["queries", "keys", "bias", "sinks", "mask", "offset"])
+def test_a_change_in_place_is_noticed(draw: Draw, name: str) -> None:
+    given = {
+        "queries": draw(2, 3, 5, 7),
+        "keys": draw(2, 3, 5, 7),
+        "bias": draw(5, 5),
+        "sinks": draw(3),
+        "mask": np.tri(5, dtype=bool),
+        "offset": np.array([0, 1]),
+    }
+    options = {**given, "mask": regard.allowed(given["mask"])}
+    A = regard.Attention(options.pop("queries"), options.pop("keys"), **options)
+    A.entropy()
+    A[0, 0, 0]
+    if name == "offset":
+        A.offset[0] = 3
+    elif name == "mask":
+        given["mask"][0, 3] = True
+    else:
+        given[name][(-1,) * given[name].ndim] += 1
+    for act in (A.entropy, A.logsumexp, A.received, A.dense, lambda: A.map((2, 2)), lambda: A[0, 0, 0]):
+        with pytest.raises(errors.StaleError, match=name):
+            act()
+    assert A.copy().entropy().shape == (2, 3, 5)
+
+
+def test_what_is_remembered_cannot_be_spoilt(draw: Draw) -> None:
+    A = regard.Attention(draw(3, 5, 7), draw(3, 5, 7))
+    before = A.dense()
+    A.logsumexp()[:] = 0
+    assert_array_equal(A.dense(), before)
+
+
+def test_it_says_what_it_is(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 3, 5, 7), draw(2, 3, 5, 7), mask=regard.causal(), softcap=50)
+    assert repr(A) == "Attention(batch 2, head 3, query 5, key 5; size 7, float64, softcap=50, mask=causal())"
+
+
+# Selection
+
+
+@pytest.mark.parametrize("batch", [None, 0, -1, slice(1, None), [1, 0], slice(None, None, -1)])
+@pytest.mark.parametrize("head", [None, 3, slice(1, 4), slice(2, 6), [5, 0, 1], slice(None, None, 2), -1])
+def test_selected_parts_are_parts_of_the_matrix(draw: Draw, batch: Any, head: Any) -> None:
+    A = regard.Attention(
+        draw(2, 6, 5, 7),
+        draw(2, 3, 11, 7),
+        mask=(regard.causal() & regard.lengths([4, 11])) | regard.where(lambda b, h, i, j: (j == b) & (h == 1)),
+        bias=draw(2, 6, 1, 11),
+        sinks=draw(6),
+        offset=[6, 1],
+    )
+    part, expected = A.select(batch=batch, head=head), A.dense()
+    expected = expected[slice(None) if batch is None else batch]
+    if head is not None:
+        alone = isinstance(head, int) and not isinstance(batch, int)  # a single head keeps its axis behind a batch
+        expected = expected[..., [head] if alone else head, :, :]
+    assert part.shape == expected.shape
+    assert_allclose(part.dense(), expected, **CLOSE)
+    assert_allclose(part.entropy(), part.copy().entropy())
+    again = part.select(head=[0]) if part.ndim > 2 else part
+    assert_allclose(again.dense(), expected[..., :1, :, :] if part.ndim > 2 else expected, **CLOSE)
+
+
+def test_selection_never_copies_what_a_slice_can_say(draw: Draw) -> None:
+    queries, keys = draw(2, 8, 5, 7), draw(2, 4, 5, 7)
+    for head in (3, slice(2, 6), slice(0, 8, 2), slice(1, 3)):
+        part = regard.Attention(queries, keys).select(head=head)
+        assert np.shares_memory(part.queries, queries) and np.shares_memory(part.keys, keys)
+
+
+def test_selected_lazy_bias_and_extra_masks(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 4, 5, 7), draw(2, 4, 5, 7), mask=regard.lengths([2, 5]), bias=regard.alibi(heads=4))
+    part = A.select(batch=0, head=slice(1, 3))
+    assert_allclose(part.dense(), A.dense()[0, 1:3], **CLOSE)
+    assert part.mask is not None
+    narrower = regard.Attention(part.queries, part.keys, mask=part.mask & regard.causal(), bias=part.bias)
+    assert_array_equal(narrower.dense()[0] > 0, np.tri(5, dtype=bool) & (np.arange(5) < 2))
+    assert "lengths" in repr(part.mask)
+
+
+# Engines
+
+
+def test_the_engine_is_named(engine_name: str) -> None:
+    named = regard.engine()
+    assert named.name == engine_name
+    assert engine_name in str(named) and "thread" in str(named)
+    assert named.why.startswith("REGARD_ENGINE asks for it")
+
+
+def test_an_unknown_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "WANTED", "nativ")
+    with pytest.raises(errors.OptionError, match="Did you mean 'native'"):
+        regard.engine()
+
+
+def test_a_missing_native_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "NATIVE_PROBLEM", "the native module is not built: no compiler")
+    monkeypatch.setattr(choosing, "WANTED", None)
+    assert str(regard.engine()).startswith("reference") and "no compiler" in str(regard.engine())
+    monkeypatch.setattr(choosing, "WANTED", "native")
+    with pytest.raises(errors.Unsupported, match="no compiler"):
+        regard.engine()

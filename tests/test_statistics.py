@@ -1,0 +1,111 @@
+"""Statistics of rows and columns against the weights they summarise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import regard
+
+Draw = Callable[..., Any]
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, sums of at most a few dozen terms
+
+pytestmark = pytest.mark.usefixtures("engine_name")
+
+MASKS = {
+    "everything": None,
+    "causal": regard.causal(),
+    "sinks and window": regard.causal() & (regard.first(2) | regard.window(3)),
+    "padding": regard.lengths([3, 13]),
+    "nothing for some": regard.allowed(np.arange(13)[:, None] > np.arange(13)),
+    "function": regard.where(lambda i, j: (i * j) % 3 == 0),
+}
+
+
+def entropy_of(weights: Any) -> Any:
+    return -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_row_and_column_statistics(draw: Draw, mask: regard.Mask | None) -> None:
+    A = regard.Attention(draw(2, 4, 13, 5), draw(2, 2, 13, 5), mask=mask, scale=1.3)
+    weights = A.dense()
+    assert_allclose(A.entropy(), entropy_of(weights), **CLOSE)
+    assert_allclose(A.peak(), weights.max(axis=-1), **CLOSE)
+    assert_allclose(A.received(), weights.sum(axis=-2), **CLOSE)
+    assert_allclose(A.distance(), (weights * abs(np.arange(13)[:, None] - np.arange(13))).sum(axis=-1), **CLOSE)
+    with np.errstate(divide="ignore"):
+        logsumexp = np.log(np.exp(A.masked.dense()).sum(axis=-1))
+    assert_allclose(A.logsumexp(), logsumexp, **CLOSE)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_strongest_keys(draw: Draw, mask: regard.Mask | None) -> None:
+    A = regard.Attention(draw(2, 4, 13, 5), draw(2, 2, 13, 5), mask=mask)
+    masked, strongest = A.masked.dense(), A.top(5)
+    order = np.argsort(-masked, axis=-1, kind="stable")[..., :5]
+    seen = np.take_along_axis(masked, order, axis=-1) > -np.inf
+    assert_array_equal(strongest.index, np.where(seen, order, -1))
+    assert_allclose(strongest.weight, np.take_along_axis(A.dense(), order, axis=-1), **CLOSE)
+
+
+def test_equal_scores_go_to_the_lower_key() -> None:
+    A = regard.Attention(np.ones((3, 4)), np.ones((9, 4)))
+    assert A.top(4).index.tolist() == [[0, 1, 2, 3]] * 3
+    rounded = np.round(np.random.default_rng(0).normal(size=(37, 2)))
+    A = regard.Attention(rounded, rounded)
+    expected = np.argsort(-A.score.dense(), axis=-1, kind="stable")[:, :6]
+    assert_array_equal(A.top(6).index, expected)
+
+
+def test_more_keys_asked_for_than_there_are(draw: Draw) -> None:
+    strongest = regard.Attention(draw(2, 3), draw(4, 3)).top(6)
+    assert (strongest.index[:, 4:] == -1).all() and not strongest.weight[:, 4:].any()
+
+
+def test_a_query_that_sees_nothing_has_zeros_for_statistics(draw: Draw) -> None:
+    A = regard.Attention(draw(2, 3), draw(4, 3), mask=regard.lengths(0), offset=0)
+    for statistic in (A.entropy(), A.peak(), A.distance(), A.mass(slice(None)), A.received()):
+        assert not statistic.any()
+    assert_array_equal(A.logsumexp(), -np.inf)
+    assert not A.dense().any() and not (A @ draw(4, 2)).any()
+
+
+def test_known_entropies() -> None:
+    assert_allclose(regard.Attention(np.zeros((1, 2)), np.zeros((8, 2))).entropy(), np.log(8), rtol=1e-14)
+    one = regard.Attention([[1.0, 0.0]], [[1000.0, 0.0], [0.0, 0.0]])
+    assert_allclose(one.entropy(), 0, atol=1e-15)
+    assert regard.Attention([[1.0]], [[5.0]]).entropy().tolist() == [0.0]
+
+
+@given(
+    queries=st.integers(1, 9),
+    keys=st.integers(1, 9),
+    scale=st.sampled_from([1e-4, 1.0, 1e4]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_statistics_of_any_magnitude(queries: int, keys: int, scale: float, dtype: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    q, k = (rng.normal(size=(count, 3)).astype(dtype) for count in (queries, keys))
+    A = regard.Attention(q, k, scale=scale)
+    scores = q.astype(np.float64) @ k.astype(np.float64).T * scale
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    # A score is off by at most 8 rounding errors of its type; a weight by that, relatively.
+    rounding = np.finfo(dtype).eps
+    error = 8 * rounding * (1 + abs(scores).max())
+    assert_allclose(A.dense(), weights, rtol=error, atol=4 * rounding + np.finfo(dtype).tiny)
+    assert_allclose(A.logsumexp(), np.log(np.exp(scores - scores.max()).sum(axis=-1)) + scores.max(), atol=error) if (
+        scale < 10
+    ) else None
+    assert_allclose(A.peak(), weights.max(axis=-1), rtol=error, atol=4 * rounding)
+    # Entropy has slope −(log w + 1) in each weight: log(1 / rounding) at most where it matters.
+    assert_allclose(A.entropy(), entropy_of(weights), atol=error * keys * 40)
