@@ -104,7 +104,8 @@ def shapes(kind: str, quick: bool) -> list[Case]:
     if quick:
         return [square(kind, 8, n, 64, causal) for n in (128, 512, 2048) for causal in (False, True)]
     heads_and_lengths = [*((8, n) for n in LENGTHS), (1, LONG)]
-    return [square(kind, h, n, size, causal) for h, n in heads_and_lengths for size in SIZES for causal in (False, True)]
+    masks = (False, True)
+    return [square(kind, h, n, size, causal) for h, n in heads_and_lengths for size in SIZES for causal in masks]
 
 
 def half_cases(quick: bool) -> list[Case]:

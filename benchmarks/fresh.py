@@ -18,7 +18,7 @@ from cases import Case, inputs, square
 HERE = Path(__file__).parent
 MIB = 2**20
 KINDS = ("forward", "entropy and top 8", "received", "map", "backward")
-LONGEST = 400  # seconds
+LONGEST = 900  # seconds
 
 
 def memory_cases(quick: bool) -> list[tuple[str, Case]]:

@@ -1,5 +1,7 @@
 // What follows a linear map, on one vector at a time. NaN stays NaN.
 #pragma once
+#include <limits>
+
 #include "lanes.h"
 
 namespace regard {
@@ -42,12 +44,14 @@ REGARD_INLINE Vec<double> normal_beyond(Vec<double> x) {
     return exp2_of(x * x * (-0.5 * log2_e<double>)) * (t * polynomial(mills, 2. * t - 1.));
 }
 
-// x Φ(x) = max(x, 0) − |x| · Φ(−|x|): nothing cancels, on either side.
+// x Φ(x) = max(x, 0) − |x| · Φ(−|x|): nothing cancels, on either side. Beyond 40 nothing is left, and ∞ · 0 would be
+// NaN; limiting |x| as a whole number is one instruction, and the NaN that it swallows comes back with max(x, 0).
 template <class Real>
 REGARD_INLINE Vec<Real> gelu_of(Vec<Real> x) {
-    const Vec<Real> size = x < Real(0) ? -x : x;
-    const Vec<Real> limited = size > Real(40) ? all(Real(40)) : size;  // where nothing is left; ∞ · 0 would be NaN
-    return (x > Real(0) ? x : Vec<Real>{}) - limited * normal_beyond(limited);
+    using Whole = typename Traits<Real>::Whole;
+    const Int<Real> bits = (Int<Real>)x & std::numeric_limits<Whole>::max(), most = (Int<Real>)all(Real(40));
+    const Vec<Real> size = (Vec<Real>)(bits < most ? bits : most);
+    return larger(Vec<Real>{}, x) - size * normal_beyond(size);
 }
 
 // ½ x (1 + tanh u) = x / (1 + e^(−2u)), u = √(2/π) (x + 0.044715 x³).

@@ -158,12 +158,17 @@ class BackwardChunk {
             read_row<Real>(b.output.at(sequence, head, row + i), b.output.type, b.output.stride[3], plan.value_size, w.spare);
             Vec<Real> sum{};
             int64_t e = 0;
-            for (; e + L <= plan.value_size; e += L) sum += load(w.spare + e) * load(w.flow + i * plan.wide_values + e);
+            // An output of zero takes nothing from an infinite flow: a row that sees no key has only such.
+            for (; e + L <= plan.value_size; e += L) {
+                const Vec<Real> out = load(w.spare + e), in = load(w.flow + i * plan.wide_values + e);
+                sum += out == Real(0) ? Vec<Real>{} : out * in;
+            }
             Real total = sum_lanes<Real>(sum);
-            for (; e < plan.value_size; ++e) total += w.spare[e] * w.flow[i * plan.wide_values + e];
+            for (; e < plan.value_size; ++e)
+                if (w.spare[e] != 0) total += w.spare[e] * w.flow[i * plan.wide_values + e];
             w.delta[i] = total;
         }
-        finite_block = !masked || (all_finite(w.queries, rows * plan.wide_size) && all_finite(w.flow, rows * plan.wide_values));
+        finite_block = all_finite(w.queries, rows * plan.wide_size) && all_finite(w.flow, rows * plan.wide_values);
         if (!any) return false;
         const Type type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
         for (int64_t p = 0; p < panels; ++p) {
@@ -204,7 +209,7 @@ class BackwardChunk {
         if (low >= high) return;
         const auto values = plain_rows<Real>(b.values, sequence, key_head, first, last - first, w.values);
         const bool finite_keys = copy_apart<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
-        const bool careful = masked && !(finite_block && finite_keys);
+        const bool careful = !(finite_block && finite_keys);
         for (int64_t p = 0; p < panels; ++p) {
             clear_outside(p, first, low, high);
             if (w.from[p] < w.to[p]) compute_panel(p, first, values, careful);
@@ -231,17 +236,18 @@ class BackwardChunk {
         product<Real, false>(count, plan.value_size, values.data + (from - first) * values.row, values.row, 1,
                              w.packed_flow + p * W * plan.value_size, W, w.inner, W);
         const Real scale = static_cast<Real>(s.scale);
-        const bool bias = b.grad_bias || b.grad_relative;
+        const bool bias = b.grad_bias || b.grad_relative, hides = masked || careful;
         for (int v = 0; v < panel_vectors; ++v) {
             const Vec<Real> down = load(w.normaliser + p * W + v * L), delta = load(w.delta + p * W + v * L);
             for (int64_t j = 0; j < count; ++j) {
                 const int64_t at = j * W + v * L;
                 const Vec<Real> score = load(w.sheet + at);
                 Vec<Real> weight = exp2_of(score - down);
-                if (masked) weight = score == minus_infinity<Real> ? Vec<Real>{} : weight;
-                // A hidden key's value may hold NaN: its weight is zero, and so is what flows back.
+                // A hidden key weighs nothing even in a row of NaN, and so do the lanes without a query.
+                if (hides) weight = (score == minus_infinity<Real>) | (down == -minus_infinity<Real>) ? Vec<Real>{} : weight;
+                // Its value may hold NaN: what flows back is zero all the same.
                 Vec<Real> flow = weight * (load(w.inner + at) - delta);
-                if (masked) flow = weight == Real(0) ? Vec<Real>{} : flow;
+                if (hides) flow = weight == Real(0) ? Vec<Real>{} : flow;
                 if (bias) store<Real>(w.inner + at, flow);
                 if (s.softcap > 0) flow *= load(w.slope + at);
                 const int64_t place = (from - first + j) * plan.block + p * W + v * L;

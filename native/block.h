@@ -98,14 +98,19 @@ void pack_panel(const char* from, Type type, int64_t row_stride, int64_t stride,
         int64_t t = 0;
         const char* rows_from = from + v * L * row_bytes;
         const int64_t here = std::clamp<int64_t>(rows - v * L, 0, L);
-        if (direct && here == L) {
+        if (direct && here > 0) {
             for (; t + L <= count; t += L) {
                 Vec<Real> square[L];
                 for (int lane = 0; lane < L; ++lane)
-                    square[lane] = load(reinterpret_cast<const Real*>(rows_from + lane * row_bytes) + t) * factor;
+                    square[lane] = lane < here ? load(reinterpret_cast<const Real*>(rows_from + lane * row_bytes) + t) * factor
+                                               : Vec<Real>{};
                 transpose<Real>(square);
                 for (int lane = 0; lane < L; ++lane) store<Real>(to + (t + lane) * W + v * L, square[lane]);
             }
+        }
+        if (here == 0) {
+            for (; t < count; ++t) store<Real>(to + t * W + v * L, Vec<Real>{});
+            continue;
         }
         Real row[64];
         for (; t < count; t += 64) {

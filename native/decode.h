@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t decode_span = 1024;  // keys of one item
 constexpr int64_t decode_tile = 128;   // keys whose rows stay in the first caches for all queries of the group
-constexpr int64_t decode_rows = 4;     // at most this many queries a head go this way
+constexpr int64_t decode_rows = 4;     // at most this many queries a head go this way,
+constexpr int64_t decode_keys = 128;   // and only with so many keys that reading them is what counts
 
 // The state of one row over one span of keys: what the online softmax carries, then the outputs.
 template <class Real>
@@ -232,7 +233,9 @@ void merge_line(const Forward& f, int64_t line, const Real* states, int64_t span
     write_row<Real>(output.get(), values, f.output.at(sequence, head, row), f.output.type, f.output.stride[3]);
 }
 
-inline bool decodes(const Forward& f) { return f.scores.rows() <= decode_rows && f.rows.top == 0; }
+inline bool decodes(const Forward& f) {
+    return f.scores.rows() <= decode_rows && f.scores.columns() >= decode_keys && f.rows.top == 0;
+}
 
 template <class Real>
 bool forward_decode(const Forward& f) {

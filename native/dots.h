@@ -12,6 +12,10 @@ namespace {
 // 3 × 4 sums, a row's 3 numbers and a weight fill 16 registers: 7 loads for 12 multiply-adds.
 constexpr int dot_rows_at_once = registers == 32 ? 6 : 3;
 constexpr int dot_outs = 4;
+#ifndef FB
+#define FB 16384
+#endif
+constexpr int64_t fetch_bytes = FB;
 
 // Shuffles of two vectors, in 128-bit pieces: a half of a's piece beside a half of b's; or the even (odd) lanes of both.
 template <class Real, bool second, int... lane>
@@ -69,65 +73,96 @@ REGARD_INLINE void keep(V& x) {
 #endif
 }
 
-// `depth` is a whole number of vectors.
-template <class Real, class Stored, int R>
-void dots(int64_t depth, const Real* __restrict x, int64_t x_row, const Stored* __restrict weight, int64_t weight_row,
-          int64_t outs, bool add, Real* __restrict to, int64_t to_row) {
-    const Stored* row[dot_outs];
+template <class Real, class Stored>
+struct Dots {
+    int64_t depth;
+    const Real* x;
+    int64_t x_row;
+    const Stored* weight;
+    int64_t weight_row, outs;
+    bool add;
+    Real* to;  // rows have room for a whole number of dot_outs
+    int64_t to_row;
+};
+
+// R rows times dot_outs weights; the depth is a whole number of vectors. Meanwhile `fetched` rows of the weights that
+// come next are brought near.
+template <int R, int fetched, class Real, class Stored>
+void dot_block(const Dots<Real, Stored>& d, const Stored* next) {
+    constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(Stored));
+    const Real* x[R];
+    const Stored* weight[dot_outs];
     Vec<Real> sum[R][dot_outs];
-    for (int o = 0; o < dot_outs; ++o) row[o] = weight + std::min<int64_t>(o, outs - 1) * weight_row;  // the last again
+    for (int r = 0; r < R; ++r) x[r] = d.x + r * d.x_row;
+    for (int o = 0; o < dot_outs; ++o) weight[o] = d.weight + std::min<int64_t>(o, d.outs - 1) * d.weight_row;
     for (int r = 0; r < R; ++r)
         for (int o = 0; o < dot_outs; ++o) sum[r][o] = Vec<Real>{};
+    const int64_t depth = d.depth, next_row = d.weight_row;
     for (int64_t t = 0; t < depth; t += lanes<Real>) {
         Vec<Real> left[R];
-        for (int r = 0; r < R; ++r) left[r] = load(x + r * x_row + t);
+        for (int r = 0; r < R; ++r) left[r] = load(x[r] + t);
+        if (fetched > 0 && t % line == 0)
+            for (int o = 0; o < fetched; ++o) __builtin_prefetch(next + o * next_row + t);
         for (int o = 0; o < dot_outs; ++o) {
-            Vec<Real> right = load_as(row[o] + t);
+            Vec<Real> right = load_as(weight[o] + t);
             if (R == 2) keep(right);
             for (int r = 0; r < R; ++r) sum[r][o] += left[r] * right;
         }
     }
-    for (int r = 0; r < R; ++r) add_lanes<Real>(sum[r], add, to + r * to_row);
+    for (int r = 0; r < R; ++r) add_lanes<Real>(sum[r], d.add, d.to + r * d.to_row);
 }
-
-template <class Real, class Stored, int R = dot_rows_at_once>
-REGARD_INLINE void dots_of(int64_t rows, int64_t depth, const Real* x, int64_t x_row, const Stored* weight,
-                           int64_t weight_row, int64_t outs, bool add, Real* to, int64_t to_row) {
+template <int fetched, int R = dot_rows_at_once, class Real, class Stored>
+REGARD_INLINE void dot_rows_of(int64_t rows, const Dots<Real, Stored>& d, const Stored* next = nullptr) {
     if (rows == R)
-        dots<Real, Stored, R>(depth, x, x_row, weight, weight_row, outs, add, to, to_row);
+        dot_block<R, fetched>(d, next);
     else if constexpr (R > 1)
-        dots_of<Real, Stored, R - 1>(rows, depth, x, x_row, weight, weight_row, outs, add, to, to_row);
+        dot_rows_of<fetched, R - 1>(rows, d, next);
 }
 
 // What is left of the depth after whole vectors, filled up with zeros.
 template <class Real, class Stored>
-void dots_of_rest(int64_t rows, int64_t depth, const Real* x, int64_t x_row, const Stored* weight, int64_t weight_row,
-                  int64_t outs, Real* to, int64_t to_row) {
+void dot_rest(int64_t rows, int64_t whole, const Dots<Real, Stored>& d) {
     constexpr int L = lanes<Real>;
-    Real left[dot_rows_at_once * L] = {};
-    Stored right[dot_outs * L] = {};
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(x + r * x_row, depth, left + r * L);
-    for (int64_t o = 0; o < std::min<int64_t>(outs, dot_outs); ++o) std::copy_n(weight + o * weight_row, depth, right + o * L);
-    dots_of<Real, Stored>(rows, L, left, L, right, L, outs, true, to, to_row);
+    const int64_t left = d.depth - whole;
+    Real x[dot_rows_at_once * L] = {};
+    Stored weight[dot_outs * L] = {};
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(d.x + r * d.x_row + whole, left, x + r * L);
+    for (int64_t o = 0; o < std::min<int64_t>(d.outs, dot_outs); ++o)
+        std::copy_n(d.weight + o * d.weight_row + whole, left, weight + o * L);
+    dot_rows_of<0>(rows, Dots<Real, Stored>{L, x, L, weight, L, d.outs, true, d.to, d.to_row});
 }
 
-// All products of `rows` and `outs`; rows of `to` have room for a whole number of dot_outs.
+// All products of `rows` and `outs`. `fetch`: the weight comes from far, and is read in order.
 template <class Real, class Stored>
-void dot_products(int64_t rows, int64_t depth, const Real* x, int64_t x_row, const Stored* weight, int64_t weight_row,
-                  int64_t outs, bool add, Real* to, int64_t to_row) {
-    const int64_t whole = depth / lanes<Real> * lanes<Real>;
+void dot_products(int64_t rows, bool fetch, const Dots<Real, Stored>& all) {
+    const int64_t whole = all.depth / lanes<Real> * lanes<Real>;
     // Groups of nearly equal size: 4 rows as 2 + 2, for one row alone cannot hide the latency.
     const int64_t groups = (rows + dot_rows_at_once - 1) / dot_rows_at_once;
-    for (int64_t o = 0; o < outs; o += dot_outs)
+    // Each group of rows fetches its share of the next weights, so that the requests are spread. One group alone is
+    // too quick for that: it looks further ahead.
+    const int64_t share = (dot_outs + groups - 1) / groups;
+    const int64_t reach = groups > 1 ? 1 : std::max<int64_t>(1, fetch_bytes / std::max<int64_t>(1, dot_outs * all.depth * static_cast<int64_t>(sizeof(Stored))));
+    for (int64_t o = 0; o < all.outs; o += dot_outs)
         for (int64_t g = 0; g < groups; ++g) {
             const int64_t r = rows * g / groups, count = rows * (g + 1) / groups - r;
-            const Real* left = x + r * x_row;
-            const Stored* right = weight + o * weight_row;
-            Real* place = to + r * to_row + o;
-            dots_of<Real, Stored>(count, whole, left, x_row, right, weight_row, outs - o, add, place, to_row);
-            if (whole < depth)
-                dots_of_rest<Real, Stored>(count, depth - whole, left + whole, x_row, right + whole, weight_row, outs - o,
-                                           place, to_row);
+            Dots<Real, Stored> part = all;
+            part.depth = whole;
+            part.x += r * all.x_row;
+            part.weight += o * all.weight_row;
+            part.outs -= o;
+            part.to += r * all.to_row + o;
+            const Stored* next = part.weight + (reach * dot_outs + g * share) * all.weight_row;
+            if (!fetch || g * share >= dot_outs)
+                dot_rows_of<0>(count, part);
+            else if (share == dot_outs)
+                dot_rows_of<dot_outs>(count, part, next);
+            else if (share == 1)
+                dot_rows_of<1>(count, part, next);
+            else
+                dot_rows_of<2>(count, part, next);
+            if (whole == all.depth) continue;
+            part.depth = all.depth;
+            dot_rest(count, whole, part);
         }
 }
 

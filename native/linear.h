@@ -92,6 +92,50 @@ struct LinearPlan {
     int64_t scratch() const { return weights() + (panels ? sums() : 0) + tile() + 3 * out_block + W; }
 };
 
+// As `product`, a panel wide; while one group of weights is used, the next is fetched into the first cache. A weight
+// that comes from memory is then used at 78% of the limit instead of 50% (16 rows, 384 → 1536, Zen 3), and one from the
+// second cache 1% slower.
+template <class Real, bool add>
+void block_fetching(int64_t depth, const Real* __restrict a, int64_t a_row, const Real* __restrict next,
+                    const Real* __restrict b, Real* __restrict c) {
+    constexpr int L = lanes<Real>, M = block_rows, N = panel_vectors, line = 64 / static_cast<int>(sizeof(Real));
+    Vec<Real> sum[M][N];
+    for (int r = 0; r < M; ++r)
+        for (int v = 0; v < N; ++v) {
+            if constexpr (add)
+                sum[r][v] = load(c + (r * N + v) * L);
+            else
+                sum[r][v] = Vec<Real>{};
+        }
+    for (int64_t t = 0; t < depth; t += line) {
+        for (int r = 0; r < M; ++r) __builtin_prefetch(next + r * a_row + t);
+        const int64_t end = std::min<int64_t>(t + line, depth);
+#pragma GCC unroll 2
+        for (int64_t s = t; s < end; ++s) {
+            Vec<Real> right[N];
+            for (int v = 0; v < N; ++v) right[v] = load(b + (s * N + v) * L);
+            for (int r = 0; r < M; ++r) {
+                const Real left = a[r * a_row + s];
+                for (int v = 0; v < N; ++v) sum[r][v] += left * right[v];
+            }
+        }
+    }
+    for (int r = 0; r < M; ++r)
+        for (int v = 0; v < N; ++v) store<Real>(c + (r * N + v) * L, sum[r][v]);
+}
+template <class Real, bool add>
+void product_fetching(int64_t rows, int64_t depth, const Real* a, int64_t a_row, const Real* b, Real* c, bool fetch,
+                      const Real* after) {
+    constexpr int W = panel<Real>;
+    int64_t r = 0;
+    if (fetch)
+        for (; r + block_rows <= rows; r += block_rows) {
+            const Real* next = r + 2 * block_rows <= rows ? a + (r + block_rows) * a_row : after;
+            block_fetching<Real, add>(depth, a + r * a_row, a_row, next, b, c + r * W);
+        }
+    product<Real, add>(rows - r, depth, a + r * a_row, a_row, 1, b, W, c + r * W, W);
+}
+
 // Sums of one row into their place: bias, activation and residual on the way.
 template <class Real, Activation activation>
 void finish_sums(const Real* sums, const Real* bias, const Real* residual, int64_t count, Real* to) {
@@ -174,22 +218,27 @@ struct LinearBlock {
 
     template <class Stored>
     void add_products(const Stored* weight, int64_t weight_row, int64_t from, int64_t count) {
-        if constexpr (std::is_same_v<Stored, Real>)
+        const bool far = !plan.copy_weight;
+        if constexpr (std::is_same_v<Stored, Real>) {
+            // After this part of the depth comes the next, from the first weight on; or the next block of outputs.
+            const Real* next = from + count < plan.depth ? weight + count : weight + outs * weight_row;
             for (int64_t p = 0; p < panels; ++p) {
                 const Real* rows = packed + (first_panel + p) * W * plan.depth + from * W;
                 Real* to = sums + p * W * plan.out_block;
                 if (from == 0)
-                    product<Real, false>(outs, count, weight, weight_row, 1, rows, W, to, W);
+                    product_fetching<Real, false>(outs, count, weight, weight_row, rows, to, far && p == 0, next);
                 else
-                    product<Real, true>(outs, count, weight, weight_row, 1, rows, W, to, W);
+                    product_fetching<Real, true>(outs, count, weight, weight_row, rows, to, far && p == 0, next);
             }
+        }
         if (rest == 0) return;
         const View& x = linear.x;
         const Real* rows = plan.copy_rest ? packed + plan.panels * W * plan.depth
                                           : reinterpret_cast<const Real*>(x.at(0, 0, strip + plan.panels * W));
-        dot_products<Real, Stored>(rest, count, rows + from, plan.copy_rest ? plan.rest_row() : x.stride[2], weight,
-                                   weight_row, outs, from > 0, tile, plan.out_block);
+        const int64_t x_row = plan.copy_rest ? plan.rest_row() : x.stride[2];
+        dot_products(rest, far && panels == 0, Dots<Real, Stored>{count, rows + from, x_row, weight, weight_row, outs, from > 0, tile, plan.out_block});
     }
+
     void finish() {
         const View& shift = linear.bias;
         std::fill(bias, bias + outs, Real(0));

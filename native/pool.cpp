@@ -9,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,8 +31,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto poll_every = std::chrono::milliseconds(50);
 // Waking a sleeping thread costs the caller about 5 µs, and the worker arrives 10 to 50 µs later: less work than this
-// is done sooner alone.
-constexpr double smallest_shared_cost = 2e6;
+// (floating point operations) is done sooner alone. A worker that is still awake arrives within a microsecond.
+constexpr double worth_waking = 3e6, worth_sharing = 3e5;
+// Jobs shorter than this are over before anybody could want to stop them.
+constexpr double worth_polling = 1e9;
+// After a job a worker stays awake for some 50 µs: the next call of a model comes within that, and other libraries' threads
+// are not kept from their core for longer. Calls that follow each other that quickly wake a worker for small jobs too.
+constexpr int awake_spins = 1500;
+constexpr auto soon = std::chrono::microseconds(50);
 
 void breathe() {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -67,9 +74,9 @@ struct Job {
     size_t scratch_bytes;
     Work work;
     void* context;
+    bool polls;
     std::atomic<int64_t> next{0};
     std::atomic<bool> stop{false};
-    std::atomic<bool> failed{false};  // a worker could not get its memory
     std::atomic<int> inside{0};      // workers that hold this job
     int wanted;                      // workers it can still use; guarded by the pool's mutex
 };
@@ -78,7 +85,7 @@ thread_local Scratch scratch;
 thread_local Poll poll = nullptr;
 thread_local Job* current = nullptr;
 thread_local bool calling = false;
-thread_local Clock::time_point last_poll;
+thread_local Clock::time_point last_poll, last_job;
 
 void claim_items(Job& job, void* memory) {
     for (;;) {
@@ -86,7 +93,7 @@ void claim_items(Job& job, void* memory) {
         const int64_t item = job.next.fetch_add(1, std::memory_order_relaxed);
         if (item >= job.items) return;
         job.work(job.context, item, memory);
-        if (calling) stopping();
+        if (calling && job.polls) stopping();
     }
 }
 
@@ -99,12 +106,24 @@ class Pool {
 
     int size() const { return static_cast<int>(workers_.size()); }
 
+    // Lets the workers go when they have nothing to do. The pool itself stays: somebody may be about to use it.
+    void close() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        closing_ = true;
+        wake_.notify_all();
+    }
+
+    bool awake() const { return spinning_.load(std::memory_order_relaxed) > 0; }
+
     void offer(Job& job) {
+        bool sleepers;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             jobs_.push_back(&job);
-            ++generation_;
+            offered_.fetch_add(1, std::memory_order_release);
+            sleepers = sleeping_ > 0;
         }
+        if (!sleepers) return;
         if (job.wanted > 1)
             wake_.notify_all();
         else
@@ -122,28 +141,38 @@ class Pool {
             breathe();
         }
         // A worker that lost its core would wait for ours: sleep, and let it finish.
+        waiting_.fetch_add(1);
         std::unique_lock<std::mutex> lock(mutex_);
-        while (job.inside.load(std::memory_order_acquire) != 0) {
+        while (job.inside.load() != 0) {
             left_.wait_for(lock, poll_every);
             lock.unlock();
-            const bool asked = stopping();
-            (void)asked;
+            stopping();
             lock.lock();
         }
+        waiting_.fetch_sub(1);
     }
 
   private:
+    Job* find_job() {
+        for (Job* job : jobs_)
+            if (job->wanted > 0 && job->next.load(std::memory_order_relaxed) < job->items) return job;
+        return nullptr;
+    }
+
     void serve() {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
-            Job* job = nullptr;
-            for (Job* candidate : jobs_)
-                if (candidate->wanted > 0 && candidate->next.load(std::memory_order_relaxed) < candidate->items) {
-                    job = candidate;
-                    break;
-                }
+            Job* job = find_job();
             if (!job) {
+                if (closing_) return;
+                const uint64_t seen = offered_.load(std::memory_order_relaxed);
+                lock.unlock();
+                const bool came = stay_awake(seen);
+                lock.lock();
+                if (came || offered_.load(std::memory_order_relaxed) != seen || closing_) continue;
+                ++sleeping_;
                 wake_.wait(lock);
+                --sleeping_;
                 continue;
             }
             --job->wanted;
@@ -156,20 +185,37 @@ class Pool {
                 // The caller does the work alone.
             }
             current = nullptr;
+            job->inside.fetch_sub(1);  // from here on the job may be gone
             lock.lock();
-            if (job->inside.fetch_sub(1, std::memory_order_release) == 1) left_.notify_all();
+            if (waiting_.load() > 0) left_.notify_all();
         }
+    }
+
+    // Waits a little for the next job without giving up the core; true if one came.
+    bool stay_awake(uint64_t seen) {
+        spinning_.fetch_add(1, std::memory_order_relaxed);
+        bool came = false;
+        for (int spin = 0; spin < awake_spins && !came; ++spin) {
+            breathe();
+            came = offered_.load(std::memory_order_acquire) != seen;
+        }
+        spinning_.fetch_sub(1, std::memory_order_relaxed);
+        return came;
     }
 
     std::mutex mutex_;
     std::condition_variable wake_, left_;
     std::vector<Job*> jobs_;
     std::vector<std::thread> workers_;
-    uint64_t generation_ = 0;
+    std::atomic<uint64_t> offered_{0};
+    std::atomic<int> spinning_{0}, waiting_{0};
+    int sleeping_ = 0;
+    bool closing_ = false;
 };
 
 std::mutex pool_mutex;
 std::atomic<Pool*> pool{nullptr};  // never deleted: its threads may be anywhere when the process ends
+std::vector<Pool*>* retired = nullptr;
 int wanted_threads = 0;
 
 int cgroup_limit() {
@@ -185,8 +231,10 @@ int cgroup_limit() {
 
 int default_threads() {
     if (const char* text = std::getenv("REGARD_THREADS")) {
-        const int count = std::atoi(text);
-        if (count > 0) return std::min(count, 256);
+        char* end = nullptr;
+        const long count = std::strtol(text, &end, 10);
+        if (*text && *end == 0 && count >= 1 && count <= 256) return static_cast<int>(count);
+        if (*text) throw std::runtime_error("REGARD_THREADS=" + std::string(text) + " is not a number of threads from 1 to 256.");
     }
     int cores = static_cast<int>(std::thread::hardware_concurrency());
 #if defined(__linux__)
@@ -229,7 +277,7 @@ Pool* the_pool() {
 bool stopping() {
     if (!current) return false;
     if (current->stop.load(std::memory_order_relaxed)) return true;
-    if (!calling || !poll) return false;
+    if (!calling || !poll || !current->polls) return false;
     const auto now = Clock::now();
     if (now - last_poll < poll_every) return false;
     last_poll = now;
@@ -249,7 +297,11 @@ void set_threads(int count) {
     std::lock_guard<std::mutex> lock(pool_mutex);
     if (count == wanted_threads) return;
     wanted_threads = count;
-    pool.store(nullptr);  // the old workers sleep on; changing the count is rare
+    if (Pool* old = pool.exchange(nullptr)) {
+        if (!retired) retired = new std::vector<Pool*>;
+        retired->push_back(old);
+        old->close();
+    }
 }
 
 bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* context) {
@@ -259,13 +311,15 @@ bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* cont
     job.scratch_bytes = scratch_bytes;
     job.work = work;
     job.context = context;
+    job.polls = cost > worth_polling;
     void* memory = scratch.at_least(scratch_bytes);
     Job* const outer = current;
     const bool outer_calling = calling;
     current = &job;
     calling = true;
-    last_poll = Clock::now();
-    Pool* shared = items > 1 && cost > smallest_shared_cost ? the_pool() : nullptr;
+    if (job.polls) last_poll = Clock::now();
+    Pool* shared = items > 1 && cost > worth_sharing ? the_pool() : nullptr;
+    if (shared && cost < worth_waking && !shared->awake() && Clock::now() - last_job > soon) shared = nullptr;
     job.wanted = shared ? static_cast<int>(std::min<int64_t>(shared->size(), items - 1)) : 0;
     if (job.wanted > 0) {
         shared->offer(job);
@@ -276,6 +330,7 @@ bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* cont
     }
     current = outer;
     calling = outer_calling;
+    if (cost > worth_sharing && cost < worth_waking) last_job = Clock::now();
     return !job.stop.load();
 }
 

@@ -133,7 +133,10 @@ class PooledItem {
             for (int64_t r = i; r < end; ++r)
                 for (int v = 0; v < panel_vectors; ++v) {
                     const Vec<Real> weights = load(w.sheet + (r - from) * W + v * L);
-                    pooled[v] = p.pool == Pool::sum ? pooled[v] + weights : larger(pooled[v], weights);
+                    if (p.pool == Pool::sum)
+                        pooled[v] += weights;
+                    else  // NaN stays
+                        pooled[v] = (weights <= pooled[v]) | (pooled[v] != pooled[v]) ? pooled[v] : weights;
                 }
             Real lane[W];
             for (int v = 0; v < panel_vectors; ++v) store<Real>(lane + v * L, pooled[v]);
@@ -142,7 +145,7 @@ class PooledItem {
                 for (int64_t j = 0; j < here; ++j) line[columns[j]] += lane[j];
             else
                 for (int64_t j = 0; j < here; ++j)
-                    if (!(line[columns[j]] >= lane[j])) line[columns[j]] = lane[j];
+                    if (line[columns[j]] == line[columns[j]] && !(line[columns[j]] >= lane[j])) line[columns[j]] = lane[j];
             i = end;
         }
     }

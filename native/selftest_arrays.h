@@ -64,7 +64,7 @@ struct Array {
         if (layout == Layout::transposed) row = 1, column = rows + 3, block = columns * column;
         if (layout == Layout::every_second) row = 2 * columns + 1, column = 2, block = rows * row;
         if (layout == Layout::reversed) row = -columns, column = -1, start = block - 1;
-        memory.assign(static_cast<size_t>(a * b * block * width), 0x55);
+        memory.assign(static_cast<size_t>(a * b * block * width) + 16, 0x55);  // never null, even when empty
         view.data = memory.data() + start * width;
         const int64_t shape[] = {a, b, rows, columns}, stride[] = {b * block, block, row, column};
         std::copy(shape, shape + 4, view.shape);

@@ -124,7 +124,7 @@ inline void check_activations(const Kernels& kernels, Failures& failures) {
                 const double at = x.get(i, 0), expected = activation_of(activation, at);
                 // Where e^(−y) is taken, a few roundings of y count y times.
                 const double exponent = activation == Activation::silu ? -at : std::fabs(at) + std::fabs(at * at * at) / 10;
-                const double relative = rounding(type) * (8 + 4 * std::clamp(exponent, 0., 800.));
+                const double relative = rounding(type) * (8 + 6 * std::clamp(exponent, 0., 800.));
                 const double bound = at != at || std::isinf(at) ? 0 : relative * std::fabs(expected) + (type == Type::f32 ? 1e-36 : 1e-290);
                 failures.differ("activation " + std::to_string(int(activation)) + " of " + std::to_string(at), output.get(i, 0), expected, bound);
             }

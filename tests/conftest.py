@@ -73,4 +73,4 @@ def dense_weights(
     peak = np.where(np.isneginf(peak), 0, peak)[..., None]
     exponentials = np.exp(scores - peak)
     total = exponentials.sum(axis=-1, keepdims=True) + np.exp(sink_logits[..., None] - peak)
-    return exponentials / np.where(total == 0, 1, total)
+    return np.asarray(exponentials / np.where(total == 0, 1, total))

@@ -14,7 +14,7 @@ import regard
 from regard import errors
 from regard.kernels import choosing
 
-CLOSE = {"rtol": 1e-11, "atol": 1e-11}  # float64 on both sides, another order of summation
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-11}  # float64 on both sides, another order of summation
 Draw = Callable[..., Any]
 
 pytestmark = pytest.mark.usefixtures("engine_name")
@@ -147,7 +147,7 @@ def test_a_sink_takes_its_share(draw: Draw) -> None:
     A = regard.Attention(draw(2, 5, 7), draw(2, 11, 7), sinks=[0.5, -np.inf])
     share = np.exp(np.array([[0.5], [-np.inf]]) - A.logsumexp())
     assert_allclose(A.dense().sum(axis=-1) + share, 1, **CLOSE)
-    assert regard.Attention(draw(5, 7), draw(5, 7), sinks=1.0).sinks.tolist() == [1.0]
+    assert_array_equal(np.asarray(regard.Attention(draw(5, 7), draw(5, 7), sinks=1.0).sinks), [1.0])
 
 
 # Arrays
@@ -197,7 +197,7 @@ def test_any_strides(draw: Draw, tmp_path: Path) -> None:
 # Refusals
 
 
-BAD = {
+BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "sizes": (errors.ShapeError, "size 4", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 4)))),
     "axes": (errors.ShapeError, "axes", lambda: regard.Attention(np.ones((2, 3)), np.ones((1, 2, 3)))),
     "vector": (errors.ShapeError, "1 axis", lambda: regard.Attention(np.ones(3), np.ones(3))),
@@ -278,6 +278,7 @@ def test_attend_gives_outputs_and_statistics_of_one_pass(draw: Draw) -> None:
     A, values = regard.Attention(draw(2, 5, 7), draw(2, 5, 7)), draw(2, 5, 3)
     seen = A.attend(values, statistics=("entropy", "distance"), top=2)
     assert_allclose(seen.output, A @ values, **CLOSE)
+    assert seen.entropy is not None and seen.distance is not None
     assert_allclose(seen.entropy, A.entropy(), **CLOSE)
     assert_allclose(seen.distance, A.distance(), **CLOSE)
     assert seen.top is not None and seen.logsumexp is None and seen.peak is None
@@ -288,7 +289,14 @@ def test_attend_gives_outputs_and_statistics_of_one_pass(draw: Draw) -> None:
 def test_dense_refuses_what_would_be_too_large(draw: Draw) -> None:
     long = np.broadcast_to(draw(1, 3), (2**17, 3))
     A = regard.Attention(long, long)
-    for act in (A.dense, lambda: A[...], lambda: A.score.dense(), lambda: np.asarray(A), lambda: A[::2]):
+    acts: tuple[Callable[[], Any], ...] = (
+        A.dense,
+        A.score.dense,
+        lambda: A[...],
+        lambda: np.asarray(A),
+        lambda: A[::2],
+    )
+    for act in acts:
         with pytest.raises(errors.TooLarge, match="GiB"):
             act()
     small = regard.Attention(draw(3, 2), draw(3, 2))

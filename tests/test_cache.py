@@ -13,7 +13,7 @@ import regard
 from regard import errors
 
 Draw = Callable[..., Any]
-CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}
 
 pytestmark = pytest.mark.usefixtures("engine_name")
 

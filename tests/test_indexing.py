@@ -25,7 +25,7 @@ WITH_FIXTURES = settings(max_examples=150, suppress_health_check=[HealthCheck.fu
 
 
 def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:
-    """Everything that an index has to carry along: grouped heads, two kinds of bias' worth of options, masks, offsets."""
+    """Everything that an index has to carry along: grouped heads, masks, a lazy bias, sinks, offsets."""
     rng = np.random.default_rng(7)
     batch, head, query, key = SHAPE
     A = regard.Attention(

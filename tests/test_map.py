@@ -13,7 +13,7 @@ import regard
 from regard import errors
 
 Draw = Callable[..., Any]
-CLOSE = {"rtol": 1e-11, "atol": 1e-13}  # float64 on both sides, sums of at most a few hundred terms
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-13}  # float64 on both sides, sums of at most a few hundred terms
 
 pytestmark = pytest.mark.usefixtures("engine_name")
 JOIN = {"mean": np.mean, "sum": np.sum, "max": np.max}

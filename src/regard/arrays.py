@@ -22,6 +22,26 @@ def is_tensor(thing: object) -> bool:
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
+def are_plain(one: Any, other: Any) -> bool:
+    """Whether both are of NumPy's or PyTorch's own class, with one type of floats, on one device: the usual case."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is np.ndarray:
+        return one.dtype is other.dtype and one.dtype in NUMPY_FLOATS
+    torch = sys.modules.get("torch")
+    if torch is None or kind is not torch.Tensor or one.is_nested or other.is_nested:
+        return False
+    dtype = one.dtype
+    return (
+        dtype is other.dtype
+        and dtype.is_floating_point
+        and dtype.itemsize > 1  # without those of 8 bits
+        and one.device == other.device
+        and one.layout is torch.strided is other.layout
+    )
+
+
 def is_placeholder(thing: object) -> bool:
     """Whether this stands for a tensor in a graph that PyTorch is writing down: nothing can be asked of it."""
     return type(thing).__module__ == "torch.fx.proxy"
@@ -33,7 +53,7 @@ def is_symbolic(thing: object) -> bool:
 
 
 def is_number(thing: object) -> bool:
-    """Whether this is one whole number, known or left open; `hasattr` would be asked of a number in vain while tracing."""
+    """Whether this is one whole number, known or left open; while tracing, numbers can't be asked for a shape."""
     return isinstance(thing, int) or is_symbolic(thing)
 
 
@@ -46,6 +66,26 @@ def tracing() -> bool:
 def library(array: Array) -> Any:
     """The module whose functions take this array."""
     return sys.modules["torch"] if is_tensor(array) else np
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether these are plain arrays of one library, floating type and device: the usual case, noticed in a microsecond."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is np.ndarray:
+        return one.dtype is other.dtype and one.dtype in NUMPY_FLOATS
+    if kind.__name__ != "Tensor" or kind.__module__ != "torch" or one.dtype is not other.dtype:
+        return False
+    strided = sys.modules["torch"].strided
+    return bool(
+        one.dtype.is_floating_point
+        and one.dtype.itemsize > 1
+        and one.layout is strided is other.layout
+        and not one.is_nested
+        and not other.is_nested
+        and one.device == other.device
+    )
 
 
 def floats(name: str, given: object, like: Array | None = None) -> Array:

@@ -157,7 +157,7 @@ def _check_heads(name: str, came: int, heads: int) -> None:
 
 def _cast(array: Array, xp: Any, dtype: Any, device: Any = None) -> Array:
     """The array in the type asked for, still part of the graph where gradients are wanted, which `asarray` is not."""
-    if xp is not np and hasattr(array, "requires_grad"):
+    if xp is not np and not isinstance(array, np.ndarray):
         return array.to(dtype=dtype or array.dtype, device=device or array.device)
     return xp.asarray(array, dtype=dtype, **_on(device))
 

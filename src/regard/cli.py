@@ -49,7 +49,7 @@ def steps(
 @app.command()
 def engine() -> None:
     """Say which engine computes, and why."""
-    Console().print(str(regard.engine()), highlight=False, markup=False)
+    Console().print(str(regard.engine()), highlight=False, markup=False, soft_wrap=True)
 
 
 def main() -> None:

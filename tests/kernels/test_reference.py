@@ -17,7 +17,7 @@ from regard.kernels.interface import STAGES, Scores
 torch = pytest.importorskip("torch")
 
 # Float64 against float64, sums of at most a hundred terms of order one: 1e-12 leaves two digits for another order.
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+CLOSE: Any = {"rtol": 1e-12, "atol": 1e-12}
 BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 Draw = Callable[..., Any]
 
@@ -68,13 +68,20 @@ def plain_weights(scores: Scores, weights: Draw) -> Any:
     )
 
 
+def forward(scores: Scores, values: Any, statistics: Any = (), top: int = 0) -> tuple[Any, dict[str, Any]]:
+    """As the engine, with an output for sure."""
+    output, found = reference.forward(scores, values, statistics, top)
+    assert output is not None
+    return output, found
+
+
 def normaliser_of(scores: Scores) -> Any:
     return reference.forward(scores, None, ("logsumexp",))[1]["logsumexp"]
 
 
 def test_outputs_and_weights_follow_the_formula(scores: Scores, values: Any, weights: Draw) -> None:
     expected = plain_weights(scores, weights)
-    output, _ = reference.forward(scores, values)
+    output, _ = forward(scores, values)
     assert_allclose(output, expected @ values.repeat(2, axis=1), **CLOSE)
     assert_allclose(reference.tile(scores, normaliser_of(scores), "weight"), expected, **CLOSE)
 
@@ -121,9 +128,9 @@ def test_strips_change_nothing(scores: Scores, values: Any, draw: Draw, monkeypa
     edges = np.array([0, 3, 7]), np.array([2, 9, 11])
 
     def everything() -> list[Any]:
-        output, found = reference.forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=4)
+        output, found = forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=4)
         normaliser = found["logsumexp"]
-        gradients = reference.backward(scores, values, output, normaliser, flow, wanted)  # type: ignore[arg-type]
+        gradients = reference.backward(scores, values, output, normaliser, flow, wanted)
         return [
             output,
             *found.values(),
@@ -144,7 +151,7 @@ def test_strips_change_nothing(scores: Scores, values: Any, draw: Draw, monkeypa
 def test_outputs_equal_those_of_torch(draw: Draw, causal: bool) -> None:
     queries, keys, values = draw(2, 6, 13, 5), draw(2, 3, 13, 5), draw(2, 3, 13, 7)
     visible = regard.causal().visible(queries=13, keys=13) if causal else None
-    output, _ = reference.forward(Scores(queries, keys, 5**-0.5, visible=visible), values)
+    output, _ = forward(Scores(queries, keys, 5**-0.5, visible=visible), values)
     expected = torch.nn.functional.scaled_dot_product_attention(
         *map(torch.from_numpy, (queries, keys, values)), is_causal=causal, enable_gqa=True
     )
@@ -153,15 +160,14 @@ def test_outputs_equal_those_of_torch(draw: Draw, causal: bool) -> None:
 
 def test_gradients_equal_finite_differences(scores: Scores, values: Any, draw: Draw) -> None:
     flow, wanted = draw(BATCH, HEAD, QUERY, VALUE_SIZE), ("bias", "relative", "sinks")
-    output, found = reference.forward(scores, values, ("logsumexp",))
-    gradients = reference.backward(scores, values, output, found["logsumexp"], flow, wanted)  # type: ignore[arg-type]
+    output, found = forward(scores, values, ("logsumexp",))
+    gradients = reference.backward(scores, values, output, found["logsumexp"], flow, wanted)
 
     def loss(name: str, moved: Any) -> float:
         if name == "values":
-            output, _ = reference.forward(scores, moved)
+            output, _ = forward(scores, moved)
         else:
-            output, _ = reference.forward(replace(scores, **{name: moved}), values)
-        assert output is not None
+            output, _ = forward(replace(scores, **{name: moved}), values)
         return float((output * flow).sum())
 
     for name in ("queries", "keys", "values", *wanted):
@@ -178,8 +184,7 @@ def test_gradients_equal_finite_differences(scores: Scores, values: Any, draw: D
 def test_a_query_that_sees_no_key_gets_zeros(draw: Draw) -> None:
     visible = regard.allowed(np.zeros((3, 5), bool)).visible(queries=3, keys=5)
     scores, values = Scores(draw(1, 1, 3, 2), draw(1, 1, 5, 2), 1.0, visible=visible), draw(1, 1, 5, 2)
-    output, found = reference.forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=2)
-    assert output is not None
+    output, found = forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=2)
     assert not output.any() and not found["entropy"].any() and not found["peak"].any() and not found["distance"].any()
     assert (found["logsumexp"] == -np.inf).all()
     assert (found["top_index"] == -1).all() and not found["top_weight"].any()
@@ -195,18 +200,18 @@ def test_masked_poison_has_no_influence(draw: Draw, poison: float) -> None:
     scores = Scores(queries, keys, 1.0, visible=regard.lengths(4).visible(queries=7, keys=7))
     poisoned = keys.copy(), values.copy()
     poisoned[0][0, 0, 4:], poisoned[1][0, 0, 5] = poison, poison
-    clean, found = reference.forward(scores, values, ("logsumexp", "entropy"))
-    output, also_found = reference.forward(replace(scores, keys=poisoned[0]), poisoned[1], ("logsumexp", "entropy"))
+    clean, found = forward(scores, values, ("logsumexp", "entropy"))
+    output, also_found = forward(replace(scores, keys=poisoned[0]), poisoned[1], ("logsumexp", "entropy"))
     assert_array_equal(output, clean)
     assert_array_equal(also_found["entropy"], found["entropy"])
     flow = np.ones_like(clean)
-    expected = reference.backward(scores, values, clean, found["logsumexp"], flow)  # type: ignore[arg-type]
+    expected = reference.backward(scores, values, clean, found["logsumexp"], flow)
     gradients = reference.backward(
         replace(scores, keys=poisoned[0]),
         poisoned[1],
         clean,
         found["logsumexp"],
-        flow,  # type: ignore[arg-type]
+        flow,
     )
     for name in ("queries", "keys", "values"):
         assert_array_equal(getattr(gradients, name), getattr(expected, name))
@@ -216,26 +221,24 @@ def test_a_bias_of_minus_infinity_hides_poison_too(draw: Draw) -> None:
     keys, values, bias = draw(1, 1, 5, 3), draw(1, 1, 5, 3), np.zeros((1, 1, 1, 5))
     bias[..., 3] = -np.inf
     scores = Scores(draw(1, 1, 4, 3), keys, 1.0, bias=bias)
-    clean, _ = reference.forward(scores, values)
+    clean, _ = forward(scores, values)
     poisoned = keys.copy()
     poisoned[0, 0, 3] = np.nan
-    assert_array_equal(reference.forward(replace(scores, keys=poisoned), values)[0], clean)
+    assert_array_equal(forward(replace(scores, keys=poisoned), values)[0], clean)
 
 
 def test_visible_poison_reaches_exactly_the_rows_that_see_it(draw: Draw) -> None:
     queries, keys, values = draw(1, 1, 5, 3), draw(1, 1, 5, 3), draw(1, 1, 5, 3)
     visible = regard.causal().visible(queries=5, keys=5)
     values[0, 0, 2, 1], values[0, 0, 3, 0], values[0, 0, 4, 0] = np.nan, np.inf, -np.inf
-    output, _ = reference.forward(Scores(queries, keys, 1.0, visible=visible), values)
-    assert output is not None
+    output, _ = forward(Scores(queries, keys, 1.0, visible=visible), values)
     assert_array_equal(np.isnan(output[0, 0, :, 1]), [False, False, True, True, True])
     assert_array_equal(output[0, 0, 3, 0], np.inf)
     assert np.isnan(output[0, 0, 4, 0])  # inf − inf
     assert np.isfinite(output[0, 0, :, 2]).all()
     keys[0, 0, 3] = np.nan
     scores = Scores(queries, keys, 1.0, visible=visible)
-    output, found = reference.forward(scores, np.ones((1, 1, 5, 1)), ("logsumexp",))
-    assert output is not None
+    output, found = forward(scores, np.ones((1, 1, 5, 1)), ("logsumexp",))
     assert_array_equal(np.isnan(output[0, 0, :, 0]), [False, False, False, True, True])
     weights = reference.tile(scores, found["logsumexp"], "weight")[0, 0]
     assert_array_equal(np.isnan(weights[3]), [True, True, True, True, False])  # key 4 stays hidden
@@ -261,8 +264,7 @@ def test_results_have_the_type_of_the_inputs_and_statistics_a_wide_one(draw: Dra
         pytest.importorskip("ml_dtypes")
     queries, keys, values = (draw(1, 1, 5, 3, dtype=np.dtype(dtype)) for _ in range(3))
     scores = Scores(queries, keys, 1.0)
-    output, found = reference.forward(scores, values, ("logsumexp",), top=1)
-    assert output is not None
+    output, found = forward(scores, values, ("logsumexp",), top=1)
     normaliser = found["logsumexp"]
     assert output.dtype == dtype and normaliser.dtype == np.float64 and found["top_weight"].dtype == statistic
     assert reference.tile(scores, normaliser, "weight").dtype == statistic

@@ -15,7 +15,7 @@ from regard.kernels.interface import ACTIVATIONS
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
 
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}  # float64 on both sides, sums of a few dozen terms of order one
+CLOSE: Any = {"rtol": 1e-12, "atol": 1e-12}  # float64 on both sides, sums of a few dozen terms of order one
 Draw = Callable[..., Any]
 
 PEERS = {

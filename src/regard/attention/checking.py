@@ -21,11 +21,11 @@ FURTHEST = 2**30  # positions are 32-bit integers, and so are their sums
 def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
     """Both as arrays of one library, type and device that fit each other."""
     given = {"queries": queries, "keys": keys}
-    typed = [array for array in given.values() if is_tensor(array) or _is_float_array(array)]
-    like = typed[0] if typed else None
     if is_tensor(queries) != is_tensor(keys) and all(hasattr(array, "shape") for array in given.values()):
         raise errors.families_mixed(**given)
-    queries, keys = (floats(name, array, None if array is like else like) for name, array in given.items())
+    typed = [array for array in given.values() if _is_float_array(array)]
+    typed = typed or [floats(name, array) for name, array in given.items() if is_tensor(array)]
+    queries, keys = (floats(name, array, typed[0] if typed else None) for name, array in given.items())
     same_kind(queries=queries, keys=keys)
     for name, array in (("queries", queries), ("keys", keys)):
         if not 2 <= array.ndim <= 4:
@@ -34,7 +34,7 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
         raise errors.axes_differ(queries, keys)
     if queries.ndim == 4 and queries.shape[0] != keys.shape[0]:
         raise errors.batch_differs(queries, keys)
-    if queries.ndim >= 3 and (keys.shape[-3] == 0 or queries.shape[-3] % keys.shape[-3] != 0):
+    if queries.ndim >= 3 and (0 in (queries.shape[-3], keys.shape[-3]) or queries.shape[-3] % keys.shape[-3] != 0):
         raise errors.heads_do_not_divide(queries, keys)
     if queries.shape[-1] != keys.shape[-1]:
         raise errors.sizes_differ(queries, keys)
@@ -170,6 +170,8 @@ def _serves(shape: Any, full: tuple[int, ...]) -> bool:
 
 
 def _is_float_array(thing: Any) -> bool:
+    if is_tensor(thing):
+        return bool(thing.is_floating_point())
     return isinstance(thing, np.ndarray) and (thing.dtype.kind == "f" or thing.dtype.name == "bfloat16")
 
 

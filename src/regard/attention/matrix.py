@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from regard import arrays, errors
-from regard.arrays import NUMPY_FLOATS, Array
+from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
 from regard.attention.pooling import Map, MapPool
@@ -62,7 +62,7 @@ class Attention:
 
     def __post_init__(self) -> None:
         queries, keys = self.queries, self.keys
-        if not (type(queries) is np.ndarray and type(keys) is np.ndarray and _plainly_fit(queries, keys)):
+        if not (are_plain(queries, keys) and _fit(queries.shape, keys.shape)):
             if arrays.is_placeholder(queries):
                 return
             queries, keys = checking.queries_and_keys(queries, keys)
@@ -133,15 +133,8 @@ class Attention:
 
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values of the keys in proportion to their weights."""
-        queries, keys = self.queries, self.keys
-        if (
-            type(values) is np.ndarray
-            and values.dtype is queries.dtype
-            and values.ndim == 4 == queries.ndim
-            and values.shape[:3] == keys.shape[:3]
-            and self.similarity == "dot"
-        ):
-            return engine_for(queries).forward(self._scores(), values)[0]
+        if are_plain(values, self.keys) and self.similarity == "dot" and _fit_values(values.shape, self.keys.shape):
+            return engine_for(values).forward(self._scores(), values)[0]
         return self._outputs(values)[0]
 
     def _scores(self) -> Scores:
@@ -350,16 +343,21 @@ class Attention:
         return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]
 
 
-def _plainly_fit(queries: Any, keys: Any) -> bool:
-    """Whether these NumPy arrays are the usual case, in which nothing needs to be converted or complained about."""
-    shape, of_keys = queries.shape, keys.shape
+def _fit(shape: Any, of_keys: Any) -> bool:
+    """Whether queries and keys have four axes that fit each other."""
     return (
         len(shape) == 4 == len(of_keys)
-        and queries.dtype is keys.dtype
-        and queries.dtype in NUMPY_FLOATS
         and shape[0] == of_keys[0]
         and shape[3] == of_keys[3] != 0 != of_keys[2]
-        and of_keys[1] != 0 == shape[1] % of_keys[1]
+        and shape[1] != 0 != of_keys[1]
+        and shape[1] % of_keys[1] == 0
+    )
+
+
+def _fit_values(shape: Any, of_keys: Any) -> bool:
+    """Whether values and keys have four axes that fit each other."""
+    return (
+        len(shape) == 4 == len(of_keys) and shape[0] == of_keys[0] and shape[1] == of_keys[1] and shape[2] == of_keys[2]
     )
 
 

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 
 STRIP = 1 << 24  # booleans of a mask that are evaluated at once: 16 MiB
 DOUBLE, SINGLE, HALF = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
+BITS = np.dtype(np.uint16)  # bfloat16 as it goes into the kernel
 
 
 def forward(
@@ -105,7 +106,16 @@ def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
 def backward(
     scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output; computed and summed in float32 for 16-bit arrays."""
+    """Gradients, given `flow`, the gradient of the output."""
+    given = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
+    found = wide_gradients(scores, values, output, normaliser, flow, wanted)
+    return Gradients(**{name: array.astype(given[name].dtype, copy=False) for name, array in found.items()})
+
+
+def wide_gradients(
+    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+) -> dict[str, Array]:
+    """Gradients by name, as they are computed and summed: float32 for 16-bit arrays."""
     kind = computing(scores.queries)
     queries, keys, of_values = (np.empty(array.shape, kind) for array in (scores.queries, scores.keys, values))
     options = {name: np.zeros(getattr(scores, name).shape, kind) for name in wanted if name != "sinks"}
@@ -135,16 +145,9 @@ def backward(
             first = rows.start == 0
             keys = room_keys if first else keys + room_keys
             of_values = room_values if first else of_values + room_values
-    given = {name: array.astype(getattr(scores, name).dtype, copy=False) for name, array in options.items()}
     if "sinks" in wanted:
-        assert scores.sinks is not None
-        given["sinks"] = sinks.sum(axis=0).astype(scores.sinks.dtype)
-    return Gradients(
-        queries.astype(scores.queries.dtype, copy=False),
-        keys.astype(scores.keys.dtype, copy=False),
-        of_values.astype(values.dtype, copy=False),
-        **given,
-    )
+        options["sinks"] = sinks.sum(axis=0)
+    return {"queries": queries, "keys": keys, "values": of_values, **options}
 
 
 def linear(
@@ -242,12 +245,14 @@ def readable(array: Array | None) -> Any:
     """The array in a form that offers a buffer: bfloat16 as 16-bit integers, odd byte orders and layouts copied."""
     if array is None:
         return None
-    kind = array.dtype
-    if (kind is SINGLE or kind is DOUBLE or kind is HALF) and array.flags.aligned:  # these three are single objects
+    kind, aligned = array.dtype, array.flags.aligned
+    if (kind is SINGLE or kind is DOUBLE or kind is HALF or kind is BITS) and aligned:  # nearly always these very objects
         return array
-    if array.dtype.name == "bfloat16":
-        return array.view(np.uint16)
-    return np.array(array, array.dtype.newbyteorder("="), order="C")
+    if kind.name == "bfloat16":
+        return (array if aligned else np.array(array, order="C")).view(BITS)
+    if aligned and kind.isnative and kind in (SINGLE, DOUBLE, HALF, BITS):  # equal to one: room for results must stay
+        return array
+    return np.array(array, kind.newbyteorder("="), order="C")
 
 
 def exact(normaliser: Array) -> Array:

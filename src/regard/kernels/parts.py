@@ -88,7 +88,7 @@ def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTH
     row = np.arange(scores.queries.shape[2])[rows]
     column = np.arange(scores.keys.shape[2])[columns]
     apart = row[:, None] - column  # (row, column)
-    offset = scores.offset
+    offset: Any = scores.offset
     if is_number(offset):
         return (apart + offset)[None, None]
     return offset[:, None, None, None] + like(apart, scores.queries)

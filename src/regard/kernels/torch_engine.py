@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.kernels import parts, torch_gradients, torch_ops
+from regard.kernels import parts, torch_gradients
 from regard.kernels.interface import Gradients, Pool, Scores, Stage
 from regard.kernels.torch_layers import layer_norm, linear, rms_norm, rotary
 from regard.kernels.torch_rows import forward_in_strips
@@ -60,11 +60,8 @@ def forward(
     """Outputs and row statistics; normalisers in float64."""
     if values is not None and not statistics and not top and _fuses(scores, values):
         return _fused(scores, values), {}
-    if torch.compiler.is_compiling():
-        return torch_ops.forward(scores, values, statistics, top)
     if followed(values, *tensors_of(scores)):
-        output = None if values is None else torch_gradients.attend(scores, values)
-        return output, forward_in_strips(scores, None, statistics, top)[1]
+        return torch_gradients.forward(scores, values, statistics, top)
     return forward_in_strips(scores, values, statistics, top)
 
 

@@ -32,7 +32,7 @@ class Fixed:
 
 def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
     """Fixed numbers and all tensors; with `whole`, masks become tensors too: O(n²) booleans where intervals can't say it."""
-    offset, offsets = (scores.offset, None) if isinstance(scores.offset, int) else (0, scores.offset)
+    offset, offsets = (0, scores.offset) if isinstance(scores.offset, Tensor) else (scores.offset, None)
     mask: Tensor | None = None
     ends: list[Any] = [None] * 4
     visible = scores.visible

@@ -5,23 +5,34 @@ Works with `torch.autograd` and, through the rules for a further axis below, wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import errors
+from regard.kernels import torch_ops
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Scores
 from regard.kernels.torch_flat import INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
-from regard.kernels.torch_tiles import transformed
+from regard.kernels.torch_rows import forward_in_strips
+from regard.kernels.torch_tiles import in_forward_mode, transformed
 
 
-def attend(scores: Scores, values: Tensor) -> Tensor:
-    """The outputs, differentiable."""
-    fixed, tensors = taken_apart(scores, values, whole=transformed())
-    output: Tensor = Attend.apply(fixed, *tensors)[0]
-    return output
+def forward(
+    scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """As an engine's `forward`, where PyTorch compiles, differentiates or transforms it."""
+    if torch.compiler.is_compiling():
+        return torch_ops.forward(scores, values, statistics, top)
+    if in_forward_mode():
+        return forward_in_strips(scores, values, statistics, top)
+    output = None
+    if values is not None:
+        fixed, tensors = taken_apart(scores, values, whole=transformed())
+        output = Attend.apply(fixed, *tensors)[0]
+    return output, forward_in_strips(scores, None, statistics, top)[1]
 
 
 class Attend(torch.autograd.Function):
@@ -66,7 +77,8 @@ class Attend(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise errors.unsupported(
-            "Forward-mode differentiation of attention", "Use reverse mode: backward(), torch.func.grad or vjp."
+            "Differentiating a gradient of attention that was computed before",
+            "Compute both within one forward-mode level, as torch.func.jvp does.",
         )
 
 

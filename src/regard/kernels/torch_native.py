@@ -14,28 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard import _core, errors
-from regard.kernels import native, torch_engine, torch_gradients, torch_layers, torch_ops
+from regard import errors
+from regard.kernels import native, torch_engine, torch_gradients, torch_layers
 from regard.kernels.interface import Gradients, Pool, Scores, Stage
-from regard.kernels.torch_rows import forward_in_strips
 from regard.kernels.torch_tiles import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index, Rest
 from regard.masks.rest import Dense
 
-BITS = np.dtype(np.uint16)  # what bfloat16 is to NumPy here, and to the kernel
-are_transforms_active = torch._C._are_functorch_transforms_active
 
 
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """Outputs and row statistics, in one pass."""
-    if torch.compiler.is_compiling():
-        return torch_ops.forward(scores, values, statistics, top)
     if followed(values, *tensors_of(scores)):
-        output = None if values is None else torch_gradients.attend(scores, values)
-        return output, forward_in_strips(scores, None, statistics, top)[1]
+        return torch_gradients.forward(scores, values, statistics, top)
     output, found = native.forward(in_numpy(scores), _view(values), statistics, top)
     kind = None if values is None else values.dtype
     return _tensor(output, kind), {name: torch.from_numpy(array) for name, array in found.items()}
@@ -43,7 +37,7 @@ def forward(
 
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
-    if _elsewhere(normaliser, rows, *tensors_of(scores)):
+    if followed(normaliser, rows, *tensors_of(scores)):
         return torch_engine.backflow(scores, normaliser, rows)
     wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums of strips are rounded once
     return torch.from_numpy(native.backflow(in_numpy(scores), view(normaliser), view(wide))).to(rows.dtype)
@@ -51,21 +45,21 @@ def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
 
 def received(scores: Scores, normaliser: Tensor) -> Tensor:
     """Column sums of the weights."""
-    if _elsewhere(normaliser, *tensors_of(scores)):
+    if followed(normaliser, *tensors_of(scores)):
         return torch_engine.received(scores, normaliser)
     return torch.from_numpy(native.received(in_numpy(scores), view(normaliser)))
 
 
 def pooled(scores: Scores, normaliser: Tensor, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
     """Sum or largest weight of every cell."""
-    if _elsewhere(normaliser, *tensors_of(scores)):
+    if followed(normaliser, *tensors_of(scores)):
         return torch_engine.pooled(scores, normaliser, row_edges, column_edges, pool)
     return torch.from_numpy(native.pooled(in_numpy(scores), view(normaliser), row_edges, column_edges, pool))
 
 
 def tile(scores: Scores, normaliser: Tensor | None, stage: Stage) -> Tensor:
     """The whole matrix at one stage."""
-    if _elsewhere(normaliser, *tensors_of(scores)):
+    if followed(normaliser, *tensors_of(scores)):
         return torch_engine.tile(scores, normaliser, stage)
     return torch.from_numpy(native.tile(in_numpy(scores), _view(normaliser), stage))
 
@@ -84,28 +78,28 @@ def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, residual: Tensor | None = None
 ) -> Tensor:
     """activation(x @ weightᵀ + bias) + residual."""
-    if _elsewhere(x, weight, bias, residual):
+    if followed(x, weight, bias, residual):
         return torch_layers.linear(x, weight, bias, activation, residual)
     return _tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual)), x.dtype)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
     """Layer norm over the last axis."""
-    if _elsewhere(x, weight, bias):
+    if followed(x, weight, bias):
         return torch_layers.layer_norm(x, weight, bias, epsilon)
     return _tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon), x.dtype)
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root mean square norm over the last axis."""
-    if _elsewhere(x, weight):
+    if followed(x, weight):
         return torch_layers.rms_norm(x, weight, epsilon)
     return _tensor(native.rms_norm(view(x), view(weight), epsilon), x.dtype)
 
 
 def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
-    if _elsewhere(x, cosines, sines):
+    if followed(x, cosines, sines):
         return torch_layers.rotary(x, cosines, sines, interleaved)
     return _tensor(native.rotary(view(x), view(cosines), view(sines), interleaved), x.dtype)
 
@@ -113,11 +107,6 @@ def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tens
 def fingerprint(array: Tensor) -> int:
     """PyTorch's count of changes in place; a number that changes with the content where it does not count."""
     return native.fingerprint(view(array)) if array.is_inference() else int(array._version)
-
-
-def _elsewhere(*tensors: Tensor | None) -> bool:
-    """Whether PyTorch itself has to see every operation."""
-    return bool(torch.compiler.is_compiling()) or followed(*tensors)
 
 
 # Tensors as NumPy sees them

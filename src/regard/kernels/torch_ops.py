@@ -16,7 +16,7 @@ from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Scores
 from regard.kernels.torch_flat import NAMES, OPTIONAL, Fixed, put_together, taken_apart
 from regard.kernels.torch_rows import forward_in_strips, names
-from regard.kernels.torch_tiles import exact_type, followed, tensors_of, wide
+from regard.kernels.torch_tiles import any_gradient, exact_type, tensors_of, wide
 
 _OPTIONS = ", ".join(f"Tensor? {name}" for name in NAMES[3:])
 _NUMBERS = "float scale, float softcap, SymInt relative_zero, SymInt offset"
@@ -29,7 +29,7 @@ def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """As an engine's `forward`, as nodes of a graph."""
-    if followed(values, *tensors_of(scores)):
+    if any_gradient(values, *tensors_of(scores)):
         output = None if values is None else _attend(*_arguments(scores, values), True)[0]
         return output, forward_in_strips(scores, None, statistics, top)[1]
     if not statistics and not top and values is not None:

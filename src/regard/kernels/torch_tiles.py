@@ -36,16 +36,28 @@ def transformed() -> bool:
     """Whether a transform of `torch.func` or forward-mode differentiation is on: tensors may be more than they show."""
     if torch.compiler.is_compiling():  # the compiler has its own eyes on everything
         return False
-    return bool(torch._C._are_functorch_transforms_active()) or forward_ad._current_level >= 0
+    return bool(torch._C._are_functorch_transforms_active()) or in_forward_mode()
+
+
+def in_forward_mode() -> bool:
+    """Whether forward-mode differentiation is on, by `torch.func.jvp` too."""
+    return forward_ad._current_level >= 0
 
 
 def followed(*tensors: Tensor | None) -> bool:
-    """Whether something has to be computed so that it can be differentiated or transformed."""
+    """Whether PyTorch itself has to see every operation: it compiles, transforms, or wants gradients of one of these."""
+    if torch.compiler.is_compiling() or transformed():
+        return True
+    return any_gradient(*tensors)
+
+
+def any_gradient(*tensors: Tensor | None) -> bool:
+    """Whether gradients are to flow back to one of these."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
                 return True
-    return transformed()
+    return False
 
 
 def tensors_of(scores: Scores) -> tuple[Tensor | None, ...]:
@@ -111,7 +123,7 @@ def _computed(scores: Scores, compute: Compute, place: Place) -> tuple[Tensor, .
     if whole == tuple(scores.queries.shape[:3]):
         return compute(scores, place)
     part = part_of(scores, place)
-    if followed(*tensors_of(part)) and not transformed():
+    if any_gradient(*tensors_of(part)) and not transformed():
         # Gradients recompute a strip when they come to it: kept, all strips together would be the matrix.
         found: tuple[Tensor, ...] = checkpoint(compute, part, place, use_reentrant=False, preserve_rng_state=False)
         return found
@@ -147,7 +159,7 @@ def at_stage(scores: Scores, stage: Stage, columns: slice = parts.EVERYTHING) ->
     """The scores of a strip at one stage before the weights, (batch, head, query, key)."""
     keys = wide(scores.keys if columns == parts.EVERYTHING else scores.keys[:, :, columns])
     seen = seen_of(scores, columns) if stage == "masked" else None
-    if seen is not None and followed(scores.queries, keys):  # NaN times a gradient of 0 would still be NaN
+    if seen is not None and (any_gradient(scores.queries, keys) or transformed()):  # NaN times a gradient of 0 would still be NaN
         seen_at_all = seen.any(dim=2).any(dim=1)[:, None, :, None]  # (batch or 1, 1, key, 1)
         keys = torch.where(seen_at_all, keys, 0)
     result = to_keys(wide(scores.queries), keys)

@@ -139,8 +139,8 @@ def higher(a: End, b: End, xp: Any) -> End:
 
 
 def is_number(end: End) -> bool:
-    """Whether all queries share this end."""
-    return isinstance(end, int)
+    """Whether all queries share this end; while PyTorch traces, numbers and truths can be symbols."""
+    return isinstance(end, int) or type(end).__name__ in ("SymInt", "SymBool")
 
 
 # The algebra: intersection, union and complement of one or two intervals; None where more would be needed
@@ -249,15 +249,16 @@ def _choose(condition: Any, yes: End, no: End, xp: Any) -> End:
 def bounds(index: slice, count: int) -> tuple[int, int, int]:
     """Where a slice of so many begins, ends and how it steps.
 
-    >>> bounds(slice(2, None), 5), bounds(slice(-2, None), 5), bounds(slice(3, 1), 5)
-    ((2, 5, 1), (3, 5, 1), (3, 3, 1))
+    >>> bounds(slice(2, None), 5), bounds(slice(-2, None), 5), bounds(slice(-1, 1), 5)
+    ((2, 5, 1), (3, 5, 1), (4, 4, 1))
     """
     start, stop, step = index.start or 0, index.stop, index.step
     # `slice.indices` would tie a traced graph to one `count`.
     if step in (None, 1) and start >= 0 and (stop is None or stop >= 0):
         start = min(start, count)
         return start, count if stop is None else max(min(stop, count), start), 1
-    return index.indices(count)
+    start, stop, step = index.indices(count)
+    return start, max(start, stop) if step > 0 else min(start, stop), step
 
 
 def length(index: Index, count: int) -> int:

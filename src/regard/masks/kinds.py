@@ -30,6 +30,8 @@ def causal() -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Causal(Mask):
+    """The key interval [0, i + 1)."""
+
     expression = "causal()"
 
     def _keys(self, place: Place) -> Keys:
@@ -58,6 +60,8 @@ def window(left: int, right: int | None = None) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Window(Mask):
+    """The key interval [i - left, i + right + 1)."""
+
     left: int
     right: int
 
@@ -91,6 +95,8 @@ def lengths(counts: Any, side: str = "right") -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Lengths(Mask):
+    """The first or last keys of each sequence."""
+
     counts: Numbers
     side: str
     needs_position = False
@@ -137,6 +143,8 @@ def prefix(n: Any, start: Any = 0) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Prefix(Mask):
+    """The key interval [start, max(start + n, i + 1))."""
+
     n: Numbers
     start: Numbers
 
@@ -178,6 +186,8 @@ def documents(ids: Any) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Documents(Mask):
+    """Keys with the id of the query."""
+
     ids: Given
     _only_numbers = False
 
@@ -210,6 +220,8 @@ def chunks(n: int) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Chunks(Mask):
+    """Keys between two multiples of n."""
+
     n: int
 
     @property
@@ -238,6 +250,8 @@ def first(n: int) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class First(Mask):
+    """The key interval [0, n)."""
+
     n: int
     needs_position = False
 
@@ -269,6 +283,8 @@ def allowed(array: Any) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Allowed(Mask):
+    """The keys that an array allows."""
+
     array: Given
     needs_position = False
     _only_numbers = False
@@ -309,6 +325,8 @@ def where(function: Callable[..., Any]) -> Mask:
 
 @dataclass(frozen=True, repr=False)
 class Where(Mask):
+    """The keys for which a function of positions is true."""
+
     function: Callable[..., Any]
     parameters: int
     _only_numbers = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -53,7 +54,7 @@ class Sizes(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Place:
     """Where a mask is to hold: how many queries and keys, and where the queries stand."""
 
@@ -133,7 +134,7 @@ class Place:
                 return Keys(joined)
             (a_first, a_last), (b_first, b_last) = hull(a.intervals), hull(b.intervals)
             within = ((lower(a_first, b_first, self.xp), higher(a_last, b_last, self.xp)),)
-        return Keys(within, rest.Or(self.visible(a), self.visible(b)))
+        return Keys(within, rest.Mixed(operator.or_, (self.visible(a), self.visible(b))))
 
     def neither(self, a: Keys) -> Keys:
         """What it does not show."""
@@ -141,7 +142,7 @@ class Place:
             gaps = ((0, 0),) if a.intervals is None else complement(a.intervals, self.keys, self.xp)
             if gaps is not None:
                 return Keys(gaps)
-        return Keys(None, rest.Not(self.visible(a)))
+        return Keys(None, rest.Mixed(operator.invert, (self.visible(a),)))
 
 
 def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:
@@ -205,4 +206,4 @@ def drawing(seen: np.ndarray[Any, Any]) -> str:
 def _both_rests(a: Rest | None, b: Rest | None) -> Rest | None:
     if a is None or b is None:
         return b if a is None else a
-    return rest.And(a, b)
+    return rest.Mixed(operator.and_, (a, b))

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard import errors
-from regard.masks.intervals import Array, Index, Rest, Visible, indices, length, on, take, take_rows
+from regard.masks.intervals import Array, Index, Rest, indices, length, on, take, take_rows
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Dense:
     """Booleans as they were given, not copied: four axes, each of full size or 1."""
 
@@ -33,7 +33,7 @@ class Dense:
         return replace(self, dense=take(take(self.dense, batch, 0), head, 1))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SameDocument:
     """Equal ids: the documents of the queries (batch or 1, query) and of the keys (batch or 1, key)."""
 
@@ -51,7 +51,7 @@ class SameDocument:
         return replace(self, query_ids=take(self.query_ids, batch, 0), key_ids=take(self.key_ids, batch, 0))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FromPositions:
     """A function of positions, called for the tile that is looked at."""
 
@@ -97,57 +97,22 @@ class FromPositions:
         )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Not:
-    """Everything that something else does not show."""
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Mixed:
+    """Parts that are evaluated each for itself, then joined by an operator: and, or, not."""
 
-    inner: Visible
+    join: Callable[..., Array]
+    parts: tuple[Rest, ...]
     dense: None = None
 
     def tile(self, rows: Index, columns: Index) -> Array:
-        return ~self.inner.tile(rows, columns)
+        return self.join(*[part.tile(rows, columns) for part in self.parts])
 
-    def rows(self, rows: slice) -> Not:
-        return Not(self.inner.rows(rows))
+    def rows(self, rows: slice) -> Mixed:
+        return Mixed(self.join, tuple(part.rows(rows) for part in self.parts))
 
-    def select(self, batch: Any = None, head: Any = None) -> Not:
-        return Not(self.inner.select(batch, head))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Or:
-    """What one or the other shows."""
-
-    one: Visible
-    other: Visible
-    dense: None = None
-
-    def tile(self, rows: Index, columns: Index) -> Array:
-        return self.one.tile(rows, columns) | self.other.tile(rows, columns)
-
-    def rows(self, rows: slice) -> Or:
-        return Or(self.one.rows(rows), self.other.rows(rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> Or:
-        return Or(self.one.select(batch, head), self.other.select(batch, head))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class And:
-    """What both allow."""
-
-    one: Rest
-    other: Rest
-    dense: None = None
-
-    def tile(self, rows: Index, columns: Index) -> Array:
-        return self.one.tile(rows, columns) & self.other.tile(rows, columns)
-
-    def rows(self, rows: slice) -> And:
-        return And(self.one.rows(rows), self.other.rows(rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> And:
-        return And(self.one.select(batch, head), self.other.select(batch, head))
+    def select(self, batch: Any = None, head: Any = None) -> Mixed:
+        return Mixed(self.join, tuple(part.select(batch, head) for part in self.parts))
 
 
 def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:

@@ -1,0 +1,276 @@
+"""Arrays of every kind that NumPy makes: laid out in any way, read-only, on disk, of any size; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import regard
+from regard.errors import RegardError
+
+from .engines import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+
+BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 4
+Array = Any
+
+
+@pytest.fixture
+def arrays() -> dict[str, Array]:
+    rng = np.random.default_rng(11)
+    shapes = {
+        "queries": (BATCH, HEAD, QUERY, SIZE),
+        "keys": (BATCH, KEY_HEAD, KEY, SIZE),
+        "values": (BATCH, KEY_HEAD, KEY, VALUE_SIZE),
+        "bias": (1, HEAD, 1, KEY),
+    }
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def everything(arrays: dict[str, Array]) -> dict[str, Array]:
+    A = regard.Attention(arrays["queries"], arrays["keys"], bias=arrays["bias"], mask=regard.window(6), offset=2)
+    attended = A.attend(arrays["values"], ("logsumexp", "entropy", "peak", "distance"), top=3)
+    return {
+        "output": A @ arrays["values"],
+        "output with statistics": attended.output,
+        "entropy": attended.entropy,
+        "strongest": attended.top.weight,
+        "weights": A.dense(),
+        "received": A.received(),
+        "backflow": A.T @ arrays["queries"],
+        "map": A.map((3, 4)).array,
+    }
+
+
+def on_disk(array: Array, folder: Path) -> Array:
+    path = folder / f"{id(array)}.bin"
+    array.tofile(path)
+    return np.memmap(path, dtype=array.dtype, mode="r", shape=array.shape)
+
+
+def read_only(array: Array) -> Array:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def in_a_packed_record(array: Array) -> Array:
+    """A field of records of 7 bytes: no number lies at a multiple of 4."""
+    record = np.dtype([("before", "u1"), ("number", array.dtype), ("after", "u2")])
+    records = np.zeros(array.shape, record)
+    records["number"] = array
+    assert not records["number"].flags.aligned
+    return records["number"]
+
+
+def one_byte_off(array: Array) -> Array:
+    room = np.zeros(array.nbytes + 1, np.uint8)[1:]
+    moved = room.view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+KINDS: dict[str, Callable[[Array, Path], Array]] = {
+    "read-only": lambda array, _: read_only(array),
+    "memory-mapped": on_disk,
+    "big-endian": lambda array, _: array.astype(array.dtype.newbyteorder(">")),
+    "Fortran order": lambda array, _: np.asfortranarray(array),
+    "transposed": lambda array, _: np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2),
+    "negative strides": lambda array, _: np.ascontiguousarray(array[::-1, ::-1, ::-1, ::-1])[::-1, ::-1, ::-1, ::-1],
+    "every third number": lambda array, _: np.repeat(array, 3, axis=3)[..., ::3],
+    "packed record": lambda array, _: in_a_packed_record(array),
+    "misaligned": lambda array, _: one_byte_off(array),
+    "subclass": lambda array, _: array.view(type("Named", (np.ndarray,), {})),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+def test_how_an_array_lies_in_memory_changes_nothing(
+    engine: str, kind: str, arrays: dict[str, Array], tmp_path: Path
+) -> None:
+    with using(engine):
+        expected = everything(arrays)
+        found = everything({name: KINDS[kind](array, tmp_path) for name, array in arrays.items()})
+    for name, array in expected.items():
+        # NumPy's own products may add up in another order for another layout; the native engine's do not.
+        assert_allclose(found[name], array, rtol=1e-6 if engine == "reference" else 0, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16, np.dtype(np.float64)], ids=str)
+@pytest.mark.parametrize("kind", ["read-only", "memory-mapped", "negative strides", "packed record", "misaligned"])
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+def test_types_of_other_widths_lie_in_memory_as_they_like(
+    engine: str, kind: str, dtype: Any, arrays: dict[str, Array], tmp_path: Path
+) -> None:
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    with using(engine):
+        expected = everything(arrays)
+        found = everything({name: KINDS[kind](array, tmp_path) for name, array in arrays.items()})
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        found_here, array = (one.astype(np.float64) for one in (found[name], array))
+        assert_allclose(found_here, array, rtol=2 * 2.0**-8 if dtype.itemsize == 2 else 1e-13, atol=1e-14, err_msg=name)
+
+
+def test_a_read_only_array_is_not_written_to_and_not_copied(arrays: dict[str, Array]) -> None:
+    queries = read_only(arrays["queries"])
+    A = regard.Attention(queries, arrays["keys"])
+    assert A.queries is queries
+    A @ arrays["values"], A.entropy(), A.received()
+    assert_array_equal(queries, arrays["queries"])
+
+
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+def test_a_change_in_a_strided_or_16_bit_array_is_noticed(engine: str) -> None:
+    rng = np.random.default_rng(5)
+    for array in (
+        rng.normal(size=(9, 8)).astype(np.float16),
+        rng.normal(size=(9, 8)).astype(BFLOAT16),
+        np.asfortranarray(rng.normal(size=(9, 8))),
+        np.ascontiguousarray(rng.normal(size=(9, 16))[::-1])[::-1, ::2],
+    ):
+        with using(engine):
+            A = regard.Attention(array, np.zeros((3, 8), array.dtype))
+            A.entropy()
+            array[4, 3] += array.dtype.type(1)
+            with pytest.raises(regard.errors.StaleError):
+                A.entropy()
+
+
+EMPTY = {
+    "no query": ((2, 3, 0, 4), (2, 3, 5, 4), (2, 3, 5, 6)),
+    "no sequence": ((0, 3, 7, 4), (0, 3, 5, 4), (0, 3, 5, 6)),
+    "no number in a value": ((2, 3, 7, 4), (2, 3, 5, 4), (2, 3, 5, 0)),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", EMPTY)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"mask": regard.causal(), "offset": 0}, {"mask": regard.where(lambda i, j: j <= i), "offset": 0}],
+    ids=["plain", "causal", "function"],
+)
+def test_where_there_is_nothing_the_result_is_empty_or_zero(engine: str, case: str, options: dict[str, Any]) -> None:
+    queries, keys, values = (for_engine(engine, np.ones(shape, np.float32)) for shape in EMPTY[case])
+    batch, head, query = queries.shape[:3]
+    key, value_size = values.shape[2:]
+    with using(engine):
+        A = regard.Attention(queries, keys, **options)
+        output = A @ values
+        attended = A.attend(values, ("logsumexp", "entropy", "peak"), top=2)
+        flow = for_engine(engine, np.ones((batch, head, query, value_size), np.float32))
+        found = [A.received(), A.T @ flow, A.dense(), A[..., :0, :], A.top(2).index]
+        if query:
+            found.append(A.map((2, 2)).array)
+    shapes = [(batch, head, key), (batch, head, key, value_size), (batch, head, query, key), (batch, head, 0, key)]
+    shapes += [(batch, head, query, 2), (batch, head, 2, 2)]
+    assert tuple(output.shape) == tuple(attended.output.shape) == (batch, head, query, value_size)
+    assert tuple(attended.entropy.shape) == (batch, head, query)
+    assert [tuple(array.shape) for array in found] == shapes[: len(found)]
+    if not query:
+        assert_array_equal(as_numpy(found[0]), np.zeros((batch, head, key)))
+        assert_array_equal(as_numpy(found[1]), np.zeros((batch, head, key, value_size)))
+
+
+ONES = np.ones((2, 3, 5, 4), np.float32)
+NOT_NUMBERS: dict[str, Any] = {
+    "complex numbers": ONES.astype(complex),
+    "an object array": ONES.astype(object),
+    "booleans": ONES.astype(bool),
+    "text": np.full(ONES.shape, "a"),
+    "dates": ONES.astype("datetime64[s]"),
+    "long doubles": ONES.astype(np.longdouble),
+    "a masked array": np.ma.masked_array(ONES, ONES > 0),
+    "records": np.zeros(ONES.shape, [("x", "f4")]),
+    "lists of unequal length": [[1.0, 2.0], [1.0]],
+    "nothing": None,
+    "a number": 3.0,
+    "a word": "queries",
+    "a set": {1, 2},
+}
+
+
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+@pytest.mark.parametrize("what", NOT_NUMBERS)
+@pytest.mark.parametrize("name", ["queries", "keys", "values", "bias", "sinks", "u"])
+def test_what_are_no_floats_is_refused_by_name(engine: str, what: str, name: str) -> None:
+    given = NOT_NUMBERS[what]
+    if name in ("bias", "sinks") and given is None:
+        pytest.skip("None is none")
+    if name in ("bias", "sinks") and what == "a number":
+        given = 3j
+    with using(engine), pytest.raises(RegardError) as caught:
+        if name == "queries":
+            regard.Attention(given, ONES)
+        elif name == "keys":
+            regard.Attention(ONES, given)
+        elif name == "values":
+            regard.Attention(ONES, ONES) @ given
+        elif name == "u":
+            regard.Attention(ONES, ONES).T @ given
+        else:
+            regard.Attention(ONES, ONES, **{name: given})
+    assert name in str(caught.value)
+    assert "\n" in str(caught.value), "a message has a likely fix on its second line"
+
+
+A = regard.Attention(ONES, ONES)
+BAD: dict[str, tuple[Callable[[], Any], str]] = {
+    "sizes that differ": (lambda: regard.Attention(ONES, ONES[..., :3]), "`keys` have size 3, `queries` have 4"),
+    "heads that do not divide": (lambda: regard.Attention(ONES, ONES[:, :2]), "2 key heads"),
+    "another batch": (lambda: regard.Attention(ONES, ONES[:1]), "sequence"),
+    "another number of axes": (lambda: regard.Attention(ONES, ONES[0]), "axes"),
+    "one axis": (lambda: regard.Attention(ONES[0, 0, 0], ONES[0, 0, 0]), "axis"),
+    "five axes": (lambda: regard.Attention(ONES[None], ONES[None]), "5 axes"),
+    "no keys": (lambda: regard.Attention(ONES, ONES[:, :, :0]), "no key"),
+    "no query heads": (lambda: regard.Attention(ONES[:, :0], ONES), "0 query heads"),
+    "no key heads": (lambda: regard.Attention(ONES, ONES[:, :0]), "key head"),
+    "vectors of size 0": (lambda: regard.Attention(ONES[..., :0], ONES[..., :0]), "size 0"),
+    "types that differ": (lambda: regard.Attention(ONES, ONES.astype(np.float64)), "float64"),
+    "a scale that is NaN": (lambda: regard.Attention(ONES, ONES, scale=np.nan), "`scale` is nan"),
+    "a scale that is infinite": (lambda: regard.Attention(ONES, ONES, scale=np.inf), "`scale` is inf"),
+    "a scale that is a word": (lambda: regard.Attention(ONES, ONES, scale="big"), "`scale` is 'big'"),
+    "a soft cap of zero": (lambda: regard.Attention(ONES, ONES, softcap=0), "`softcap` is 0"),
+    "a soft cap that is NaN": (lambda: regard.Attention(ONES, ONES, softcap=np.nan), "`softcap` is nan"),
+    "an array as a mask": (lambda: regard.Attention(ONES, ONES, mask=np.ones((5, 5), bool)), "allowed(array)"),
+    "a mask of another shape": (
+        lambda: regard.Attention(ONES, ONES, mask=regard.allowed(np.ones((5, 6), bool))), "does not fit"),
+    "a mask of numbers": (lambda: regard.allowed(np.ones((5, 5))), "expected booleans"),
+    "lengths of another batch": (lambda: regard.Attention(ONES, ONES, mask=regard.lengths([1, 2, 3])), "sequences"),
+    "documents that end too soon": (lambda: regard.Attention(ONES, ONES, mask=regard.documents([0, 1])), "positions"),
+    "a bias of another shape": (lambda: regard.Attention(ONES, ONES, bias=np.ones((5, 6))), "does not fit"),
+    "sinks for other heads": (lambda: regard.Attention(ONES, ONES, sinks=np.ones(2, np.float32)), "(3,)"),
+    "an unknown similarity": (lambda: regard.Attention(ONES, ONES, similarity="cosin"), "cosine"),
+    "an offset that is no integer": (lambda: regard.Attention(ONES, ONES, offset=1.5), "`offset` is 1.5"),
+    "offsets for another batch": (lambda: regard.Attention(ONES, ONES, offset=[1, 2, 3]), "`offset` is"),
+    "an offset that is needed": (lambda: regard.Attention(ONES[:, :, :2], ONES, mask=regard.causal()), "bottom-right"),
+    "values for other keys": (lambda: A @ ONES[:, :, :4], "4 values for 5 keys"),
+    "values of another batch": (lambda: A @ np.ones((3, 3, 5, 4), np.float32), "`values`"),
+    "values of another type": (lambda: A @ ONES.astype(np.float16), "float16"),
+    "rows for other queries": (lambda: A.T @ ONES[:, :, :4], "`u`"),
+    "top of nothing": (lambda: A.top(0), "`k` is 0"),
+    "an unknown statistic": (lambda: A.attend(ONES, ("entrophy",)), "Did you mean 'entropy'"),
+    "a map without cells": (lambda: A.map((0, 3)), "`shape`"),
+    "a map of more cells than weights": (lambda: A.map((6, 3)), "`shape`"),
+    "an unknown pool": (lambda: A.map((2, 2), pool="median"), "`pool` is 'median'"),
+    "an index past the end": (lambda: A[0, 3], "head 3 is out of range"),
+    "too many indices": (lambda: A[0, 0, 0, 0, 0], "5 indices"),
+    "an index of another kind": (lambda: A["the first"], "no index"),
+    "a matrix too large": (lambda: regard.Attention(np.ones((10**6, 1)), np.ones((10**6, 1))).dense(), "TiB"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", NUMPY_ENGINES)
+@pytest.mark.parametrize("what", BAD)
+def test_what_does_not_fit_is_refused_in_words_that_help(engine: str, what: str) -> None:
+    call, said = BAD[what]
+    with using(engine), pytest.raises(RegardError) as caught:
+        call()
+    assert said in str(caught.value)

@@ -1,0 +1,100 @@
+"""Ctrl-C during a long call: it comes back, with KeyboardInterrupt, and the engine works on afterwards."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import Any
+
+import pytest
+
+from regard.kernels.choosing import NATIVE_PROBLEM
+
+from .scripts import environment
+
+pytestmark = [
+    pytest.mark.skipif(NATIVE_PROBLEM is not None, reason="only the native engine leaves Python for long"),
+    pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent a Ctrl-C of its own there"),
+]
+
+BACK_WITHIN = 20  # seconds: a call that ignores the interrupt takes longer; the aim is one second
+
+# Each takes at least half a minute on this much: 131,072 tokens, one head.
+CALLS = {
+    "outputs": "A @ v",
+    "outputs with statistics": "A.attend(v, ('entropy', 'distance'), top=8)",
+    "strongest keys": "A.top(8)",
+    "column sums": "A.received()",
+    "a map": "A.map((512, 512))",
+    "what flows back": "A.T @ v",
+    "gradients": (
+        "native.backward(scores_of(A), v[None, None], v[None, None], np.zeros((1, 1, len(v))), v[None, None])"
+    ),
+}
+
+PROGRAM = """
+import sys, time
+import numpy as np
+import regard
+from regard.attention.scoring import scores_of
+from regard.kernels import native
+q, k, v = np.random.default_rng(0).normal(size=(3, 131072, 64)).astype(np.float32)
+A = regard.Attention(q, k)
+small = regard.Attention(q[:500], k[:500])
+before = small @ v[:500]
+print("started", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    assert ((small @ v[:500]) == before).all()
+    print("interrupted", flush=True)
+    sys.exit(0)
+print("ran to its end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_long_call_comes_back_when_interrupted(what: str, record_property: Any) -> None:
+    program = textwrap.dedent(PROGRAM).replace("{call}", CALLS[what])
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n", process.stderr and process.stderr.read()
+        wait_until_it_computes(process.pid)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        try:
+            said, complaints = process.communicate(timeout=BACK_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"no answer to an interrupt for {BACK_WITHIN} s")
+        took = time.monotonic() - sent
+    record_property("measured", f"{what}: back {took:.2f} s after an interrupt")
+    print(f"{what}: back {took:.2f} s after the interrupt")  # noqa: T201
+    assert said == "interrupted\n", complaints
+
+
+def wait_until_it_computes(process: int) -> None:
+    """Until the process has used some time of its cores since it said that it starts, which reading `/proc` shows."""
+    if not sys.platform.startswith("linux"):
+        time.sleep(0.5)
+        return
+    start = used_time(process)
+    while used_time(process) < start + 0.3:
+        time.sleep(0.01)
+
+
+def used_time(process: int) -> float:
+    from os import sysconf
+    from pathlib import Path
+
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / sysconf("SC_CLK_TCK")

@@ -1,0 +1,176 @@
+"""The same object over PyTorch tensors: every answer is a tensor, and says what it says for NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import regard
+from regard import errors
+from regard.kernels import choosing
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("regard.kernels.torch_engine")
+
+Draw = Callable[..., Any]
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
+
+
+@pytest.fixture(params=["torch"] if choosing.NATIVE_PROBLEM else ["torch", "native"], autouse=True)
+def tensor_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with PyTorch's own engine, and with the native one where it is built."""
+    monkeypatch.setattr(choosing, "WANTED", request.param)
+    monkeypatch.setattr(choosing, "_for_tensors", {})
+
+
+@pytest.fixture
+def pair(draw: Draw) -> tuple[regard.Attention, regard.Attention]:
+    """The same attention over tensors and over arrays, with every option."""
+    queries, keys, sinks = draw(2, 6, 7, 5), draw(2, 3, 11, 5), draw(6)
+    options: Any = {
+        "mask": regard.causal() & regard.lengths([6, 11]),
+        "bias": regard.alibi(heads=6),
+        "softcap": 2.0,
+        "offset": [4, 2],
+    }
+    of_numpy = regard.Attention(queries, keys, sinks=sinks, **options)
+    tensors = (torch.from_numpy(array.copy()) for array in (queries, keys, sinks))
+    return regard.Attention(next(tensors), next(tensors), sinks=next(tensors), **options), of_numpy
+
+
+def same(found: Any, expected: Any) -> None:
+    assert isinstance(found, torch.Tensor)
+    assert tuple(found.shape) == np.shape(expected)
+    assert_allclose(found.numpy(), expected, **CLOSE)
+
+
+def test_products_and_statistics(pair: Any, draw: Draw) -> None:
+    A, N = pair
+    values, rows = draw(2, 3, 11, 4), draw(2, 6, 3, 7)
+    same(A @ torch.from_numpy(values), N @ values)
+    same(torch.from_numpy(rows) @ A, rows @ N)
+    same(A.T @ torch.from_numpy(rows).mT, N.T @ rows.swapaxes(2, 3))
+    same(A @ values[0, 0].tolist(), N @ values[0, 0])
+    for name in ("logsumexp", "entropy", "peak", "distance", "received", "dense"):
+        same(getattr(A, name)(), getattr(N, name)())
+    same(A.mass([0, 2]), N.mass([0, 2]))
+    same(A.top(3).index, N.top(3).index)
+    same(A.top(3).weight, N.top(3).weight)
+    seen = A.attend(torch.from_numpy(values), statistics=["entropy"], top=2)
+    same(seen.output, N @ values)
+    same(seen.entropy, N.entropy())
+    for pool in ("mean", "max", "sum", "words"):
+        same(A.map((3, 4), rows=(1, 6), pool=pool).array, N.map((3, 4), rows=(1, 6), pool=pool).array)
+    assert_allclose(np.asarray(A), N.dense(), **CLOSE)
+    assert np.asarray(A.map((2, 2))).shape == (2, 6, 2, 2)
+
+
+INDICES = [
+    np.s_[0],
+    np.s_[..., 3],
+    np.s_[1, 2, 3, 4],
+    np.s_[0, 3, 2:5, ::-2],
+    np.s_[:, ::-1, None, 5],
+    np.s_[:, [1, 2], [3, 3]],
+    np.s_[[0, 1], :, [1, 2]],
+    np.s_[0, :, [1, 2]],
+    np.s_[..., None, [1, 2], [3, 4]],
+    np.s_[torch.tensor([1, 0]), :, torch.tensor([[2], [3]])],
+    np.s_[..., torch.arange(11) > 3],
+    np.s_[True, 3:3],
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_indices(pair: Any, index: Any) -> None:
+    A, N = pair
+    of_numpy = tuple(item.numpy() if isinstance(item, torch.Tensor) else item for item in np.index_exp[index])
+    same(A[index], N.dense()[of_numpy])
+    for stage in ("score", "scaled", "capped", "biased", "masked"):
+        same(getattr(A, stage)[index], getattr(N, stage)[of_numpy])
+
+
+@pytest.mark.parametrize("batch", [None, 1, [1, 0]])
+@pytest.mark.parametrize("head", [None, 3, slice(1, 4), [5, 0, 1]])
+def test_selections(pair: Any, batch: Any, head: Any) -> None:
+    A, N = (attention.select(batch=batch, head=head) for attention in pair)
+    same(A.dense(), N.dense())
+    same(A.entropy(), N.entropy())
+
+
+def test_a_change_in_place_is_noticed(pair: Any) -> None:
+    A, _ = pair
+    snapshot = A.copy()
+    A.entropy()
+    A.queries[0, 0, 0, 0] += 1
+    with pytest.raises(errors.StaleError, match="queries"):
+        A.entropy()
+    snapshot.entropy()
+
+
+def test_a_cache_leaves_earlier_attentions_alone(draw: Draw) -> None:
+    cache = regard.Cache()
+    keys, values, query = (torch.from_numpy(draw(2, 3, count, 5)) for count in (4, 4, 1))
+    cache.append(keys, values)
+    A = cache.attention(query)
+    entropy = A.entropy()
+    for _ in range(9):
+        cache.append(keys[:, :, :1], values[:, :, :1])
+    assert torch.equal(A.entropy(), entropy)
+    assert A.shape == (2, 3, 1, 4) and cache.keys.shape == (2, 3, 13, 5)
+    with pytest.raises(errors.Unsupported, match="detach"):
+        cache.append(keys[:, :, :1].requires_grad_(), values[:, :, :1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_types(draw: Draw, dtype: str) -> None:
+    kind, wide = getattr(torch, dtype), torch.float64 if dtype == "float64" else torch.float32
+    queries, keys, values = (torch.from_numpy(draw(2, 5, 7)).to(kind) for _ in range(3))
+    for A in (regard.Attention(queries, keys), regard.Attention(queries, keys, similarity="cosine")):
+        assert (A @ values).dtype == kind and (A.T @ values).dtype == kind
+        assert {A[0].dtype, A.entropy().dtype, A.logsumexp().dtype, A.mass([0]).dtype, A.received().dtype} == {wide}
+
+
+def test_integers_and_lists_become_floats() -> None:
+    A = regard.Attention(torch.tensor([[1, 2]]), [[3, 4]])
+    assert A.queries.dtype == A.keys.dtype == torch.float64
+    assert regard.Attention(torch.ones(1, 2), [[3, 4]]).keys.dtype == torch.float32
+
+
+ONES = torch.ones(2, 3)
+BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "libraries": (errors.TypeProblem, "NumPy", lambda: regard.Attention(ONES, np.ones((2, 3), np.float32))),
+    "values": (errors.TypeProblem, "NumPy", lambda: regard.Attention(ONES, ONES) @ np.ones((2, 3), np.float32)),
+    "tensor values": (errors.TypeProblem, "NumPy", lambda: regard.Attention(ONES.numpy(), ONES.numpy()) @ ONES),
+    "types": (errors.TypeProblem, "float64", lambda: regard.Attention(ONES, ONES.double())),
+    "complex": (errors.TypeProblem, "complex", lambda: regard.Attention(ONES.cfloat().conj(), ONES)),
+    "boolean": (errors.TypeProblem, "bool", lambda: regard.Attention(ONES.bool(), ONES)),
+    "devices": (errors.OptionError, "meta", lambda: regard.Attention(ONES, ONES.to("meta"))),
+    "sparse": (errors.TypeProblem, "queries", lambda: regard.Attention(ONES.to_sparse(), ONES)),
+    "scale": (errors.OptionError, "scale", lambda: regard.Attention(ONES, ONES, scale=torch.tensor(2.0))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_tensors_are_refused_with_words(name: str) -> None:
+    error, words, act = BAD[name]
+    with pytest.raises(error, match=words):
+        act()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_it_is_traced_as_a_whole(draw: Draw, dynamic: bool) -> None:
+    def attend(queries: Any, keys: Any, values: Any) -> Any:
+        A = regard.Attention(queries, keys, softcap=5.0, scale=0.5)
+        return A @ values, A.attend(values, statistics=["entropy"]).entropy, values.mT @ A
+
+    torch._dynamo.reset()
+    compiled = torch.compile(attend, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for count in (5, 7):
+        tensors = [torch.from_numpy(draw(2, 3, count, 4)) for _ in range(3)]
+        for found, expected in zip(compiled(*tensors), attend(*tensors), strict=True):
+            assert_allclose(found.numpy(), expected.numpy(), **CLOSE)
