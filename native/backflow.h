@@ -51,10 +51,11 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
     const Backflow& b = plan.b;
     const Scores& s = b.scores;
     typename BackflowPlan<Real>::Workspace w(plan, parts);
-    const KeyPanel<Real> scorer{s, sequence, head, log2_e<Real>};
+    const Units<Real> units(s);
+    const KeyPanel<Real> scorer{s, sequence, head, false};
     const int64_t keys = std::min(plan.block, s.columns() - key), panels = (keys + W - 1) / W;
     for (int64_t p = 0; p < panels; ++p) {
-        scorer.pack(key + p * W, std::min<int64_t>(W, keys - p * W), scorer.factor(), w.keys + p * W * s.size());
+        scorer.pack(key + p * W, std::min<int64_t>(W, keys - p * W), units.packing, w.keys + p * W * s.size());
     }
     std::memset(w.outputs, 0, static_cast<size_t>(plan.block * std::max<int64_t>(1, plan.size)) * sizeof(Real));
     const int64_t line = (sequence * s.heads() + head) * s.rows();
@@ -76,7 +77,7 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             scorer.finish(from, to, at, here, whole, Stage::masked, w.sheet);
             const bool careful = !finite && (!whole || may_hide(s));
             if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>((to - from) * W) * sizeof(Real));
-            weigh<Real>(w.sheet, to - from, b.normaliser, line + from);
+            weigh<Real>(w.sheet, to - from, units.factor, b.normaliser, line + from);
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);
             if (!b.rows) {
                 for (int v = 0; v < panel_vectors; ++v) {

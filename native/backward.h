@@ -24,8 +24,9 @@ struct BackwardPlan {
     static constexpr int W = panel<Real>;
     const Backward& b;
     int64_t size, value_size, wide_size, wide_values, block, blocks, panels, chunk, chunks;
+    Units<Real> units;
 
-    explicit BackwardPlan(const Backward& backward) : b(backward) {
+    explicit BackwardPlan(const Backward& backward) : b(backward), units(backward.scores) {
         const Scores& s = b.scores;
         size = s.size();
         value_size = b.values.shape[3];
@@ -173,7 +174,7 @@ class BackwardChunk {
         const Type type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
         for (int64_t p = 0; p < panels; ++p) {
             pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.wide_size), type, plan.wide_size, 1,
-                             panel_rows(p), plan.size, packing_factor<Real>(s), w.packed_queries + p * W * plan.size);
+                             panel_rows(p), plan.size, plan.units.packing, w.packed_queries + p * W * plan.size);
             pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.wide_values), type, plan.wide_values, 1,
                              panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
@@ -235,14 +236,14 @@ class BackwardChunk {
         finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare, w.slope);
         product<Real, false>(count, plan.value_size, values.data + (from - first) * values.row, values.row, 1,
                              w.packed_flow + p * W * plan.value_size, W, w.inner, W);
-        const Real scale = static_cast<Real>(s.scale);
+        const Real scale = static_cast<Real>(s.scale), factor = plan.units.factor;
         const bool bias = b.grad_bias || b.grad_relative, hides = masked || careful;
         for (int v = 0; v < panel_vectors; ++v) {
             const Vec<Real> down = load(w.normaliser + p * W + v * L), delta = load(w.delta + p * W + v * L);
             for (int64_t j = 0; j < count; ++j) {
                 const int64_t at = j * W + v * L;
                 const Vec<Real> score = load(w.sheet + at);
-                Vec<Real> weight = exp2_of(score - down);
+                Vec<Real> weight = exp2_of(score * factor - down);
                 // A hidden key weighs nothing even in a row of NaN, and so do the lanes without a query.
                 if (hides) weight = (score == minus_infinity<Real>) | (down == -minus_infinity<Real>) ? Vec<Real>{} : weight;
                 // Its value may hold NaN: what flows back is zero all the same.

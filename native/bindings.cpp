@@ -367,39 +367,46 @@ void rotary(nb::handle x, nb::handle cosines, nb::handle sines, nb::handle outpu
     call(kernels().rotary, r);
 }
 
-// A number that changes with the content: every 8 bytes mixed with their place, in order of the axes.
+// Four sums that mix every 8 bytes with their place, side by side so that the multiplications overlap.
+uint64_t mixed(const char* from, size_t bytes, uint64_t hash) {
+    uint64_t lane[4] = {hash, hash ^ 2, hash ^ 3, hash ^ 4};
+    size_t i = 0;
+    for (; i + 32 <= bytes; i += 32)
+        for (size_t k = 0; k < 4; ++k) {
+            uint64_t word;
+            std::memcpy(&word, from + i + 8 * k, 8);
+            lane[k] = (lane[k] ^ word) * 0xff51afd7ed558ccdu;
+            lane[k] ^= lane[k] >> 32;
+        }
+    for (; i < bytes; ++i) lane[0] = (lane[0] ^ static_cast<unsigned char>(from[i])) * 0xff51afd7ed558ccdu;
+    for (uint64_t part : lane) hash = ((hash ^ part) * 0xc4ceb9fe1a85ec53u) ^ (hash >> 29);
+    return hash;
+}
+
+// A number that changes with the content, at the speed of memory.
 uint64_t fingerprint(nb::handle array) {
     const Buffer buffer(array, "array");
     const View& v = buffer.view;
-    uint64_t hash = 0x9e3779b97f4a7c15u;
     const size_t width = bytes_of(v.type);
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    // Axes that lie behind each other without a gap are one long row.
+    int64_t row = v.shape[3];
+    int outer = 3;
+    if (v.stride[3] == 1)
+        while (outer > 0 && (v.shape[outer - 1] <= 1 || v.stride[outer - 1] == row)) row *= v.shape[--outer];
+    int64_t count[3] = {1, 1, 1};
+    for (int axis = 0; axis < outer; ++axis) count[axis] = v.shape[axis];
     nb::gil_scoped_release unlocked;
-    for (int64_t a = 0; a < v.shape[0]; ++a)
-        for (int64_t b = 0; b < v.shape[1]; ++b)
-            for (int64_t c = 0; c < v.shape[2]; ++c) {
-                const char* row = v.at(a, b, c);
-                // Four lanes, so that the multiplications overlap.
-                uint64_t lane[4] = {1, 2, 3, 4};
+    for (int64_t a = 0; a < count[0]; ++a)
+        for (int64_t b = 0; b < count[1]; ++b)
+            for (int64_t c = 0; c < count[2]; ++c) {
+                const char* from = v.at(a, b, c);
                 if (v.stride[3] == 1) {
-                    const size_t bytes = static_cast<size_t>(v.shape[3]) * width;
-                    size_t i = 0;
-                    for (; i + 32 <= bytes; i += 32)
-                        for (int k = 0; k < 4; ++k) {
-                            uint64_t word;
-                            std::memcpy(&word, row + i + 8 * static_cast<size_t>(k), 8);
-                            lane[k] = (lane[k] ^ word) * 0xff51afd7ed558ccdu;
-                            lane[k] ^= lane[k] >> 32;
-                        }
-                    for (; i < bytes; ++i) lane[0] = (lane[0] ^ static_cast<unsigned char>(row[i])) * 0xff51afd7ed558ccdu;
-                } else {
-                    for (int64_t d = 0; d < v.shape[3]; ++d) {
-                        uint64_t word = 0;
-                        std::memcpy(&word, row + d * v.stride[3] * static_cast<int64_t>(width), width);
-                        lane[d & 3] = (lane[d & 3] ^ word) * 0xff51afd7ed558ccdu;
-                        lane[d & 3] ^= lane[d & 3] >> 32;
-                    }
+                    hash = mixed(from, static_cast<size_t>(row) * width, hash);
+                    continue;
                 }
-                for (uint64_t part : lane) hash = ((hash ^ part) * 0xc4ceb9fe1a85ec53u) ^ (hash >> 29);
+                for (int64_t d = 0; d < v.shape[3]; ++d)
+                    hash = mixed(from + d * v.stride[3] * static_cast<int64_t>(width), width, hash);
             }
     return hash;
 }

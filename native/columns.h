@@ -43,12 +43,8 @@ class KeyPanel {
   public:
     const Scores& s;
     int64_t sequence, head;
-    Real unit;  // log2 e, or 1 for scores as people read them
+    bool natural;  // scores as people read them, each stage scaled; else only as far as the softmax needs it
 
-    // The factor for packing keys.
-    Real factor() const {
-        return static_cast<Real>(s.softcap > 0 ? s.scale / s.softcap : s.scale * static_cast<double>(unit));
-    }
     void pack(int64_t first, int64_t count, Real by, Real* to) const {
         const View& k = s.keys;
         pack_panel<Real>(k.at(sequence, s.key_head(head), first), k.type, k.stride[2], k.stride[3], count, s.size(), by, to);
@@ -86,8 +82,12 @@ class KeyPanel {
     void finish(int64_t from, int64_t to, int64_t key, int64_t keys, bool whole, Stage stage, Real* __restrict sheet) const {
         const int64_t rows = to - from;
         if (stage >= Stage::capped && s.softcap > 0) {
-            const Real cap = static_cast<Real>(s.softcap) * unit;
-            for (int64_t i = 0; i < rows * W; i += L) store<Real>(sheet + i, tanh_of<Real>(load(sheet + i)) * cap);
+            const Real cap = static_cast<Real>(s.softcap * unit()), inward = static_cast<Real>(s.scale / s.softcap);
+            for (int64_t i = 0; i < rows * W; i += L)
+                store<Real>(sheet + i, tanh_of<Real>(load(sheet + i) * inward) * cap);
+        } else if (stage >= Stage::scaled && (natural || transforms(s))) {
+            const Real scale = static_cast<Real>(s.scale * unit());
+            for (int64_t i = 0; i < rows * W; i += L) store<Real>(sheet + i, load(sheet + i) * scale);
         }
         if (stage >= Stage::biased && s.bias) add_bias(from, to, key, keys, sheet);
         if (stage >= Stage::biased && s.relative) add_relative(from, to, key, keys, sheet);
@@ -96,22 +96,26 @@ class KeyPanel {
     }
 
   private:
+    double unit() const { return natural ? 1 : log2_e<double>; }
+
     void add_bias(int64_t from, int64_t to, int64_t key, int64_t keys, Real* sheet) const {
         const int64_t width = static_cast<int64_t>(bytes_of(s.bias.type)) * s.bias.stride[3];
+        const Real by = static_cast<Real>(unit());
         Real row[W];
         for (int64_t i = from; i < to; ++i) {
             read_row<Real>(s.bias.at(sequence, head, i) + key * width, s.bias.type, s.bias.stride[3], keys, row);
             for (int64_t lane = 0; lane < keys; ++lane) {
                 Real& score = sheet[(i - from) * W + lane];
-                score = row[lane] == minus_infinity<Real> ? row[lane] : score + row[lane] * unit;
+                score = row[lane] == minus_infinity<Real> ? row[lane] : score + row[lane] * by;
             }
         }
     }
     void add_relative(int64_t from, int64_t to, int64_t key, int64_t keys, Real* sheet) const {
         const Real* table = reinterpret_cast<const Real*>(s.relative.at(0, 0)) + head * s.relative.stride[0];
         const int64_t zero = s.first_position(sequence) + s.relative_zero - key;
+        const Real by = static_cast<Real>(unit());
         for (int64_t i = from; i < to; ++i)
-            for (int64_t lane = 0; lane < keys; ++lane) sheet[(i - from) * W + lane] += table[i - lane + zero] * unit;
+            for (int64_t lane = 0; lane < keys; ++lane) sheet[(i - from) * W + lane] += table[i - lane + zero] * by;
     }
     void hide_dense(int64_t from, int64_t to, int64_t key, int64_t keys, Real* sheet) const {
         for (int64_t i = from; i < to; ++i) {
@@ -144,9 +148,9 @@ REGARD_INLINE Real row_normaliser(const double* normaliser, int64_t at) {
     return log2 == -std::numeric_limits<double>::infinity() ? -minus_infinity<Real> : static_cast<Real>(log2);
 }
 
-// weights = 2^(score − normaliser of the row), in place.
+// weights = 2^(factor · score − normaliser of the row), in place.
 template <class Real>
-void weigh(Real* __restrict sheet, int64_t rows, const double* normaliser, int64_t at) {
+void weigh(Real* __restrict sheet, int64_t rows, Real factor, const double* normaliser, int64_t at) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     for (int64_t i = 0; i < rows; ++i) {
         const Vec<Real> down = all(row_normaliser<Real>(normaliser, at + i));
@@ -154,7 +158,7 @@ void weigh(Real* __restrict sheet, int64_t rows, const double* normaliser, int64
             Real* place = sheet + i * W + v * L;
             const Vec<Real> score = load(place);
             // A hidden key weighs nothing even in a row of NaN.
-            store<Real>(place, score == minus_infinity<Real> ? Vec<Real>{} : exp2_of(score - down));
+            store<Real>(place, score == minus_infinity<Real> ? Vec<Real>{} : exp2_of(score * factor - down));
         }
     }
 }

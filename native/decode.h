@@ -17,7 +17,7 @@ constexpr int64_t decode_keys = 128;   // and only with so many keys that readin
 // The state of one row over one span of keys: what the online softmax carries, then the outputs.
 template <class Real>
 struct Partial {
-    static constexpr int64_t head = 4;  // peak (log2), mass, spread, reach
+    static constexpr int64_t head = 4;  // peak (of the scores), mass, spread, reach
     static int64_t size(int64_t value_size) { return head + value_size; }
 };
 
@@ -132,22 +132,22 @@ class DecodeSpan {
     void absorb(int64_t head, int64_t row, int64_t first, int64_t count, PlainRows<Real> keys, PlainRows<Real> values, Real* state) {
         const View& q = s.queries;
         read_row<Real>(q.at(sequence, head, row), q.type, q.stride[3], s.size(), query);
-        const Real factor = packing_factor<Real>(s);
-        for (int64_t t = 0; t < s.size(); ++t) query[t] *= factor;
+        const Units<Real> units(s);
+        for (int64_t t = 0; t < s.size(); ++t) query[t] *= units.packing;
         dot_rows<Real>(query, keys, count, s.size(), scores);
         const bool all_seen = finish(head, row, first, count);
         Real peak = state[0];
         for (int64_t j = 0; j < count; ++j)
             if (scores[j] > peak || scores[j] != scores[j]) peak = scores[j];
-        const Real down = peak == minus_infinity<Real> ? Real(0) : peak;
-        const Real shrink = exp2_of(all(state[0] - down))[0];
-        const Real moved = state[1] > 0 ? state[1] * (state[0] - down) : Real(0);
+        const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor, before = state[0] * units.factor;
+        const Real shrink = exp2_of(all(before - down))[0];
+        const Real moved = state[1] > 0 ? state[1] * (before - down) : Real(0);
         Vec<Real> mass{}, spread{}, reach{};
         for (int64_t j = count; j < round_up(count, L); ++j) scores[j] = minus_infinity<Real>;
         if (!all_seen) std::memcpy(masked, scores, sizeof(Real) * static_cast<size_t>(count));
         const Real position = static_cast<Real>(s.first_position(sequence) + row - first);
         for (int64_t j = 0; j < count; j += L) {
-            const Vec<Real> x = load(scores + j) - down, p = exp2_of(x);
+            const Vec<Real> x = load(scores + j) * units.factor - down, p = exp2_of(x);
             store<Real>(scores + j, p);
             mass += p;
             spread += p * larger(all(sizeof(Real) == 4 ? Real(-127) : Real(-1023)), x);
@@ -167,8 +167,11 @@ class DecodeSpan {
     // Scores of one row: capped, biased, masked. True if no key is hidden.
     bool finish(int64_t head, int64_t row, int64_t first, int64_t count) {
         if (s.softcap > 0) {
-            const Real cap = static_cast<Real>(s.softcap * log2_e<double>);
-            for (int64_t j = 0; j < count; j += L) store<Real>(scores + j, tanh_of<Real>(load(scores + j)) * cap);
+            const Real cap = static_cast<Real>(s.softcap * log2_e<double>), inward = static_cast<Real>(s.scale / s.softcap);
+            for (int64_t j = 0; j < count; j += L) store<Real>(scores + j, tanh_of<Real>(load(scores + j) * inward) * cap);
+        } else if (transforms(s)) {
+            const Real scale = static_cast<Real>(s.scale * log2_e<double>);
+            for (int64_t j = 0; j < count; ++j) scores[j] *= scale;
         }
         if (s.bias) {
             const int64_t width = static_cast<int64_t>(bytes_of(s.bias.type)) * s.bias.stride[3];
@@ -211,18 +214,21 @@ template <class Real>
 void merge_line(const Forward& f, int64_t line, const Real* states, int64_t spans, int64_t size) {
     const Scores& s = f.scores;
     const int64_t row = line % s.rows(), head = line / s.rows() % s.heads(), sequence = line / s.rows() / s.heads();
+    const Real factor = Units<Real>(s).factor;
     Real peak = minus_infinity<Real>;
     for (int64_t k = 0; k < spans; ++k)
         if (states[k * size] > peak || states[k * size] != states[k * size]) peak = states[k * size];
+    peak = peak == minus_infinity<Real> ? Real(0) : peak * factor;
     double mass = 0, spread = 0, reach = 0;
     std::unique_ptr<Real[]> output(new Real[static_cast<size_t>(size)]());
     const int64_t values = size - Partial<Real>::head;
     for (int64_t k = 0; k < spans; ++k) {
         const Real* part = states + k * size;
         if (part[1] == 0) continue;
-        const Real by = static_cast<Real>(std::exp2(static_cast<double>(part[0]) - peak));
+        const double level = static_cast<double>(part[0] * factor);
+        const Real by = static_cast<Real>(std::exp2(level - peak));
         mass += static_cast<double>(part[1]) * by;
-        spread += (part[2] + static_cast<double>(part[1]) * (static_cast<double>(part[0]) - peak)) * by;
+        spread += (part[2] + static_cast<double>(part[1]) * (level - peak)) * by;
         reach += static_cast<double>(part[3]) * by;
         for (int64_t e = 0; e < values; ++e) output[static_cast<size_t>(e)] += part[Partial<Real>::head + e] * by;
     }

@@ -13,8 +13,9 @@ struct ForwardPlan {
     const Forward& f;
     int64_t value_size, block, blocks, panels, top;
     bool copy_values, copy_keys;
+    Units<Real> units;
 
-    explicit ForwardPlan(const Forward& forward) : f(forward) {
+    explicit ForwardPlan(const Forward& forward) : f(forward), units(forward.scores) {
         const Scores& s = f.scores;
         value_size = f.values ? f.values.shape[3] : 0;
         top = f.rows.top;
@@ -48,7 +49,7 @@ struct ForwardPlan {
         Workspace(const ForwardPlan& p, Parts& parts) {
             queries = parts.take<Real>(p.block * p.f.scores.size());
             outputs = parts.take<Real>(p.block * p.value_size);
-            peak = parts.take<Real>(p.block);    // running maximum, in log2
+            peak = parts.take<Real>(p.block);    // running maximum of the scores
             mass = parts.take<Real>(p.block);    // Σ p
             spread = parts.take<Real>(p.block);  // Σ p · (s − peak)
             reach = parts.take<Real>(p.block);   // Σ p · |i − j|
@@ -66,9 +67,9 @@ struct ForwardPlan {
     };
 };
 
-// p = 2^(s − peak) in place; sums, and where wanted Σ p (s − peak) and Σ p |i − j|.
+// p = 2^(factor · s − peak) in place; sums, and where wanted Σ p (factor · s − peak) and Σ p |i − j|.
 template <class Real, bool entropy, bool distance>
-void soften(Real* __restrict sheet, int64_t keys, const Vec<Real>* peak, Vec<Real>* mass, Vec<Real>* spread,
+void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* peak, Vec<Real>* mass, Vec<Real>* spread,
             Vec<Real>* reach, const Vec<Real>* position) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     constexpr Real floor = sizeof(Real) == 4 ? Real(-127) : Real(-1023);
@@ -80,7 +81,7 @@ void soften(Real* __restrict sheet, int64_t keys, const Vec<Real>* peak, Vec<Rea
     for (int64_t j = 0; j < keys; ++j)
         for (int v = 0; v < panel_vectors; ++v) {
             Real* place = sheet + j * W + v * L;
-            const Vec<Real> x = load(place) - top[v];
+            const Vec<Real> x = load(place) * factor - top[v];
             const Vec<Real> p = exp2_of(x);
             store<Real>(place, p);
             sum[v] += p;
@@ -108,13 +109,13 @@ void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, R
         for (int64_t j = 0; j < keys; ++j) {
             Vec<Real> x = load(sheet + j * W + v * L);
             if (!any_lane<Real>(x > weakest)) continue;
-            Int<Real> at = all_int<Real>(static_cast<Whole>(first_key + j));
+            Int<Real> at = all_int<Real>(static_cast<Whole>(first_key + j)), beats{};
             for (int64_t r = 0; r < top; ++r) {
                 Real* value_place = value + r * W + v * L;
                 auto* key_place = reinterpret_cast<LooseInt*>(key + r * W + v * L);
                 const Vec<Real> held = load(value_place);
                 const Int<Real> held_at = *key_place;
-                const Int<Real> beats = x > held;
+                beats |= x > held;  // once a lane has inserted, all weaker ones move down: equal ones stay in order
                 store<Real>(value_place, beats ? x : held);
                 *key_place = beats ? at : held_at;
                 x = beats ? held : x;
@@ -200,7 +201,7 @@ class ForwardBlock {
     void start_panel(int64_t p) {
         const View& q = s.queries;
         pack_panel<Real>(q.at(sequence, head, row + p * W), q.type, q.stride[2], q.stride[3], panel_rows(p), s.size(),
-                         packing_factor<Real>(s), w.queries + p * W * s.size());
+                         plan.units.packing, w.queries + p * W * s.size());
         w.masks[p].read(s, sequence, row + p * W, panel_rows(p));
         w.started[p] = false;
         for (int lane = 0; lane < W; ++lane) {
@@ -243,6 +244,7 @@ class ForwardBlock {
     // One panel takes in the scores of keys [from, to) of the tile that starts at `first`.
     void absorb(int64_t p, int64_t first, int64_t from, int64_t to) {
         const int64_t keys = to - from;
+        const Real factor = plan.units.factor;
         Vec<Real> peak[panel_vectors], mass[panel_vectors], spread[panel_vectors], reach[panel_vectors],
             position[panel_vectors];
         Real* outputs = w.outputs + p * W * plan.value_size;
@@ -261,12 +263,13 @@ class ForwardBlock {
             store<Real>(w.peak + at, now);
             changed |= now != old;
             // A row that has seen no key has peak −inf, and −inf − −inf is NaN.
-            peak[v] = now == minus_infinity<Real> ? Vec<Real>{} : now;
-            shrink[v] = exp2_of(old - peak[v]);
+            peak[v] = now == minus_infinity<Real> ? Vec<Real>{} : now * factor;
+            const Vec<Real> before = old * factor;
+            shrink[v] = exp2_of(before - peak[v]);
             mass[v] = load(w.mass + at) * shrink[v];
             if (wants_spread()) {
-                const Vec<Real> before = load(w.mass + at);
-                const Vec<Real> moved = before > Real(0) ? before * (old - peak[v]) : Vec<Real>{};
+                const Vec<Real> had = load(w.mass + at);
+                const Vec<Real> moved = had > Real(0) ? had * (before - peak[v]) : Vec<Real>{};
                 spread[v] = (load(w.spread + at) + moved) * shrink[v];
             }
             if (f.rows.distance) {
@@ -279,11 +282,11 @@ class ForwardBlock {
         const bool careful = !finite_values && (!w.masks[p].whole(from, to) || may_hide(s));
         if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
-            soften<Real, true, true>(w.sheet, keys, peak, mass, spread, reach, position);
+            soften<Real, true, true>(w.sheet, keys, factor, peak, mass, spread, reach, position);
         else if (f.rows.entropy)
-            soften<Real, true, false>(w.sheet, keys, peak, mass, spread, reach, position);
+            soften<Real, true, false>(w.sheet, keys, factor, peak, mass, spread, reach, position);
         else
-            soften<Real, false, false>(w.sheet, keys, peak, mass, spread, reach, position);
+            soften<Real, false, false>(w.sheet, keys, factor, peak, mass, spread, reach, position);
         for (int v = 0; v < panel_vectors; ++v) {
             const int64_t at = p * W + v * L;
             store<Real>(w.mass + at, mass[v]);
@@ -334,17 +337,18 @@ class ForwardBlock {
 
     void finish_row(int64_t p, int64_t lane) {
         const int64_t at = p * W + lane;
-        const RowEnd<Real> end(f, head, w.peak[at], w.mass[at]);
+        const Real peak = w.mass[at] == 0 ? Real(0) : w.peak[at] * plan.units.factor;
+        const RowEnd<Real> end(f, head, peak, w.mass[at]);
         w.factor[lane] = end.factor;
         if (!f.rows.any()) return;
         const int64_t place = (sequence * s.heads() + head) * s.rows() + row + at;
-        end.write(f, place, w.peak[at], w.mass[at], w.spread[at], w.reach[at]);
+        end.write(f, place, peak, w.mass[at], w.spread[at], w.reach[at]);
         for (int64_t r = 0; r < plan.top; ++r) {
             const int64_t from = p * W * plan.top + r * W + lane, to = place * plan.top + r;
             const bool there = w.top_key[from] >= 0;
             f.rows.top_index[to] = w.top_key[from];
             static_cast<Real*>(f.rows.top_weight)[to] =
-                there ? static_cast<Real>(std::exp2(w.top_value[from] - end.normaliser)) : Real(0);
+                there ? static_cast<Real>(std::exp2(w.top_value[from] * plan.units.factor - end.normaliser)) : Real(0);
         }
     }
 };

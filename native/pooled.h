@@ -71,13 +71,14 @@ class PooledItem {
     typename PooledPlan<Real>::Workspace w;
     int64_t sequence, head, row_cell, row_cell_end, column_cell, column_cell_end;
     KeyPanel<Real> scorer;
+    Units<Real> units;
     Real* map;
 
   public:
     PooledItem(const PooledPlan<Real>& plan, Parts parts, int64_t sequence, int64_t head, const CellGroup& cells)
         : plan(plan), p(plan.p), s(p.scores), w(plan, parts), sequence(sequence), head(head), row_cell(cells.row),
           row_cell_end(cells.row_end), column_cell(cells.column), column_cell_end(cells.column_end),
-          scorer{s, sequence, head, log2_e<Real>},
+          scorer{s, sequence, head, false}, units(s),
           map(static_cast<Real*>(p.output) + (sequence * s.heads() + head) * p.row_cells * p.column_cells) {}
 
     void compute() {
@@ -99,7 +100,7 @@ class PooledItem {
             w.cell[j] = static_cast<int32_t>(c);
         }
         for (int64_t at = 0; at < keys; at += W)
-            scorer.pack(key + at, std::min<int64_t>(W, keys - at), scorer.factor(), w.keys + at * s.size());
+            scorer.pack(key + at, std::min<int64_t>(W, keys - at), units.packing, w.keys + at * s.size());
         const int64_t last_row = p.row_edges[row_cell_end];
         int64_t cell = row_cell;
         for (int64_t first = p.row_edges[row_cell]; first < last_row; first += row_tile) {
@@ -118,7 +119,7 @@ class PooledItem {
                 product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                      w.keys + at * s.size(), W, w.sheet, W);
                 scorer.finish(from, to, key + at, here, whole, Stage::masked, w.sheet);
-                weigh<Real>(w.sheet, to - from, p.normaliser, (sequence * s.heads() + head) * s.rows() + from);
+                weigh<Real>(w.sheet, to - from, units.factor, p.normaliser, (sequence * s.heads() + head) * s.rows() + from);
                 gather(from, to, cell, w.cell + at, here);
             }
         }

@@ -1,4 +1,4 @@
-// From products to masked scores, in units of log2: what the forward and the backward pass share.
+// From products to masked scores: what the forward and the backward pass share.
 // Lanes are queries: a panel of queries side by side, keys below each other, Sᵀ[key][query].
 #pragma once
 #include <limits>
@@ -84,13 +84,20 @@ struct PanelMask {
     }
 };
 
-// The factor that goes into the packed queries: products come out in units of log2, or of the cap.
+// Scores are q · k as it is until the softmax, which multiplies and subtracts in one step: so equal products stay equal,
+// and ties are ties. Only a cap or a bias needs scaled scores before; these are then in units of log2.
+inline bool transforms(const Scores& s) { return s.softcap > 0 || s.bias || s.relative; }
 template <class Real>
-Real packing_factor(const Scores& scores) {
-    return static_cast<Real>(scores.softcap > 0 ? scores.scale / scores.softcap : scores.scale * log2_e<double>);
-}
+struct Units {
+    Real packing, factor;  // what queries (or keys) are packed with, and what turns the scores into log2; not negative
 
-inline bool has_dense(const Scores& scores) { return scores.bias || scores.mask; }
+    explicit Units(const Scores& s) : packing(1), factor(1) {
+        if (transforms(s)) return;
+        packing = s.scale < 0 ? Real(-1) : s.scale > 0 ? Real(1) : Real(0);  // a factor of 0 would make −inf NaN
+        if (s.scale != 0) factor = static_cast<Real>(std::abs(s.scale) * log2_e<double>);
+    }
+};
+
 // Can a score be −inf other than by an interval's edge?
 inline bool may_hide(const Scores& scores) { return scores.bias || scores.mask || scores.relative; }
 
@@ -103,11 +110,15 @@ void finish_scores(const Scores& scores, int64_t sequence, int64_t head, int64_t
     const int64_t keys = to - from;
     if (scores.softcap > 0) {
         const Real cap = static_cast<Real>(scores.softcap * log2_e<double>);
+        const Real inward = static_cast<Real>(scores.scale / scores.softcap);
         for (int64_t i = 0; i < keys * W; i += L) {
-            const Vec<Real> t = tanh_of<Real>(load(sheet + i));
+            const Vec<Real> t = tanh_of<Real>(load(sheet + i) * inward);
             store<Real>(sheet + i, t * cap);
             if (slope) store<Real>(slope + i, Real(1) - t * t);
         }
+    } else if (transforms(scores)) {
+        const Real scale = static_cast<Real>(scores.scale * log2_e<double>);
+        for (int64_t i = 0; i < keys * W; i += L) store<Real>(sheet + i, load(sheet + i) * scale);
     }
     if (scores.bias) {
         const View& bias = scores.bias;

@@ -11,6 +11,7 @@ bool tile_of(const Tile& tile) {
     constexpr int W = panel<Real>;
     const Scores& s = tile.scores;
     const bool weight = tile.stage == Stage::weight;
+    const Units<Real> units(s);
     const int64_t sequences = s.batch() * s.heads(), size = s.size();
     // Long rows are cut as well, so that one row of a long text is shared by the threads.
     constexpr int64_t key_span = 4096;
@@ -22,18 +23,15 @@ bool tile_of(const Tile& tile) {
         Real* copy = parts.take<Real>(row_tile * size);
         const int64_t span = item % spans, first = item / spans % rows * row_tile, which = item / spans / rows;
         const int64_t last = std::min(s.rows(), first + row_tile);
-        const KeyPanel<Real> scorer{s, which / s.heads(), which % s.heads(), weight ? log2_e<Real> : Real(1)};
+        const KeyPanel<Real> scorer{s, which / s.heads(), which % s.heads(), !weight};
         const PlainRows<Real> queries = plain_rows<Real>(s.queries, scorer.sequence, scorer.head, first, last - first, copy);
-        const Real factor = tile.stage == Stage::score    ? Real(1)
-                            : tile.stage == Stage::scaled ? static_cast<Real>(s.scale)
-                                                          : scorer.factor();
         const int64_t end = std::min(s.columns(), (span + 1) * key_span);
         for (int64_t key = span * key_span; key < end; key += W) {
             const int64_t here = std::min<int64_t>(W, s.columns() - key);
-            scorer.pack(key, here, factor, keys);
+            scorer.pack(key, here, weight ? units.packing : Real(1), keys);
             product<Real, false>(last - first, size, queries.data, queries.row, 1, keys, W, sheet, W);
             scorer.finish(first, last, key, here, !s.visible, tile.stage, sheet);
-            if (weight) weigh<Real>(sheet, last - first, tile.normaliser, which * s.rows() + first);
+            if (weight) weigh<Real>(sheet, last - first, units.factor, tile.normaliser, which * s.rows() + first);
             for (int64_t i = first; i < last; ++i)
                 std::memcpy(static_cast<Real*>(tile.output) + (which * s.rows() + i) * s.columns() + key,
                             sheet + (i - first) * W, static_cast<size_t>(here) * sizeof(Real));

@@ -21,7 +21,7 @@ Draw = Callable[..., Any]
 SHAPE = (2, 6, 7, 11)  # batch, head, query, key
 
 pytestmark = pytest.mark.usefixtures("engine_name")
-WITH_FIXTURES = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_FIXTURES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:

@@ -58,34 +58,16 @@ def is_number(thing: object) -> bool:
 
 
 def tracing() -> bool:
-    """Whether PyTorch is compiling: nothing may be remembered then."""
+    """Whether PyTorch compiles or transforms by `torch.func`: nothing may be remembered or read out of tensors then."""
     torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.compiler.is_compiling())
+    if torch is None:
+        return False
+    return bool(torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
 
 
 def library(array: Array) -> Any:
     """The module whose functions take this array."""
     return sys.modules["torch"] if is_tensor(array) else np
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Whether these are plain arrays of one library, floating type and device: the usual case, noticed in a microsecond."""
-    kind = type(one)
-    if kind is not type(other):
-        return False
-    if kind is np.ndarray:
-        return one.dtype is other.dtype and one.dtype in NUMPY_FLOATS
-    if kind.__name__ != "Tensor" or kind.__module__ != "torch" or one.dtype is not other.dtype:
-        return False
-    strided = sys.modules["torch"].strided
-    return bool(
-        one.dtype.is_floating_point
-        and one.dtype.itemsize > 1
-        and one.layout is strided is other.layout
-        and not one.is_nested
-        and not other.is_nested
-        and one.device == other.device
-    )
 
 
 def floats(name: str, given: object, like: Array | None = None) -> Array:

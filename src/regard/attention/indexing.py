@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard import errors
 from regard.arrays import numpy_of
 from regard.kernels import parts
 
-Integers = NDArray[np.intp]
+if TYPE_CHECKING:  # numpy.typing costs 3 ms
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.intp]
+
 AXES = ("batch", "head", "query", "key")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard import arrays, errors
 from regard.arrays import Array
-from regard.attention.indexing import Integers, Reading, read
+from regard.attention.indexing import Reading, read
 from regard.attention.remembering import normaliser_for, normaliser_of_rows
 from regard.attention.scoring import scores_of
 from regard.kernels import parts
@@ -22,14 +22,16 @@ from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Scores, Stage
 
 if TYPE_CHECKING:
+    from regard.attention.indexing import Integers
     from regard.attention.matrix import Attention
+
+    Points = dict[int, Integers]  # axis of four → one index a point
 
 LIMIT = 1 << 30  # bytes
 SCATTERED = 8  # a tile is computed whole unless it holds more than so many times the points wanted
 POINTS = 64  # in a small tile: at most 64 × 64 weights, and Python's share stays near 1 µs a point
 
 Lattice = tuple[parts.Index, parts.Index, parts.Index, parts.Index]  # batch, head, query, key
-Points = dict[int, Integers]  # axis of four → one index a point
 
 
 def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:

@@ -14,7 +14,7 @@ from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
 from regard.attention.pooling import Map, MapPool
-from regard.attention.remembering import row_statistics
+from regard.attention.remembering import is_long, keep_normaliser, row_statistics
 from regard.attention.scoring import offset_known, scores_of
 from regard.attention.views import Attended, Stage, Top, Transposed
 from regard.biases import Bias
@@ -133,7 +133,8 @@ class Attention:
 
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values of the keys in proportion to their weights."""
-        if are_plain(values, self.keys) and self.similarity == "dot" and _fit_values(values.shape, self.keys.shape):
+        plain = are_plain(values, self.keys) and self.similarity == "dot" and _fit_values(values.shape, self.keys.shape)
+        if plain and not is_long(self):
             return engine_for(values).forward(self._scores(), values)[0]
         return self._outputs(values)[0]
 
@@ -147,7 +148,11 @@ class Attention:
         values = checking.values(_as_column(values) if one_column else values, self.keys)
         scores = self._scores()
         values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
-        output, found = engine_for(scores.queries).forward(scores, values, statistics, top)
+        long = is_long(self)
+        wanted = tuple(dict.fromkeys((*statistics, "logsumexp"))) if long else statistics
+        output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
+        if long:
+            keep_normaliser(self, found)
         output = self.outside(arrays.cast(output, self.dtype))
         return (output[..., 0] if one_column else output), found
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard import arrays, errors
 from regard.arrays import Array
@@ -17,9 +16,12 @@ from regard.kernels import parts
 from regard.kernels.choosing import engine_for
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from regard.attention.matrix import Attention
 
-Edges = NDArray[np.int64]
+    Edges = NDArray[np.int64]
+
 MapPool = Literal["mean", "max", "sum", "words"]
 POOLS = ("mean", "max", "sum", "words")
 

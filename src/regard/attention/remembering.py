@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOGETHER = ("logsumexp", "entropy", "peak")  # one pass gives all three at the cost of the first
 CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
+LONG = 2048  # from here on a fingerprint costs less than a hundredth of a pass: what a product learned is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
     """Statistics of every row, (batch, head, query): remembered ones where nothing has changed since."""
     if "distance" in names:
         offset_known(attention)
-    if arrays.tracing():
+    if _passes_through(attention):
         return _computed(attention, names)
     memory = recall(attention)
     if memory is None:
@@ -45,6 +46,21 @@ def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
         memory = Memory(memory.fingerprints, found)
         remember(attention, memory)
     return memory.statistics
+
+
+def is_long(attention: Attention) -> bool:
+    """Whether a product should keep its normalisers: statistics asked for later then need one pass less."""
+    queries = attention.queries
+    return type(queries) is np.ndarray and queries.shape[-2] >= LONG and attention.keys.shape[-2] >= LONG
+
+
+def keep_normaliser(attention: Attention, found: dict[str, Array]) -> None:
+    """Remember the normalisers that a product found on its way."""
+    known: Memory | None = attention.__dict__.get("_memory")
+    fingerprints = _fingerprints(attention)
+    same = known is not None and known.fingerprints == fingerprints
+    before = known.statistics if same and known is not None else {}
+    remember(attention, Memory(fingerprints, {**before, "logsumexp": found["logsumexp"]}))
 
 
 def recall(attention: Attention) -> Memory | None:
@@ -64,7 +80,7 @@ def remember(attention: Attention, memory: Memory) -> None:
 
 def normaliser_for(attention: Attention, share: float) -> Array | None:
     """The normaliser of all rows if it is remembered, or if `share` of them, a half or more, will be looked at."""
-    if arrays.tracing():
+    if _passes_through(attention):
         return None
     memory = recall(attention)
     if memory is None and share < 0.5:
@@ -84,6 +100,14 @@ def normaliser_of_rows(scores: Scores, rows: parts.Index) -> Array:
         for start in range(0, len(index), step)
     ]
     return arrays.library(scores.queries).concatenate([piece["logsumexp"] for piece in found], -1)
+
+
+def _passes_through(attention: Attention) -> bool:
+    """Whether nothing may be remembered: PyTorch traces this, or gradients are to flow through it, each time anew."""
+    if not arrays.is_tensor(attention.queries):
+        return False
+    given = (getattr(attention, field.name) for field in fields(attention))
+    return arrays.tracing() or any(arrays.needs_gradient(array) for thing in given for array in _arrays_in(thing))
 
 
 def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:

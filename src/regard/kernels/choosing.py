@@ -31,20 +31,18 @@ _for_tensors: dict[bool, Engine] = {}  # by whether the tensor is on the CPU
 
 def engine_for(array: Any) -> Engine:
     """The engine that computes with an array like this one."""
-    if type(array) is np.ndarray and _for_numpy is not None:
-        return _for_numpy
-    return _load(array)
-
-
-def _load(array: Any) -> Engine:
-    global _for_numpy
     if isinstance(array, np.ndarray):
-        _for_numpy = _numpy_engine()
-        return _for_numpy
-    on_cpu = array.device.type == "cpu"
-    known = _for_tensors.get(on_cpu)
-    if known is not None:
-        return known
+        return _for_numpy or _load_for_numpy()
+    return _for_tensors.get(array.is_cpu) or _load_for_tensors(array.is_cpu)
+
+
+def _load_for_numpy() -> Engine:
+    global _for_numpy
+    _for_numpy = _numpy_engine()
+    return _for_numpy
+
+
+def _load_for_tensors(on_cpu: bool) -> Engine:
     chosen = _tensor_engine(on_cpu)
     _for_tensors[on_cpu] = chosen
     return chosen

@@ -8,6 +8,7 @@ but normalisers always float64: a score of 10,000 rounded to float32 would chang
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from zlib import crc32
@@ -51,12 +52,13 @@ def forward(
     if top:
         found["top_index"] = np.empty((*rows, top), np.int64)
         found["top_weight"] = np.empty((*rows, top), kind)
-    for place, part in _strips(scores):
+    for place, part, part_values in _strips(scores, values):
         masked = _at_stage(part, "masked")
         normaliser = _normaliser(masked, part.sinks)
         weights = _weights(masked, normaliser)
         if output is not None:
-            output[place] = _from_keys(weights, ~np.isneginf(masked), _of_key_heads(values, place, scores))
+            assert part_values is not None
+            output[place] = _from_keys(weights, ~np.isneginf(masked), part_values)
         for name in statistics:
             found[name][place] = _statistic(name, part, masked, weights, normaliser)
         if top:
@@ -69,7 +71,7 @@ def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
     """Weights transposed times rows: what each key gives away."""
     batch, head, _, size = rows.shape
     result = np.zeros((batch, head, scores.keys.shape[2], size))
-    for place, part in _strips(scores):
+    for place, part, _ in _strips(scores):
         masked = _at_stage(part, "masked")
         weights = _weights(masked, normaliser[place])
         result[place[:2]] += _product(_turned(weights), _turned(~np.isneginf(masked)), _double(rows[place]))
@@ -80,7 +82,7 @@ def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
 def received(scores: Scores, normaliser: Array) -> Array:
     """Column sums of the weights."""
     result = np.zeros((*scores.queries.shape[:2], scores.keys.shape[2]))
-    for place, part in _strips(scores):
+    for place, part, _ in _strips(scores):
         result[place[:2]] += _weights(_at_stage(part, "masked"), normaliser[place]).sum(axis=2)
     return result.astype(statistic_type(scores.queries))
 
@@ -93,7 +95,7 @@ def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Ar
     result = np.zeros((*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1))
     region = slice(int(row_edges[0]), int(row_edges[-1]))
     columns = slice(int(column_edges[0]), int(column_edges[-1]))
-    for place, part in _strips(parts.of_rows(scores, region)):
+    for place, part, _ in _strips(parts.of_rows(scores, region)):
         weights = _weights(_at_stage(part, "masked", columns), normaliser[:, :, region][place])
         cells = add.reduceat(weights, column_edges[:-1] - columns.start, axis=-1)  # (batch, head, row, column cell)
         row_cells = np.searchsorted(row_edges, np.arange(region.start, region.stop)[place[2]], side="right") - 1
@@ -107,7 +109,7 @@ def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
     """The whole matrix at one stage."""
     shape = (*scores.queries.shape[:3], scores.keys.shape[2])
     result = np.empty(shape, statistic_type(scores.queries))
-    for place, part in _strips(scores):
+    for place, part, _ in _strips(scores):
         if stage == "weight":
             assert normaliser is not None
             result[place] = _weights(_at_stage(part, "masked"), normaliser[place])
@@ -124,13 +126,14 @@ def backward(
     queries, keys = np.zeros(scores.queries.shape), np.zeros(scores.keys.shape)
     given = {"values": values, **{name: getattr(scores, name) for name in wanted}}
     found = {name: np.zeros(array.shape) for name, array in given.items() if array is not None}
-    for place, part in _strips(scores):
-        of_keys = (place[0], _key_heads(place, scores))
+    for place, part, part_values in _strips(scores, values):
+        assert part_values is not None
+        of_keys = (place[0], _key_heads(place[1], scores))
         masked = _at_stage(part, "masked")
         seen = ~np.isneginf(masked)
         weights = _weights(masked, normaliser[place])
         part_flow = _double(flow[place])
-        to_weights = np.where(seen, _to_keys(part_flow, _double(values[of_keys])), 0)  # gradient of the weights
+        to_weights = np.where(seen, _to_keys(part_flow, part_values), 0)  # gradient of the weights
         weighted_flow = (weights * to_weights).sum(axis=-1, keepdims=True)
         to_scores = np.where(seen, weights * (to_weights - weighted_flow), 0)  # gradient of the biased scores
         found["values"][of_keys] += _back_to_keys(weights, seen, part_flow, part)
@@ -163,28 +166,29 @@ def statistic_type(queries: Array) -> np.dtype[Any]:
 # Strips
 
 
-def _strips(scores: Scores) -> Iterator[tuple[Place, Scores]]:
-    """The scores in pieces of at most `STRIP` weights, each with its place among the rows."""
+def _strips(scores: Scores, values: Array | None = None) -> Iterator[tuple[Place, Scores, Array | None]]:
+    """The scores in pieces of at most `STRIP` weights, each with its place among the rows and with its values.
+
+    Keys and values come in float64, converted once for all strips of a head.
+    """
     (batch, head, query, _), key = scores.queries.shape, scores.keys.shape[2]
     if batch * head * query * key <= STRIP:
-        yield (slice(0, batch), slice(0, head), slice(0, query)), scores
+        everything = slice(0, batch), slice(0, head), slice(0, query)
+        yield everything, replace(scores, keys=_double(scores.keys)), None if values is None else _double(values)
         return
     step = max(1, STRIP // key)
     for b, h in product(range(batch), range(head)):
-        one = parts.selected(scores, slice(b, b + 1), slice(h, h + 1))
+        place = slice(b, b + 1), slice(h, h + 1)
+        one = parts.selected(scores, *place)
+        one = replace(one, keys=_double(one.keys))
+        one_values = None if values is None else _double(values[b : b + 1, _key_heads(place[1], scores)])
         for start in range(0, query, step):
             rows = slice(start, min(start + step, query))
-            yield (slice(b, b + 1), slice(h, h + 1), rows), parts.of_rows(one, rows)
+            yield (*place, rows), parts.of_rows(one, rows), one_values
 
 
-def _of_key_heads(array: Array | None, place: Place, scores: Scores) -> Array:
-    assert array is not None
-    part: Array = array[place[0], _key_heads(place, scores)]
-    return part
-
-
-def _key_heads(place: Place, scores: Scores) -> parts.Index:
-    return parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+def _key_heads(head: slice, scores: Scores) -> parts.Index:
+    return parts.key_heads(head, scores.queries.shape[1], scores.keys.shape[1])
 
 
 # The stages: score → scaled → capped → biased → masked → weight
@@ -192,7 +196,7 @@ def _key_heads(place: Place, scores: Scores) -> parts.Index:
 
 def _at_stage(scores: Scores, stage: Stage, columns: slice = parts.EVERYTHING) -> Array:
     """The scores of a strip at one stage before the weights, (batch, head, query, key)."""
-    result = _to_keys(_double(scores.queries), _double(scores.keys[:, :, columns]))
+    result = _to_keys(_double(scores.queries), scores.keys[:, :, columns])
     if stage == "score":
         return result
     result *= scores.scale
@@ -268,7 +272,7 @@ def _to_keys(rows: Array, keys: Array) -> Array:
 def _from_keys(weights: Array, seen: Array, values: Array) -> Array:
     """weights @ values for (batch, head, query, key) and (batch, key head, key, size)."""
     heads = values.shape[1]
-    result = _product(_stacked(weights, heads), _stacked(seen, heads), _double(values))
+    result = _product(_stacked(weights, heads), _stacked(seen, heads), values)
     return result.reshape(*weights.shape[:3], values.shape[3])
 
 
@@ -280,10 +284,10 @@ def _back_to_keys(weights: Array, seen: Array, rows: Array, scores: Scores) -> A
 
 def _product(weights: Array, seen: Array, values: Array) -> Array:
     """weights @ values where an unseen value has no influence, not even as NaN: 0 · NaN would be NaN."""
-    finite = np.isfinite(values)
-    if finite.all():
-        return np.asarray(weights @ values)
-    result = weights @ np.where(finite, values, 0)
+    result = np.asarray(weights @ values)
+    if np.isfinite(result).all():  # every row meets every value, so that none of them can be NaN or inf
+        return result
+    result = weights @ np.where(np.isfinite(values), values, 0)
     reached = seen.astype(np.float64)
     above, below = (reached @ (values == infinity) > 0 for infinity in (np.inf, -np.inf))
     result = result + np.where(above, np.inf, 0) - np.where(below, np.inf, 0)

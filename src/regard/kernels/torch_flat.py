@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.kernels import parts
 from regard.kernels.interface import Scores
+from regard.kernels.torch_tiles import as_tensor
 from regard.masks import Visible
 from regard.masks.rest import Dense
 
@@ -21,18 +22,18 @@ OPTIONAL = ("bias", "relative", "sinks")  # what gradients can be wanted of, bes
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fixed:
-    """What is not a tensor."""
+    """What gradients don't flow to, in forms that nothing looks into: a mask is lazy only here."""
 
     scale: float
     softcap: float
     relative_zero: int
-    offset: int
-    visible: Visible | None = None  # where nothing looks into it; a mask is lazy only here
+    offset: Tensor | int
+    visible: Visible | None = None
 
 
 def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
     """Fixed numbers and all tensors; with `whole`, masks become tensors too: O(n²) booleans where intervals can't say it."""
-    offset, offsets = (0, scores.offset) if isinstance(scores.offset, Tensor) else (scores.offset, None)
+    offset, offsets = (0, scores.offset) if whole and isinstance(scores.offset, Tensor) else (scores.offset, None)
     mask: Tensor | None = None
     ends: list[Any] = [None] * 4
     visible = scores.visible
@@ -40,10 +41,11 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
         device = scores.queries.device
         rest = visible.rest
         if rest is None or rest.dense is not None:
-            mask = None if rest is None else _tensor(rest.dense, device)
-            ends = [_tensor(getattr(visible, end), device) for end in INTERVALS]
+            mask = None if rest is None else as_tensor(rest.dense, device)
+            ends = [getattr(visible, end) for end in INTERVALS]
+            ends = [None if end is None else as_tensor(end, device) for end in ends]
         else:
-            mask = _tensor(visible.tile(parts.EVERYTHING, parts.EVERYTHING), device)
+            mask = as_tensor(visible.tile(parts.EVERYTHING, parts.EVERYTHING), device)
     fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, offset, None if whole else visible)
     arrays = (scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
     return fixed, (*arrays, mask, *ends, offsets)
@@ -80,7 +82,3 @@ def put_together(fixed: Fixed, tensors: Tensors) -> tuple[Scores, Any]:
         fixed.offset if offsets is None else offsets,
     )
     return scores, values
-
-
-def _tensor(array: Any, device: Any) -> Tensor | None:
-    return None if array is None else torch.as_tensor(array, device=device)

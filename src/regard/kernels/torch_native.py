@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard import errors
+from regard import _core, errors
 from regard.kernels import native, torch_engine, torch_gradients, torch_layers
 from regard.kernels.interface import Gradients, Pool, Scores, Stage
 from regard.kernels.torch_tiles import followed, tensors_of
@@ -23,16 +23,26 @@ from regard.masks.intervals import Index, Rest
 from regard.masks.rest import Dense
 
 
+BFLOAT16 = torch.bfloat16
+TYPES = {torch.float32: native.SINGLE, torch.float64: native.DOUBLE, torch.float16: native.HALF, BFLOAT16: native.BITS}
+
 
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """Outputs and row statistics, in one pass."""
-    if followed(values, *tensors_of(scores)):
+    if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_gradients.forward(scores, values, statistics, top)
-    output, found = native.forward(in_numpy(scores), _view(values), statistics, top)
-    kind = None if values is None else values.dtype
-    return _tensor(output, kind), {name: torch.from_numpy(array) for name, array in found.items()}
+    if values is not None and not statistics and not top and scores.visible is None and _is_plain(scores):
+        batch, head, query, _ = scores.queries.shape
+        output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
+        held = _core.Scores(view(scores.queries), view(scores.keys), scores.scale, scores.softcap, offset=scores.offset)
+        _core.forward(held, view(values), output)
+        return tensor(output), {}
+    output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
+    if found:
+        found = {name: torch.from_numpy(array) for name, array in found.items()}
+    return None if output is None else tensor(output), found
 
 
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
@@ -80,28 +90,28 @@ def linear(
     """activation(x @ weightᵀ + bias) + residual."""
     if followed(x, weight, bias, residual):
         return torch_layers.linear(x, weight, bias, activation, residual)
-    return _tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual)), x.dtype)
+    return tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual)))
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
     """Layer norm over the last axis."""
     if followed(x, weight, bias):
         return torch_layers.layer_norm(x, weight, bias, epsilon)
-    return _tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon), x.dtype)
+    return tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon))
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root mean square norm over the last axis."""
     if followed(x, weight):
         return torch_layers.rms_norm(x, weight, epsilon)
-    return _tensor(native.rms_norm(view(x), view(weight), epsilon), x.dtype)
+    return tensor(native.rms_norm(view(x), view(weight), epsilon))
 
 
 def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
     if followed(x, cosines, sines):
         return torch_layers.rotary(x, cosines, sines, interleaved)
-    return _tensor(native.rotary(view(x), view(cosines), view(sines), interleaved), x.dtype)
+    return tensor(native.rotary(view(x), view(cosines), view(sines), interleaved))
 
 
 def fingerprint(array: Tensor) -> int:
@@ -115,27 +125,30 @@ def fingerprint(array: Tensor) -> int:
 def view(tensor: Tensor) -> Any:
     """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where a sign is still to be applied."""
     try:
-        if tensor.dtype is not torch.bfloat16:
-            return tensor.numpy()
-        return tensor.view(torch.uint16).numpy()
-    except (RuntimeError, TypeError):  # needs gradients, or is negated only when read
-        tensor = tensor.detach().resolve_conj().resolve_neg()
+        return (tensor if tensor.dtype is not BFLOAT16 else tensor.view(torch.uint16)).numpy()
+    except (RuntimeError, TypeError):  # it needs gradients, or is negated only when read
+        return _plain_view(tensor.detach().resolve_neg())
+
+
+def _plain_view(tensor: Tensor) -> Any:
     try:
-        return (tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+        return (tensor if tensor.dtype is not BFLOAT16 else tensor.view(torch.uint16)).numpy()
     except (RuntimeError, TypeError) as problem:
-        raise errors.unsupported(f"A tensor of type {type(tensor).__name__}", "Give a plain tensor.") from problem
+        raise errors.unsupported(f"A tensor of class {type(tensor).__name__}", "Give a plain tensor.") from problem
 
 
 def _view(tensor: Tensor | None) -> Any:
     return None if tensor is None else view(tensor)
 
 
-def _tensor(array: Any, dtype: torch.dtype | None) -> Any:
-    """A tensor of the array's memory."""
-    if array is None:
-        return None
-    tensor = torch.from_numpy(array)
-    return tensor.view(torch.bfloat16) if dtype is torch.bfloat16 else tensor
+def tensor(array: Any) -> Tensor:
+    """A tensor of the array's memory, 16-bit integers as bfloat16."""
+    found = torch.from_numpy(array)
+    return found.view(BFLOAT16) if array.dtype is native.BITS else found
+
+
+def _is_plain(scores: Scores) -> bool:
+    return scores.bias is None is scores.relative and scores.sinks is None and type(scores.offset) is int
 
 
 def in_numpy(scores: Scores) -> Scores:

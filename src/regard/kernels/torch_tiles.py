@@ -27,16 +27,28 @@ Result = TypeVar("Result")
 
 STRIP = 1 << 22  # weights in one strip: 16 MiB of float32
 MINUS_INFINITY = float("-inf")
+are_transforms_active = torch._C._are_functorch_transforms_active
 
 
 # What PyTorch is doing right now
+
+
+def followed(*tensors: Tensor | None) -> bool:
+    """Whether PyTorch itself has to see every operation: it compiles, transforms, or wants gradients of one of these."""
+    if torch.compiler.is_compiling() or are_transforms_active() or forward_ad._current_level >= 0:
+        return True
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
 
 
 def transformed() -> bool:
     """Whether a transform of `torch.func` or forward-mode differentiation is on: tensors may be more than they show."""
     if torch.compiler.is_compiling():  # the compiler has its own eyes on everything
         return False
-    return bool(torch._C._are_functorch_transforms_active()) or in_forward_mode()
+    return bool(are_transforms_active()) or in_forward_mode()
 
 
 def in_forward_mode() -> bool:
@@ -44,20 +56,9 @@ def in_forward_mode() -> bool:
     return forward_ad._current_level >= 0
 
 
-def followed(*tensors: Tensor | None) -> bool:
-    """Whether PyTorch itself has to see every operation: it compiles, transforms, or wants gradients of one of these."""
-    if torch.compiler.is_compiling() or transformed():
-        return True
-    return any_gradient(*tensors)
-
-
 def any_gradient(*tensors: Tensor | None) -> bool:
     """Whether gradients are to flow back to one of these."""
-    if torch.is_grad_enabled():
-        for tensor in tensors:
-            if tensor is not None and tensor.requires_grad:
-                return True
-    return False
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def tensors_of(scores: Scores) -> tuple[Tensor | None, ...]:
@@ -189,11 +190,7 @@ def seen_of(scores: Scores, columns: slice = parts.EVERYTHING) -> Tensor | None:
     """Which keys the queries may see, booleans (batch or 1, head or 1, query, key); None for all."""
     if scores.visible is None:
         return None
-    seen = scores.visible.tile(parts.EVERYTHING, columns)
-    if isinstance(seen, np.ndarray):
-        seen = torch.from_numpy(np.ascontiguousarray(seen))
-    found: Tensor = seen.to(scores.queries.device)
-    return found
+    return as_tensor(scores.visible.tile(parts.EVERYTHING, columns), scores.queries.device)
 
 
 def distances(scores: Scores, columns: slice = parts.EVERYTHING) -> Tensor:
@@ -262,6 +259,14 @@ def stacked(rows: Tensor, heads: int) -> Tensor:
 
 
 # Types
+
+
+def as_tensor(array: Any, device: Any) -> Tensor:
+    """A tensor on the device; arrays that are read-only or lie backwards in memory are copied."""
+    if isinstance(array, np.ndarray):
+        array = torch.from_numpy(np.require(array, requirements=("C", "W")))
+    found: Tensor = array.to(device)
+    return found
 
 
 def wide(array: Tensor) -> Tensor:

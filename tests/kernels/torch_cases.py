@@ -1,0 +1,77 @@
+"""Scores with every option at once, as NumPy arrays and as tensors, for the tests of the engines that take tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import regard
+from regard.kernels.interface import Scores
+
+BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
+OFFSET = np.array([0, 2])
+MASKS = {
+    "intervals": regard.window(4, 3) & regard.lengths([9, 11]),
+    "two intervals": regard.first(2) | regard.window(2),
+    "array": regard.allowed(np.random.default_rng(7).random((2, 1, QUERY, KEY)) < 0.7),
+    "function": regard.where(lambda query, key: (query + 2 * key) % 3 != 1),
+    "function and intervals": regard.where(lambda query, key: (query - key) % 3 != 1) & regard.causal(),
+    "nothing for some": regard.window(1, 0) & regard.lengths([2, 3]),
+}
+
+
+def scores_of(draw: Any, mask: regard.Mask | None, dtype: Any = np.float64, **changes: Any) -> Scores:
+    """Everything that can change a score, at once."""
+    given: dict[str, Any] = {
+        "queries": draw(BATCH, HEAD, QUERY, SIZE, dtype=dtype),
+        "keys": draw(BATCH, KEY_HEAD, KEY, SIZE, dtype=dtype),
+        "scale": 0.7,
+        "softcap": 2.0,
+        "bias": draw(1, HEAD, 1, KEY, dtype=dtype),
+        "relative": draw(HEAD, QUERY + KEY + 3, dtype=np.float64 if dtype == np.float64 else np.float32),
+        "relative_zero": KEY - 1,
+        "sinks": draw(HEAD, dtype=dtype),
+        "visible": None if mask is None else visible(mask),
+        "offset": OFFSET,
+    }
+    return Scores(**{**given, **changes})
+
+
+def visible(mask: regard.Mask, xp: Any = np) -> Any:
+    return mask.visible(queries=QUERY, keys=KEY, batch=BATCH, heads=HEAD, offset=OFFSET, xp=xp)
+
+
+def in_tensors(scores: Scores, mask: regard.Mask | None = None) -> Scores:
+    """The same scores as tensors; the mask too where it is given."""
+    arrays = {name: getattr(scores, name) for name in ("queries", "keys", "bias", "relative", "sinks", "offset")}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return Scores(
+        **{**arrays, **tensors},
+        scale=scores.scale,
+        softcap=scores.softcap,
+        relative_zero=scores.relative_zero,
+        visible=scores.visible if mask is None else visible(mask, torch),
+    )
+
+
+def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str, Any]:
+    """All that an engine says about scores."""
+    wanted = tuple(name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None)
+    output, found = engine.forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), 4)
+    normaliser = found["logsumexp"]
+    gradients = engine.backward(scores, values, output, normaliser, flow, wanted)
+    edges = np.array([1, 2, 5, QUERY]), np.array([0, 4, 5, KEY - 1])
+    return {
+        "output": output,
+        "output alone": engine.forward(scores, values)[0],
+        **found,
+        **{stage: engine.tile(scores, normaliser, stage) for stage in ("score", "scaled", "capped", "biased", "masked")},
+        "weight": engine.tile(scores, normaliser, "weight"),
+        "received": engine.received(scores, normaliser),
+        "backflow": engine.backflow(scores, normaliser, flow),
+        "sums": engine.pooled(scores, normaliser, *edges, "sum"),
+        "largest": engine.pooled(scores, normaliser, *edges, "max"),
+        **{f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)},
+    }
