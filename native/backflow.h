@@ -88,8 +88,8 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             } else if (careful) {
                 add_seen_values<Real>(w.sheet, w.before, to - from, b.rows, sequence, head, from, outputs);
             } else {
-                product<Real, true>(plan.size, to - from, w.rows + (from - first) * apart(plan.size), 1, apart(plan.size), w.sheet, W,
-                                    outputs, W);
+                product<Real, true>(plan.size, to - from, w.rows + (from - first) * apart(plan.size), 1,
+                                    apart(plan.size), w.sheet, W, outputs, W);
             }
         }
     }
@@ -97,7 +97,8 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
     for (int64_t p = 0; p < panels; ++p) {
         const int64_t size = std::max<int64_t>(1, plan.size);
         unpack_panel<Real>(w.outputs + p * W * size, std::min<int64_t>(W, keys - p * W), size, w.ones,
-                           b.output.at(sequence, head, key + p * W), b.output.type, b.output.stride[2], b.output.stride[3]);
+                           b.output.at(sequence, head, key + p * W), b.output.type, b.output.stride[2],
+                           b.output.stride[3]);
     }
 }
 
@@ -108,9 +109,11 @@ bool backflow_of(const Backflow& b) {
     const int64_t sequences = s.batch() * s.heads();
     auto work = [&](int64_t item, void* memory) {
         const int64_t which = item % sequences;
-        backflow_block<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(), item / sequences * plan.block);
+        backflow_block<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
+                             item / sequences * plan.block);
     };
-    return run_items(sequences * plan.blocks, plan.scratch(), 2. * sequences * s.rows() * s.columns() * (s.size() + plan.size), work);
+    return run_items(sequences * plan.blocks, plan.scratch(),
+                     2. * sequences * s.rows() * s.columns() * (s.size() + plan.size), work);
 }
 
 }  // namespace

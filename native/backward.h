@@ -32,19 +32,22 @@ struct BackwardPlan {
         value_size = b.values.shape[3];
         wide_size = round_up(size, W);
         wide_values = round_up(value_size, W);
-        const int64_t largest = std::clamp<int64_t>(32 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
+        const int64_t largest = std::clamp<int64_t>(
+            32 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
         block = std::min(largest, round_up(std::max<int64_t>(1, s.rows()), W));
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
         const int64_t sequences = s.batch() * s.keys.shape[1];
-        const int64_t wanted = std::clamp<int64_t>((32 + sequences - 1) / sequences, 1, std::max<int64_t>(1, s.columns() / chunk_keys));
+        const int64_t wanted =
+            std::clamp<int64_t>((32 + sequences - 1) / sequences, 1, std::max<int64_t>(1, s.columns() / chunk_keys));
         chunk = round_up((s.columns() + wanted - 1) / wanted, back_tile);
         chunks = (s.columns() + chunk - 1) / chunk;
     }
 
     struct Workspace {
         Real *packed_queries, *packed_flow, *queries, *flow, *grad_queries, *keys, *values;
-        Real *sheet, *slope, *inner, *spare, *weights, *grad_scores, *normaliser, *delta, *ones, *grad_keys, *grad_values;
+        Real *sheet, *slope, *inner, *spare, *weights, *grad_scores, *normaliser, *delta, *ones, *grad_keys,
+            *grad_values;
         PanelMask<Real>* masks;
         int64_t *from, *to;
         Workspace(const BackwardPlan& p, Parts& parts) {
@@ -80,8 +83,8 @@ struct BackwardPlan {
 
 // As `product` with add, but a coefficient of exactly zero silences its partner: 0 · NaN adds nothing.
 template <class Real, bool coefficient_left>
-void product_seen(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
-                  Real* c, int64_t c_row) {
+void product_seen(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b,
+                  int64_t b_step, Real* c, int64_t c_row) {
     constexpr int W = panel<Real>;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t t = 0; t < depth; ++t)
@@ -104,7 +107,8 @@ class BackwardChunk {
     bool finite_block = true, masked;
 
   public:
-    BackwardChunk(const Plan& plan, Parts parts, std::atomic<int32_t>* turns, int64_t sequence, int64_t key_head, int64_t chunk)
+    BackwardChunk(const Plan& plan, Parts parts, std::atomic<int32_t>* turns, int64_t sequence, int64_t key_head,
+                  int64_t chunk)
         : plan(plan), b(plan.b), s(b.scores), w(plan, parts), turns(turns), sequence(sequence), key_head(key_head),
           chunk(chunk), first_key(chunk * plan.chunk), last_key(std::min(s.columns(), first_key + plan.chunk)),
           masked(s.visible || may_hide(s)) {
@@ -114,7 +118,8 @@ class BackwardChunk {
     void compute() {
         for (int64_t j = first_key; j < last_key; ++j) {
             std::memset(b.grad_keys.at(sequence, key_head, j), 0, static_cast<size_t>(plan.size) * sizeof(Real));
-            std::memset(b.grad_values.at(sequence, key_head, j), 0, static_cast<size_t>(plan.value_size) * sizeof(Real));
+            std::memset(b.grad_values.at(sequence, key_head, j), 0,
+                        static_cast<size_t>(plan.value_size) * sizeof(Real));
         }
         const int64_t group = s.heads() / s.keys.shape[1];
         for (head = key_head * group; head < (key_head + 1) * group; ++head) {
@@ -152,11 +157,14 @@ class BackwardChunk {
         copy_rows(b.flow, plan.value_size, plan.wide_values, w.flow);
         const int64_t line = (sequence * s.heads() + head) * s.rows() + row;
         for (int64_t i = 0; i < panels * W; ++i) {
-            const double log2 = i < rows ? b.normaliser[line + i] * log2_e<double> : -std::numeric_limits<double>::infinity();
-            w.normaliser[i] = log2 == -std::numeric_limits<double>::infinity() ? -minus_infinity<Real> : static_cast<Real>(log2);
+            const double log2 =
+                i < rows ? b.normaliser[line + i] * log2_e<double> : -std::numeric_limits<double>::infinity();
+            w.normaliser[i] =
+                log2 == -std::numeric_limits<double>::infinity() ? -minus_infinity<Real> : static_cast<Real>(log2);
             w.delta[i] = 0;
             if (i >= rows) continue;
-            read_row<Real>(b.output.at(sequence, head, row + i), b.output.type, b.output.stride[3], plan.value_size, w.spare);
+            read_row<Real>(b.output.at(sequence, head, row + i), b.output.type, b.output.stride[3], plan.value_size,
+                           w.spare);
             Vec<Real> sum{};
             int64_t e = 0;
             // An output of zero takes nothing from an infinite flow: a row that sees no key has only such.
@@ -175,8 +183,8 @@ class BackwardChunk {
         for (int64_t p = 0; p < panels; ++p) {
             pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.wide_size), type, plan.wide_size, 1,
                              panel_rows(p), plan.size, plan.units.packing, w.packed_queries + p * W * plan.size);
-            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.wide_values), type, plan.wide_values, 1,
-                             panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
+            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.wide_values), type, plan.wide_values,
+                             1, panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
         std::memset(w.grad_queries, 0, static_cast<size_t>(plan.block * plan.size) * sizeof(Real));
         return true;
@@ -185,7 +193,8 @@ class BackwardChunk {
     // Rows of the block, each padded with zeros to whole panels; missing rows are zero.
     void copy_rows(const View& view, int64_t size, int64_t wide, Real* to) {
         for (int64_t i = 0; i < panels * W; ++i) {
-            if (i < rows) read_row<Real>(view.at(sequence, head, row + i), view.type, view.stride[3], size, to + i * wide);
+            if (i < rows)
+                read_row<Real>(view.at(sequence, head, row + i), view.type, view.stride[3], size, to + i * wide);
             for (int64_t t = i < rows ? size : 0; t < wide; ++t) to[i * wide + t] = 0;
         }
     }
@@ -194,7 +203,8 @@ class BackwardChunk {
         const int64_t line = (sequence * s.heads() + head) * s.rows() + row;
         double flow = 0;
         for (int64_t i = 0; i < rows; ++i)
-            if (w.delta[i] != 0) flow -= std::exp(s.sinks[head] - b.normaliser[line + i]) * static_cast<double>(w.delta[i]);
+            if (w.delta[i] != 0)
+                flow -= std::exp(s.sinks[head] - b.normaliser[line + i]) * static_cast<double>(w.delta[i]);
         return flow;
     }
 
@@ -231,9 +241,9 @@ class BackwardChunk {
     void compute_panel(int64_t p, int64_t first, PlainRows<Real> values, bool careful) {
         const int64_t from = w.from[p], to = w.to[p], count = to - from, key_row = apart(plan.size);
         const Real* keys = w.keys + (from - first) * key_row;
-        product<Real, false>(count, plan.size, keys, key_row, 1,
-                             w.packed_queries + p * W * plan.size, W, w.sheet, W);
-        finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare, w.slope);
+        product<Real, false>(count, plan.size, keys, key_row, 1, w.packed_queries + p * W * plan.size, W, w.sheet, W);
+        finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare,
+                            w.slope);
         product<Real, false>(count, plan.value_size, values.data + (from - first) * values.row, values.row, 1,
                              w.packed_flow + p * W * plan.value_size, W, w.inner, W);
         const Real scale = static_cast<Real>(s.scale), factor = plan.units.factor;
@@ -245,7 +255,8 @@ class BackwardChunk {
                 const Vec<Real> score = load(w.sheet + at);
                 Vec<Real> weight = exp2_of(score * factor - down);
                 // A hidden key weighs nothing even in a row of NaN, and so do the lanes without a query.
-                if (hides) weight = (score == minus_infinity<Real>) | (down == -minus_infinity<Real>) ? Vec<Real>{} : weight;
+                if (hides)
+                    weight = (score == minus_infinity<Real>) | (down == -minus_infinity<Real>) ? Vec<Real>{} : weight;
                 // Its value may hold NaN: what flows back is zero all the same.
                 Vec<Real> flow = weight * (load(w.inner + at) - delta);
                 if (hides) flow = weight == Real(0) ? Vec<Real>{} : flow;
@@ -276,14 +287,14 @@ class BackwardChunk {
             }
         if (low >= high) return;
         const int64_t place = (from - first) * plan.block + low * W, depth = (high - low) * W;
-        add_outer(w.weights + place, to - from, depth, w.flow + low * W * plan.wide_values, plan.value_size, plan.wide_values,
-                  b.grad_values, from, w.grad_values, careful);
-        add_outer(w.grad_scores + place, to - from, depth, w.queries + low * W * plan.wide_size, plan.size, plan.wide_size,
-                  b.grad_keys, from, w.grad_keys, careful);
+        add_outer(w.weights + place, to - from, depth, w.flow + low * W * plan.wide_values, plan.value_size,
+                  plan.wide_values, b.grad_values, from, w.grad_values, careful);
+        add_outer(w.grad_scores + place, to - from, depth, w.queries + low * W * plan.wide_size, plan.size,
+                  plan.wide_size, b.grad_keys, from, w.grad_keys, careful);
     }
 
-    void add_outer(const Real* left, int64_t keys, int64_t depth, const Real* right, int64_t size, int64_t wide, const View& grad,
-                   int64_t key, Real* spare, bool careful) {
+    void add_outer(const Real* left, int64_t keys, int64_t depth, const Real* right, int64_t size, int64_t wide,
+                   const View& grad, int64_t key, Real* spare, bool careful) {
         Real* to = reinterpret_cast<Real*>(grad.at(sequence, key_head, key));
         int64_t to_row = grad.stride[2];
         const bool direct = size == wide;
@@ -317,7 +328,8 @@ class BackwardChunk {
         Real* table = reinterpret_cast<Real*>(b.grad_relative.data) + head * b.grad_relative.stride[0];
         const int64_t zero = s.first_position(sequence) + row + p * W + s.relative_zero;
         for (int64_t j = from; j < to; ++j)
-            for (int64_t lane = 0; lane < panel_rows(p); ++lane) table[zero + lane - j] += w.inner[(j - from) * W + lane];
+            for (int64_t lane = 0; lane < panel_rows(p); ++lane)
+                table[zero + lane - j] += w.inner[(j - from) * W + lane];
     }
 
     // Adds this chunk's part of dQ when its turn comes; false if the job was stopped meanwhile.
@@ -332,8 +344,8 @@ class BackwardChunk {
             Real* part = w.grad_queries + p * W * plan.size;
             if (!sees) std::memset(part, 0, static_cast<size_t>(W * plan.size) * sizeof(Real));
             const View& to = b.grad_queries;
-            unpack_panel<Real>(part, panel_rows(p), plan.size, w.ones, to.at(sequence, head, row + p * W), to.type, to.stride[2],
-                               to.stride[3], chunk > 0);
+            unpack_panel<Real>(part, panel_rows(p), plan.size, w.ones, to.at(sequence, head, row + p * W), to.type,
+                               to.stride[2], to.stride[3], chunk > 0);
         }
         turn.store(static_cast<int32_t>(chunk + 1), std::memory_order_release);
         return true;
@@ -345,15 +357,18 @@ bool backward_of(const Backward& b) {
     const BackwardPlan<Real> plan(b);
     const Scores& s = b.scores;
     const int64_t key_heads = s.keys.shape[1];
-    std::unique_ptr<std::atomic<int32_t>[]> turns(new std::atomic<int32_t>[static_cast<size_t>(s.batch() * s.heads() * plan.blocks)]);
+    std::unique_ptr<std::atomic<int32_t>[]> turns(
+        new std::atomic<int32_t>[static_cast<size_t>(s.batch() * s.heads() * plan.blocks)]);
     for (int64_t i = 0; i < s.batch() * s.heads() * plan.blocks; ++i) turns[static_cast<size_t>(i)].store(0);
     // Items that would add to the same place of a bias' gradient run in rounds, one after the other.
     const View& bias = b.grad_bias;
     const bool by_batch = (bias && bias.stride[0] == 0) || b.grad_relative;
     const bool by_head = (bias && bias.stride[1] == 0) || (b.grad_relative && b.grad_relative.stride[0] == 0);
     const bool by_chunk = (bias && bias.stride[3] == 0) || b.grad_relative;
-    const int64_t rounds_batch = by_batch ? s.batch() : 1, rounds_head = by_head ? key_heads : 1, rounds_chunk = by_chunk ? plan.chunks : 1;
-    const int64_t batch = s.batch() / rounds_batch, heads = key_heads / rounds_head, chunks = plan.chunks / rounds_chunk;
+    const int64_t rounds_batch = by_batch ? s.batch() : 1, rounds_head = by_head ? key_heads : 1,
+                  rounds_chunk = by_chunk ? plan.chunks : 1;
+    const int64_t batch = s.batch() / rounds_batch, heads = key_heads / rounds_head,
+                  chunks = plan.chunks / rounds_chunk;
     const double cost = 10. * s.batch() * s.heads() * s.rows() * s.columns() * s.size();
     for (int64_t round = 0; round < rounds_batch * rounds_head * rounds_chunk; ++round) {
         const int64_t chunk_base = round / (rounds_batch * rounds_head), head_base = round / rounds_batch % rounds_head,
@@ -361,7 +376,8 @@ bool backward_of(const Backward& b) {
         auto work = [&](int64_t item, void* memory) {
             const int64_t which = item % (batch * heads);
             BackwardChunk<Real>(plan, Parts{static_cast<char*>(memory)}, turns.get(), batch_base + which / heads,
-                                head_base + which % heads, chunk_base + item / (batch * heads)).compute();
+                                head_base + which % heads, chunk_base + item / (batch * heads))
+                .compute();
         };
         if (!run_items(batch * heads * chunks, plan.scratch(), cost, work)) return false;
     }

@@ -69,7 +69,8 @@ void block_tail(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64
 template <class Real, bool add>
 void product(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
              Real* c, int64_t c_row) {
-    constexpr int64_t full = block_rows, uneven = full + full / 3;  // 8 = 4 + 4 beats 6 + 2: two rows cannot hide latency
+    constexpr int64_t full = block_rows,
+                      uneven = full + full / 3;  // 8 = 4 + 4 beats 6 + 2: two rows cannot hide latency
     while (rows >= full && rows != uneven) {
         block_of<Real, add, block_rows>(depth, a, a_row, a_step, b, b_step, c, c_row);
         rows -= full;
@@ -102,8 +103,9 @@ void pack_panel(const char* from, Type type, int64_t row_stride, int64_t stride,
             for (; t + L <= count; t += L) {
                 Vec<Real> square[L];
                 for (int lane = 0; lane < L; ++lane)
-                    square[lane] = lane < here ? load(reinterpret_cast<const Real*>(rows_from + lane * row_bytes) + t) * factor
-                                               : Vec<Real>{};
+                    square[lane] = lane < here
+                                       ? load(reinterpret_cast<const Real*>(rows_from + lane * row_bytes) + t) * factor
+                                       : Vec<Real>{};
                 transpose<Real>(square);
                 for (int lane = 0; lane < L; ++lane) store<Real>(to + (t + lane) * W + v * L, square[lane]);
             }

@@ -1,4 +1,5 @@
-// Scores and weights with lanes that are keys, for passes that know each row's normaliser. A panel of keys side by side, queries below each other: S[query][key].
+// Scores and weights with lanes that are keys, for passes that know each row's normaliser. A panel of keys side by
+// side, queries below each other: S[query][key].
 #pragma once
 #include "scores.h"
 #include "work.h"
@@ -47,7 +48,8 @@ class KeyPanel {
 
     void pack(int64_t first, int64_t count, Real by, Real* to) const {
         const View& k = s.keys;
-        pack_panel<Real>(k.at(sequence, s.key_head(head), first), k.type, k.stride[2], k.stride[3], count, s.size(), by, to);
+        pack_panel<Real>(k.at(sequence, s.key_head(head), first), k.type, k.stride[2], k.stride[3], count, s.size(), by,
+                         to);
     }
     // Narrows rows [from, to) to those that see a key in [key, key + keys); true if all of them see all.
     bool narrow(int64_t& from, int64_t& to, int64_t key, int64_t keys, const RowHull& hull) const {
@@ -79,7 +81,8 @@ class KeyPanel {
     }
 
     // Products of rows [from, to) turned into scores, up to `stage`.
-    void finish(int64_t from, int64_t to, int64_t key, int64_t keys, bool whole, Stage stage, Real* __restrict sheet) const {
+    void finish(int64_t from, int64_t to, int64_t key, int64_t keys, bool whole, Stage stage,
+                Real* __restrict sheet) const {
         const int64_t rows = to - from;
         if (stage >= Stage::capped && s.softcap > 0) {
             const Real cap = static_cast<Real>(s.softcap * unit()), inward = static_cast<Real>(s.scale / s.softcap);

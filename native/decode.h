@@ -54,8 +54,8 @@ void dot_rows(const Real* query, PlainRows<Real> keys, int64_t count, int64_t si
 
 // outputs += Σ weight · value row, for rows that are seen: masked ones may hold NaN, and 0 · NaN is NaN.
 template <class Real>
-void add_rows(const Real* weights, PlainRows<Real> values, int64_t count, int64_t size, bool all_seen, const Real* masked,
-              Real* outputs) {
+void add_rows(const Real* weights, PlainRows<Real> values, int64_t count, int64_t size, bool all_seen,
+              const Real* masked, Real* outputs) {
     constexpr int L = lanes<Real>, N = 8;
     int64_t e = 0;
     for (; e + L <= size;) {
@@ -75,7 +75,8 @@ void add_rows(const Real* weights, PlainRows<Real> values, int64_t count, int64_
     }
     for (; e < size; ++e)
         for (int64_t j = 0; j < count; ++j)
-            if (all_seen || masked[j] != minus_infinity<Real>) outputs[e] += weights[j] * values.data[j * values.row + e];
+            if (all_seen || masked[j] != minus_infinity<Real>)
+                outputs[e] += weights[j] * values.data[j * values.row + e];
 }
 
 template <class Real>
@@ -114,7 +115,8 @@ class DecodeSpan {
             if (f.values) values = plain_rows<Real>(f.values, sequence, key_head, first, last - first, values_copy);
             for (int64_t h = 0; h < group; ++h)
                 for (int64_t r = 0; r < s.rows(); ++r)
-                    absorb(key_head * group + h, r, first, last - first, keys, values, partial(key_head * group + h, r));
+                    absorb(key_head * group + h, r, first, last - first, keys, values,
+                           partial(key_head * group + h, r));
         }
     }
 
@@ -124,12 +126,14 @@ class DecodeSpan {
         for (int64_t r = 0; r < s.rows(); ++r)
             for (int k = 0; k < 2 && s.visible.first[k]; ++k) {
                 const int64_t at = sequence * s.visible.batch + r;
-                if (std::max<int64_t>(first, s.visible.first[k][at]) < std::min<int64_t>(last, s.visible.last[k][at])) return false;
+                if (std::max<int64_t>(first, s.visible.first[k][at]) < std::min<int64_t>(last, s.visible.last[k][at]))
+                    return false;
             }
         return true;
     }
 
-    void absorb(int64_t head, int64_t row, int64_t first, int64_t count, PlainRows<Real> keys, PlainRows<Real> values, Real* state) {
+    void absorb(int64_t head, int64_t row, int64_t first, int64_t count, PlainRows<Real> keys, PlainRows<Real> values,
+                Real* state) {
         const View& q = s.queries;
         read_row<Real>(q.at(sequence, head, row), q.type, q.stride[3], s.size(), query);
         const Units<Real> units(s);
@@ -139,7 +143,8 @@ class DecodeSpan {
         Real peak = state[0];
         for (int64_t j = 0; j < count; ++j)
             if (scores[j] > peak || scores[j] != scores[j]) peak = scores[j];
-        const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor, before = state[0] * units.factor;
+        const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor,
+                   before = state[0] * units.factor;
         const Real shrink = exp2_of(all(before - down))[0];
         const Real moved = state[1] > 0 ? state[1] * (before - down) : Real(0);
         Vec<Real> mass{}, spread{}, reach{};
@@ -167,8 +172,10 @@ class DecodeSpan {
     // Scores of one row: capped, biased, masked. True if no key is hidden.
     bool finish(int64_t head, int64_t row, int64_t first, int64_t count) {
         if (s.softcap > 0) {
-            const Real cap = static_cast<Real>(s.softcap * log2_e<double>), inward = static_cast<Real>(s.scale / s.softcap);
-            for (int64_t j = 0; j < count; j += L) store<Real>(scores + j, tanh_of<Real>(load(scores + j) * inward) * cap);
+            const Real cap = static_cast<Real>(s.softcap * log2_e<double>),
+                       inward = static_cast<Real>(s.scale / s.softcap);
+            for (int64_t j = 0; j < count; j += L)
+                store<Real>(scores + j, tanh_of<Real>(load(scores + j) * inward) * cap);
         } else if (transforms(s)) {
             const Real scale = static_cast<Real>(s.scale * log2_e<double>);
             for (int64_t j = 0; j < count; ++j) scores[j] *= scale;
@@ -264,7 +271,8 @@ bool forward_decode(const Forward& f) {
     DecodeSpan<Real> probe(f, parts, 0, 0);
     const double cost = 8. * lines * s.columns() * (s.size() + value_size);  // bound by memory: worth sharing early
     if (!run_items(s.batch() * key_heads * spans, parts.used, cost, work)) return false;
-    for (int64_t line = 0; line < lines; ++line) merge_line<Real>(f, line, states.get() + line * spans * state, spans, state);
+    for (int64_t line = 0; line < lines; ++line)
+        merge_line<Real>(f, line, states.get() + line * spans * state, spans, state);
     return true;
 }
 

@@ -36,9 +36,11 @@ std::vector<Entry> entries() {
     std::vector<Entry> all;
 #if defined(__x86_64__) || defined(_M_X64)
     __builtin_cpu_init();
-    const bool avx2_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    all.push_back({&avx512::kernels, avx2_runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")});
+    const bool avx2_runs =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    all.push_back({&avx512::kernels, avx2_runs && __builtin_cpu_supports("avx512f") &&
+                                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                                         __builtin_cpu_supports("avx512vl")});
     all.push_back({&avx2::kernels, avx2_runs});
 #elif defined(__aarch64__)
     all.push_back({&neon::kernels, true});
@@ -58,12 +60,15 @@ Choice choose() {
     for (const Entry& entry : entries()) {
         if (forced && *forced) {
             if (entry.kernels->name != std::string(forced)) continue;
-            if (!entry.runs) throw std::runtime_error("REGARD_ISA=" + std::string(forced) + ": this machine cannot run it. It runs " + joined(runnable()) + ".");
+            if (!entry.runs)
+                throw std::runtime_error("REGARD_ISA=" + std::string(forced) +
+                                         ": this machine cannot run it. It runs " + joined(runnable()) + ".");
             return {entry.kernels, "REGARD_ISA asks for it"};
         }
         if (entry.runs) return {entry.kernels, "the best that this machine runs"};
     }
-    throw std::runtime_error("REGARD_ISA=" + std::string(forced) + " is not an instruction set of this build. It has " + joined(compiled()) + ".");
+    throw std::runtime_error("REGARD_ISA=" + std::string(forced) + " is not an instruction set of this build. It has " +
+                             joined(compiled()) + ".");
 }
 
 }  // namespace
@@ -105,7 +110,8 @@ double machine_limit(double seconds) {
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     do {
         const auto start = Clock::now();
-        run(items, 64, 1e18,
+        run(
+            items, 64, 1e18,
             [](void* given, int64_t, void* memory) {
                 const auto& c = *static_cast<const Context*>(given);
                 *static_cast<volatile double*>(memory) = c.kernels.multiply_adds(c.count);

@@ -13,7 +13,8 @@ namespace {
 constexpr int dot_rows_at_once = registers == 32 ? 6 : 3;
 constexpr int dot_outs = 4;
 
-// Shuffles of two vectors, in 128-bit pieces: a half of a's piece beside a half of b's; or the even (odd) lanes of both.
+// Shuffles of two vectors, in 128-bit pieces: a half of a's piece beside a half of b's; or the even (odd) lanes of
+// both.
 template <class Real, bool second, int... lane>
 REGARD_INLINE Vec<Real> halves(Vec<Real> a, Vec<Real> b, std::integer_sequence<int, lane...>) {
     constexpr int L = lanes<Real>, half = 8 / static_cast<int>(sizeof(Real)), shift = second ? half : 0;
@@ -108,7 +109,8 @@ void dot_block(const Dots<Real, Stored>& d, int64_t first) {
         Real total[dot_outs];
         add_lanes<Real>(sum[r], total);
         Real* to = d.to + r * d.to_row + first;
-        for (int o = 0; o < dot_outs && first + o * apart < d.outs; ++o, to += apart) *to = d.add ? *to + total[o] : total[o];
+        for (int o = 0; o < dot_outs && first + o * apart < d.outs; ++o, to += apart)
+            *to = d.add ? *to + total[o] : total[o];
     }
 }
 template <int R = dot_rows_at_once, class Real, class Stored>

@@ -55,8 +55,9 @@ double multiply_adds(int64_t count) {
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels{REGARD_TEXT(REGARD_ISA), lanes<float>, forward, backflow, pooled, tile, backward, linear, norm,
-                      rotary, multiply_adds, 2 * sums * lanes<float>};
+const Kernels kernels{
+    REGARD_TEXT(REGARD_ISA), lanes<float>,           forward, backflow, pooled, tile, backward, linear, norm, rotary,
+    multiply_adds,           2 * sums * lanes<float>};
 
 }  // namespace REGARD_ISA
 }  // namespace regard

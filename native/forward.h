@@ -19,13 +19,15 @@ struct ForwardPlan {
         const Scores& s = f.scores;
         value_size = f.values ? f.values.shape[3] : 0;
         top = f.rows.top;
-        // Packed queries and outputs of a block fill most of a 512 KiB second cache (half of it was 5% slower at size 128:
-        // keys and values come in more often); at least 16 items where there are rows enough, decided by the shapes alone so
-        // that results don't depend on threads.
-        const int64_t cached = 400 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
+        // Packed queries and outputs of a block fill most of a 512 KiB second cache (half of it was 5% slower at size
+        // 128: keys and values come in more often); at least 16 items where there are rows enough, decided by the
+        // shapes alone so that results don't depend on threads.
+        const int64_t cached =
+            400 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
         const int64_t largest = std::clamp<int64_t>(cached / W * W, 2 * W, 384);
         const int64_t sequences = std::max<int64_t>(1, s.batch() * s.heads());
-        const int64_t wanted = std::max((s.rows() + largest - 1) / largest, std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
+        const int64_t wanted = std::max((s.rows() + largest - 1) / largest,
+                                        std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
         block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
@@ -42,7 +44,7 @@ struct ForwardPlan {
 
     struct Workspace {
         Real *queries, *outputs, *peak, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare, *factor;
-        Real *top_value;
+        Real* top_value;
         typename Traits<Real>::Whole* top_key;
         PanelMask<Real>* masks;
         bool* started;
@@ -69,8 +71,8 @@ struct ForwardPlan {
 
 // p = 2^(factor · s − peak) in place; sums, and where wanted Σ p (factor · s − peak) and Σ p |i − j|.
 template <class Real, bool entropy, bool distance>
-void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* peak, Vec<Real>* mass, Vec<Real>* spread,
-            Vec<Real>* reach, const Vec<Real>* position) {
+void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* peak, Vec<Real>* mass,
+            Vec<Real>* spread, Vec<Real>* reach, const Vec<Real>* position) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     constexpr Real floor = sizeof(Real) == 4 ? Real(-127) : Real(-1023);
     Vec<Real> sum[panel_vectors], weighted[panel_vectors], far[panel_vectors], top[panel_vectors];
@@ -100,7 +102,8 @@ void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* 
 
 // Keeps the `top` strongest of each lane, by insertion where any lane beats its weakest.
 template <class Real>
-void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, Real* value, typename Traits<Real>::Whole* key) {
+void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, Real* value,
+              typename Traits<Real>::Whole* key) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     using Whole = typename Traits<Real>::Whole;
     typedef Whole LooseInt __attribute__((vector_size(vector_bytes), aligned(sizeof(Whole)), may_alias));
@@ -175,7 +178,8 @@ class ForwardBlock {
   public:
     ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, int64_t row)
         : plan(plan), f(plan.f), s(f.scores), w(plan, parts), sequence(sequence), head(head),
-          key_head(s.key_head(head)), row(row), rows(std::min(plan.block, s.rows() - row)), panels((rows + W - 1) / W) {}
+          key_head(s.key_head(head)), row(row), rows(std::min(plan.block, s.rows() - row)), panels((rows + W - 1) / W) {
+    }
 
     void compute() {
         int64_t low = s.columns(), high = 0;
@@ -237,7 +241,8 @@ class ForwardBlock {
             finite_values = copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values);
         } else if (s.visible || may_hide(s)) {
             for (int64_t j = first; j < last && finite_values; ++j)
-                finite_values = all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
+                finite_values =
+                    all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
         }
     }
 
@@ -278,7 +283,8 @@ class ForwardBlock {
                 position[v] = as_real<Real>(lane_numbers<Real>()) + origin;
             }
         }
-        if (plan.top) keep_top<Real>(w.sheet, keys, from, plan.top, w.top_value + p * W * plan.top, w.top_key + p * W * plan.top);
+        if (plan.top)
+            keep_top<Real>(w.sheet, keys, from, plan.top, w.top_value + p * W * plan.top, w.top_key + p * W * plan.top);
         const bool careful = !finite_values && (!w.masks[p].whole(from, to) || may_hide(s));
         if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
@@ -331,8 +337,8 @@ class ForwardBlock {
         Real* outputs = w.outputs + p * W * plan.value_size;
         if (!w.started[p]) std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
         const View& out = f.output;
-        unpack_panel<Real>(outputs, panel_rows(p), plan.value_size, w.factor, out.at(sequence, head, row + p * W), out.type,
-                           out.stride[2], out.stride[3]);
+        unpack_panel<Real>(outputs, panel_rows(p), plan.value_size, w.factor, out.at(sequence, head, row + p * W),
+                           out.type, out.stride[2], out.stride[3]);
     }
 
     void finish_row(int64_t p, int64_t lane) {
@@ -362,7 +368,9 @@ bool forward_panels(const Forward& f) {
     const int64_t items = s.batch() * s.heads() * plan.blocks;
     auto work = [&](int64_t item, void* memory) {
         const int64_t block = plan.blocks - 1 - item / (s.batch() * s.heads()), which = item % (s.batch() * s.heads());
-        ForwardBlock<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(), block * plan.block).compute();
+        ForwardBlock<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
+                           block * plan.block)
+            .compute();
     };
     return run_items(items, plan.scratch(), cost, work);
 }

@@ -194,9 +194,16 @@ REGARD_INLINE Vec<Real> tanh_of(Vec<Real> x) {
     } else {
         reach = Real(0.25);
         // The series to x^21: exact to rounding below ¼.
-        const double c[] = {-1.0 / 3,           2.0 / 15,          -17.0 / 315,           62.0 / 2835,
-                            -1382.0 / 155925,   21844.0 / 6081075, -929569.0 / 638512875, 6404582.0 / 10854718875.0,
-                            -443861162.0 / 1856156927625.0, 18888466084.0 / 194896477400625.0};
+        const double c[] = {-1.0 / 3,
+                            2.0 / 15,
+                            -17.0 / 315,
+                            62.0 / 2835,
+                            -1382.0 / 155925,
+                            21844.0 / 6081075,
+                            -929569.0 / 638512875,
+                            6404582.0 / 10854718875.0,
+                            -443861162.0 / 1856156927625.0,
+                            18888466084.0 / 194896477400625.0};
         Vec<Real> p = all(Real(c[9]));
         for (int k = 8; k >= 0; --k) p = p * square + Real(c[k]);
         near = size + size * square * p;
@@ -368,8 +375,7 @@ REGARD_INLINE void transpose(Vec<Real> (&square)[lanes<Real>]) {
     if constexpr (step < lanes<Real>) {
         for (int i = 0; i < lanes<Real>; ++i)
             if (!(i & step))
-                swap_blocks<Real, step>(square[i], square[i | step],
-                                        std::make_integer_sequence<int, lanes<Real>>{});
+                swap_blocks<Real, step>(square[i], square[i | step], std::make_integer_sequence<int, lanes<Real>>{});
         transpose<Real, step * 2>(square);
     }
 }

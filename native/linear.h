@@ -25,9 +25,9 @@ struct LinearPlan {
     static constexpr int64_t panel_depth = 96 * 1024 / (W * static_cast<int64_t>(sizeof(Real)));
 
     const Linear& linear;
-    int64_t depth, outs, rows;                      // rows of one strip: what is packed at a time
-    int64_t panels, rest;                           // panels · W + rest ≥ rows; the last panel may have empty lanes
-    int64_t depth_block, row_block, out_block;      // row_block counts panels
+    int64_t depth, outs, rows;                  // rows of one strip: what is packed at a time
+    int64_t panels, rest;                       // panels · W + rest ≥ rows; the last panel may have empty lanes
+    int64_t depth_block, row_block, out_block;  // row_block counts panels
     int64_t row_blocks, out_blocks;
     bool copy_rest, copy_weight;
 
@@ -46,20 +46,27 @@ struct LinearPlan {
         copy_weight = !plain<Real>(l.weight) && !narrow_weight();
     }
 
-    // 16-bit weights that are read once are widened in registers.
+    // 16-bit weights that are read once or twice are widened in registers.
     bool narrow_weight() const {
         const Type type = linear.weight.type;
         return sizeof(Real) == 4 && (type == Type::f16 || type == Type::bf16) && linear.weight.stride[3] == 1 &&
-               panels == 0 && rest <= dot_rows_at_once;
+               panels == 0 && rest <= 2 * dot_rows_at_once;
     }
 
-    double weight_bytes() const { return static_cast<double>(outs * depth) * static_cast<double>(bytes_of(linear.weight.type)); }
+    double weight_bytes() const {
+        return static_cast<double>(outs * depth) * static_cast<double>(bytes_of(linear.weight.type));
+    }
     // Reading a byte of the weight from memory takes as long as about four operations.
-    double cost() const { return 2. * static_cast<double>(rows * outs) * static_cast<double>(depth) + 4. * weight_bytes(); }
+    double cost() const {
+        return 2. * static_cast<double>(rows * outs) * static_cast<double>(depth) + 4. * weight_bytes();
+    }
 
-    // A part of a panel and a block of the weight share the second cache. Then smaller blocks while there are few items. Decided by the shapes alone, so that results don't depend on threads.
+    // A part of a panel and a block of the weight share the second cache. Then smaller blocks while there are few
+    // items. Decided by the shapes alone, so that results don't depend on threads.
     void choose_blocks() {
-        const int64_t deepest = panels ? panel_depth : std::max<int64_t>(panel_depth, 8192 * 4 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, rest));
+        const int64_t deepest = panels ? panel_depth
+                                       : std::max<int64_t>(panel_depth, 8192 * 4 / static_cast<int64_t>(sizeof(Real)) /
+                                                                            std::max<int64_t>(1, rest));
         const int64_t parts = std::max<int64_t>(1, (depth + deepest - 1) / deepest);
         depth_block = std::max<int64_t>(round_up((depth + parts - 1) / parts, lanes<Real>), lanes<Real>);
         const int64_t cached = 160 * 1024 / static_cast<int64_t>(sizeof(Real)) / depth_block;
@@ -93,16 +100,18 @@ struct LinearPlan {
     int64_t scratch() const { return weights() + (panels ? sums() : 0) + tile() + 3 * out_block + W; }
 };
 
-// One panel times all weights of a block. The weights of a register block lie far from each other, so that the weight is
-// read in streams, each in order: one that comes from memory is used at 80% of the limit, with neighbours at 50% (16
+// One panel times all weights of a block. The weights of a register block lie far from each other, so that the weight
+// is read in streams, each in order: one that comes from memory is used at 80% of the limit, with neighbours at 50% (16
 // rows, 384 → 384, Zen 3).
 template <class Real, bool add>
 void panel_product(int64_t outs, int64_t depth, const Real* weight, int64_t weight_row, const Real* rows, Real* sums) {
     constexpr int W = panel<Real>;
     const int64_t apart = outs / block_rows, streamed = apart * block_rows;
     for (int64_t o = 0; o < apart; ++o)
-        block_of<Real, add, block_rows>(depth, weight + o * weight_row, apart * weight_row, 1, rows, W, sums + o * W, apart * W);
-    product<Real, add>(outs - streamed, depth, weight + streamed * weight_row, weight_row, 1, rows, W, sums + streamed * W, W);
+        block_of<Real, add, block_rows>(depth, weight + o * weight_row, apart * weight_row, 1, rows, W, sums + o * W,
+                                        apart * W);
+    product<Real, add>(outs - streamed, depth, weight + streamed * weight_row, weight_row, 1, rows, W,
+                       sums + streamed * W, W);
 }
 
 // Sums of one row into their place: bias, activation and residual on the way.
@@ -169,7 +178,8 @@ struct LinearBlock {
             if (stopping()) return;
             const int64_t count = std::min(plan.depth_block, plan.depth - from);
             const View& weight = linear.weight;
-            const char* stored = weight.at(0, 0, first_out) + from * weight.stride[3] * static_cast<int64_t>(bytes_of(weight.type));
+            const char* stored =
+                weight.at(0, 0, first_out) + from * weight.stride[3] * static_cast<int64_t>(bytes_of(weight.type));
             if (plan.copy_weight) {
                 copy_rows<Real>(weight, first_out, outs, from, count, weights, plan.depth_block);
                 add_products<Real>(weights, plan.depth_block, from, count);
@@ -201,13 +211,16 @@ struct LinearBlock {
         const Real* rows = plan.copy_rest ? packed + plan.panels * W * plan.depth
                                           : reinterpret_cast<const Real*>(x.at(0, 0, strip + plan.panels * W));
         const int64_t x_row = plan.copy_rest ? plan.rest_row() : x.stride[2];
-        dot_products(rest, Dots<Real, Stored>{count, rows + from, x_row, weight, weight_row, outs, from > 0, tile, plan.out_block});
+        dot_products(rest, Dots<Real, Stored>{count, rows + from, x_row, weight, weight_row, outs, from > 0, tile,
+                                              plan.out_block});
     }
 
     void finish() {
         const View& shift = linear.bias;
         std::fill(bias, bias + outs, Real(0));
-        if (shift) read_row<Real>(shift.at(0, 0) + first_out * shift.stride[3] * static_cast<int64_t>(bytes_of(shift.type)), shift.type, shift.stride[3], outs, bias);
+        if (shift)
+            read_row<Real>(shift.at(0, 0) + first_out * shift.stride[3] * static_cast<int64_t>(bytes_of(shift.type)),
+                           shift.type, shift.stride[3], outs, bias);
         finish_rows(strip + plan.panels * W, rest);  // first: the panels go through the same tile
         std::fill(ones, ones + W, Real(1));
         for (int64_t p = 0; p < panels; ++p) {
@@ -225,8 +238,7 @@ struct LinearBlock {
         const bool direct = plain<Real>(out);
         for (int64_t r = 0; r < count; ++r) {
             const Real* more = nullptr;
-            if (added)
-                more = numbers<Real>(place(added, first_row + r), added.type, added.stride[3], outs, residual);
+            if (added) more = numbers<Real>(place(added, first_row + r), added.type, added.stride[3], outs, residual);
             char* to = place(out, first_row + r);
             finish_row(tile + r * plan.out_block, bias, more, outs, direct ? reinterpret_cast<Real*>(to) : line);
             if (!direct) write_numbers<Real>(line, outs, to, out.type, out.stride[3]);
@@ -284,7 +296,8 @@ bool linear_of(const Linear& l) {
     const int64_t rows = l.x.shape[2], W = panel<Real>;
     if (rows == 0 || l.weight.shape[2] == 0) return true;
     // About 4 MiB of packed rows at a time.
-    const int64_t most = std::max<int64_t>(96, (int64_t(4) << 20) / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, l.x.shape[3]));
+    const int64_t most = std::max<int64_t>(
+        96, (int64_t(4) << 20) / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, l.x.shape[3]));
     const int64_t strips = (rows + most - 1) / most, strip = ((rows + strips - 1) / strips + W - 1) / W * W;
     for (int64_t row = 0; row < rows; row += strip)
         if (!linear_strip<Real>(l, row, std::min(strip, rows - row))) return false;

@@ -27,7 +27,8 @@ REGARD_INLINE Real sum_over(const Real* row, int64_t size, Real filling, F f) {
 }
 
 template <class Real>
-void norm_row(const Real* row, int64_t size, bool centred, Real epsilon, const Real* weight, const Real* bias, Real* to) {
+void norm_row(const Real* row, int64_t size, bool centred, Real epsilon, const Real* weight, const Real* bias,
+              Real* to) {
     constexpr int L = lanes<Real>;
     const Real count = static_cast<Real>(size);
     const Real mean = centred ? sum_over(row, size, Real(0), [](Vec<Real> x) { return x; }) / count : Real(0);

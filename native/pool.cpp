@@ -35,8 +35,9 @@ constexpr auto poll_every = std::chrono::milliseconds(50);
 constexpr double worth_waking = 3e6, worth_sharing = 3e5;
 // Jobs shorter than this are over before anybody could want to stop them.
 constexpr double worth_polling = 1e9;
-// After a job a worker stays awake for some 50 µs: the next call of a model comes within that, and other libraries' threads
-// are not kept from their core for longer. Calls that follow each other that quickly wake a worker for small jobs too.
+// After a job a worker stays awake for some 50 µs: the next call of a model comes within that, and other libraries'
+// threads are not kept from their core for longer. Calls that follow each other that quickly wake a worker for small
+// jobs too.
 constexpr int awake_spins = 1500;
 constexpr auto soon = std::chrono::microseconds(50);
 
@@ -77,8 +78,8 @@ struct Job {
     bool polls;
     std::atomic<int64_t> next{0};
     std::atomic<bool> stop{false};
-    std::atomic<int> inside{0};      // workers that hold this job
-    int wanted;                      // workers it can still use; guarded by the pool's mutex
+    std::atomic<int> inside{0};  // workers that hold this job
+    int wanted;                  // workers it can still use; guarded by the pool's mutex
 };
 
 thread_local Scratch scratch;
@@ -234,7 +235,9 @@ int default_threads() {
         char* end = nullptr;
         const long count = std::strtol(text, &end, 10);
         if (*text && *end == 0 && count >= 1 && count <= 256) return static_cast<int>(count);
-        if (*text) throw std::runtime_error("REGARD_THREADS=" + std::string(text) + " is not a number of threads from 1 to 256.");
+        if (*text)
+            throw std::runtime_error("REGARD_THREADS=" + std::string(text) +
+                                     " is not a number of threads from 1 to 256.");
     }
     int cores = static_cast<int>(std::thread::hardware_concurrency());
 #if defined(__linux__)

@@ -30,7 +30,8 @@ struct PooledPlan {
         const int64_t groups = static_cast<int64_t>(columns.size()) - 1;
         const int64_t rows_wanted = std::max<int64_t>(1, 16 / std::max<int64_t>(1, groups * sequences));
         const int64_t all_rows = p.row_cells ? p.row_edges[p.row_cells] - p.row_edges[0] : 0;
-        const auto rows = cuts(p.row_edges, p.row_cells, std::max<int64_t>(1, (all_rows + rows_wanted - 1) / rows_wanted));
+        const auto rows =
+            cuts(p.row_edges, p.row_cells, std::max<int64_t>(1, (all_rows + rows_wanted - 1) / rows_wanted));
         for (size_t r = 0; r + 1 < rows.size(); ++r)
             for (size_t c = 0; c + 1 < columns.size(); ++c) {
                 items.push_back(CellGroup{rows[r].at, rows[r + 1].at, columns[c].at, columns[c + 1].at});
@@ -119,7 +120,8 @@ class PooledItem {
                 product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                      w.keys + at * s.size(), W, w.sheet, W);
                 scorer.finish(from, to, key + at, here, whole, Stage::masked, w.sheet);
-                weigh<Real>(w.sheet, to - from, units.factor, p.normaliser, (sequence * s.heads() + head) * s.rows() + from);
+                weigh<Real>(w.sheet, to - from, units.factor, p.normaliser,
+                            (sequence * s.heads() + head) * s.rows() + from);
                 gather(from, to, cell, w.cell + at, here);
             }
         }
@@ -146,7 +148,8 @@ class PooledItem {
                 for (int64_t j = 0; j < here; ++j) line[columns[j]] += lane[j];
             else
                 for (int64_t j = 0; j < here; ++j)
-                    if (line[columns[j]] == line[columns[j]] && !(line[columns[j]] >= lane[j])) line[columns[j]] = lane[j];
+                    if (line[columns[j]] == line[columns[j]] && !(line[columns[j]] >= lane[j]))
+                        line[columns[j]] = lane[j];
             i = end;
         }
     }
@@ -160,7 +163,8 @@ bool pooled_of(const Pooled& pooled) {
     auto work = [&](int64_t item, void* memory) {
         const int64_t which = item % sequences;
         PooledItem<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
-                         plan.items[static_cast<size_t>(item / sequences)]).compute();
+                         plan.items[static_cast<size_t>(item / sequences)])
+            .compute();
     };
     return run_items(sequences * items, plan.scratch(), 2. * sequences * s.rows() * s.columns() * s.size(), work);
 }

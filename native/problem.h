@@ -45,10 +45,10 @@ struct Scores {
     View queries;  // batch, head, query, size
     View keys;     // batch, key head, key, size
     double scale = 1;
-    double softcap = 0;           // 0: none
-    View bias;                    // batch, head, query, key; broadcast axes have stride 0
-    View mask;                    // u8, likewise; 0 hides a key
-    View relative;                // head, 1, 1, span: adds relative[i - j + relative_zero]
+    double softcap = 0;  // 0: none
+    View bias;           // batch, head, query, key; broadcast axes have stride 0
+    View mask;           // u8, likewise; 0 hides a key
+    View relative;       // head, 1, 1, span: adds relative[i - j + relative_zero]
     int64_t relative_zero = 0;
     const double* sinks = nullptr;  // one a head
     Intervals visible;
@@ -71,7 +71,7 @@ struct Rows {
     void* entropy = nullptr;
     void* peak = nullptr;
     void* distance = nullptr;
-    void* top_weight = nullptr;     // (batch, head, query, top)
+    void* top_weight = nullptr;  // (batch, head, query, top)
     int64_t* top_index = nullptr;
     int64_t top = 0;
 
@@ -92,8 +92,8 @@ enum class Pool : int32_t { sum, max };
 struct Backflow {
     Scores scores;
     const double* normaliser = nullptr;
-    View rows;         // batch, head, query, size; none: ones, so that `output` holds column sums
-    View output;       // batch, head, key, size (1 for column sums)
+    View rows;    // batch, head, query, size; none: ones, so that `output` holds column sums
+    View output;  // batch, head, key, size (1 for column sums)
 };
 
 struct Pooled {
@@ -118,8 +118,8 @@ struct Backward {
     View values, output, flow;
     const double* normaliser = nullptr;
     View grad_queries, grad_keys, grad_values;
-    View grad_bias;               // computing type, full or broadcast (stride 0) axes; none: not wanted
-    View grad_relative;           // computing type, (head or 1, 1, 1, span); none: not wanted
+    View grad_bias;                // computing type, full or broadcast (stride 0) axes; none: not wanted
+    View grad_relative;            // computing type, (head or 1, 1, 1, span); none: not wanted
     double* grad_sinks = nullptr;  // one a head
 };
 
@@ -141,7 +141,7 @@ struct Norm {
 };
 
 struct Rotary {
-    View x, output;      // batch, head, token, size
+    View x, output;       // batch, head, token, size
     View cosines, sines;  // batch or 1, 1, token, pairs
     bool interleaved = false;
 };

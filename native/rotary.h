@@ -90,7 +90,8 @@ bool rotary_of(const Rotary& r) {
         rotate_tokens<Real>(r, item / blocks, first, std::min(block, tokens - first), static_cast<Real*>(memory));
     };
     const double count = static_cast<double>(x.shape[0] * heads) * static_cast<double>(tokens * size);
-    return run_items(x.shape[0] * blocks, static_cast<size_t>(2 * block * pairs + 2 * size) * sizeof(Real), 12. * count, work);
+    return run_items(x.shape[0] * blocks, static_cast<size_t>(2 * block * pairs + 2 * size) * sizeof(Real), 12. * count,
+                     work);
 }
 
 bool rotary(const Rotary& r) { return r.x.type == Type::f64 ? rotary_of<double>(r) : rotary_of<float>(r); }

@@ -20,9 +20,9 @@ template <class Real>
 struct PanelMask {
     static constexpr int W = panel<Real>;
     Int<Real> first[2][panel_vectors], last[2][panel_vectors];
-    int64_t low[2], high[2];    // some query sees a key in [low, high)
+    int64_t low[2], high[2];              // some query sees a key in [low, high)
     int64_t inner_low[2], inner_high[2];  // every query sees all keys in [inner_low, inner_high)
-    int count = 0;              // intervals; 0: all keys are visible
+    int count = 0;                        // intervals; 0: all keys are visible
 
     void read(const Scores& scores, int64_t sequence, int64_t row, int64_t rows) {
         count = 0;
@@ -84,8 +84,8 @@ struct PanelMask {
     }
 };
 
-// Scores are q · k as it is until the softmax, which multiplies and subtracts in one step: so equal products stay equal,
-// and ties are ties. Only a cap or a bias needs scaled scores before; these are then in units of log2.
+// Scores are q · k as it is until the softmax, which multiplies and subtracts in one step: so equal products stay
+// equal, and ties are ties. Only a cap or a bias needs scaled scores before; these are then in units of log2.
 inline bool transforms(const Scores& s) { return s.softcap > 0 || s.bias || s.relative; }
 template <class Real>
 struct Units {
@@ -105,7 +105,8 @@ inline bool may_hide(const Scores& scores) { return scores.bias || scores.mask |
 // `spare` holds (key_tile + panel) · panel numbers. For the backward pass, `slope` gets the derivative of the cap.
 template <class Real>
 void finish_scores(const Scores& scores, int64_t sequence, int64_t head, int64_t row, int64_t rows, int64_t from,
-                   int64_t to, const PanelMask<Real>& mask, Real* __restrict sheet, Real* spare, Real* slope = nullptr) {
+                   int64_t to, const PanelMask<Real>& mask, Real* __restrict sheet, Real* spare,
+                   Real* slope = nullptr) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     const int64_t keys = to - from;
     if (scores.softcap > 0) {
@@ -122,8 +123,9 @@ void finish_scores(const Scores& scores, int64_t sequence, int64_t head, int64_t
     }
     if (scores.bias) {
         const View& bias = scores.bias;
-        pack_panel<Real>(bias.at(sequence, head, row) + from * bias.stride[3] * static_cast<int64_t>(bytes_of(bias.type)),
-                         bias.type, bias.stride[2], bias.stride[3], rows, keys, log2_e<Real>, spare);
+        pack_panel<Real>(
+            bias.at(sequence, head, row) + from * bias.stride[3] * static_cast<int64_t>(bytes_of(bias.type)), bias.type,
+            bias.stride[2], bias.stride[3], rows, keys, log2_e<Real>, spare);
         // −inf hides a key as a mask does: NaN + −inf would let a poisoned key through.
         for (int64_t i = 0; i < keys * W; i += L) {
             const Vec<Real> add = load(spare + i);

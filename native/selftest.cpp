@@ -35,14 +35,16 @@ struct Owned {
         for (Real& number : numbers) number = static_cast<Real>(normal(random));
     }
     double at(int64_t a, int64_t b, int64_t c, int64_t d) const {
-        return static_cast<double>(numbers[static_cast<size_t>(a * view.stride[0] + b * view.stride[1] + c * view.stride[2] + d)]);
+        return static_cast<double>(
+            numbers[static_cast<size_t>(a * view.stride[0] + b * view.stride[1] + c * view.stride[2] + d)]);
     }
 };
 
 struct Case {
     const char* name;
     int64_t batch, heads, key_heads, rows, columns, size, value_size;
-    bool causal = false, two_intervals = false, bias = false, dense = false, relative = false, sinks = false, poison = false;
+    bool causal = false, two_intervals = false, bias = false, dense = false, relative = false, sinks = false,
+         poison = false;
     double softcap = 0;
 };
 
@@ -169,10 +171,10 @@ class Check {
     }
 
     void expect(double got, double wanted, const char* what, double wider = 1) {
-        if (std::abs(got - wanted) <= bound * wider * (1 + std::abs(wanted)) || (got != got && wanted != wanted)) return;
+        if (std::abs(got - wanted) <= bound * wider * (1 + std::abs(wanted)) || (got != got && wanted != wanted))
+            return;
         if (got == wanted) return;
-        if (++failures <= 5)
-            std::printf("  %s, %s: %s is %g, should be %g\n", kernels.name, c.name, what, got, wanted);
+        if (++failures <= 5) std::printf("  %s, %s: %s is %g, should be %g\n", kernels.name, c.name, what, got, wanted);
     }
 
     void check_forward() {
@@ -185,7 +187,8 @@ class Check {
         f.output = output.view;
         kernels.forward(f);  // few rows take another way when no strongest keys are wanted
         const std::vector<Real> plainly = output.numbers;
-        f.rows = {normaliser.data(), entropy.data(), peak.data(), distance.data(), top_weight.data(), top_index.data(), 3};
+        f.rows = {
+            normaliser.data(), entropy.data(), peak.data(), distance.data(), top_weight.data(), top_index.data(), 3};
         kernels.forward(f);
         for (int64_t b = 0; b < c.batch; ++b)
             for (int64_t h = 0; h < c.heads; ++h)
@@ -198,7 +201,9 @@ class Check {
                         for (int64_t j = 0; j < c.columns; ++j)
                             if (sees(i, j)) sum += w[static_cast<size_t>(j)] * v.at(b, s.key_head(h), j, e);
                         expect(output.at(b, h, i, e), sum, "an output");
-                        expect(static_cast<double>(plainly[line * static_cast<size_t>(c.value_size) + static_cast<size_t>(e)]), sum, "an output alone");
+                        expect(static_cast<double>(
+                                   plainly[line * static_cast<size_t>(c.value_size) + static_cast<size_t>(e)]),
+                               sum, "an output alone");
                     }
                     for (int64_t j = 0; j < c.columns; ++j) {
                         const double weight = w[static_cast<size_t>(j)];
@@ -219,38 +224,48 @@ class Check {
         kernels.backflow({s, normaliser.data(), u.view, flowing.view});
         kernels.backflow({s, normaliser.data(), {}, sums.view});
         const int64_t rows[] = {0, c.rows / 3, c.rows}, columns[] = {0, 1, c.columns / 2, c.columns};
-        std::vector<Real> map(static_cast<size_t>(c.batch * c.heads * 6)), tile(normaliser.size() * static_cast<size_t>(c.columns));
+        std::vector<Real> map(static_cast<size_t>(c.batch * c.heads * 6)),
+            tile(normaliser.size() * static_cast<size_t>(c.columns));
         kernels.pooled({s, normaliser.data(), rows, columns, 2, 3, Pool::sum, map.data()});
         kernels.tile({s, normaliser.data(), Stage::weight, tile.data()});
         for (int64_t b = 0; b < c.batch; ++b)
             for (int64_t h = 0; h < c.heads; ++h) {
-                std::vector<double> back(static_cast<size_t>(c.columns * 5)), sum(static_cast<size_t>(c.columns)), cells(6);
+                std::vector<double> back(static_cast<size_t>(c.columns * 5)), sum(static_cast<size_t>(c.columns)),
+                    cells(6);
                 for (int64_t i = 0; i < c.rows; ++i) {
                     double level;
                     const auto w = weights(b, h, i, level);
                     for (int64_t j = 0; j < c.columns; ++j) {
                         const double weight = w[static_cast<size_t>(j)];
                         sum[static_cast<size_t>(j)] += weight;
-                        for (int64_t e = 0; e < 5; ++e) back[static_cast<size_t>(j * 5 + e)] += weight * u.at(b, h, i, e);
-                        cells[static_cast<size_t>((i >= rows[1]) * 3 + (j >= columns[1]) + (j >= columns[2]))] += weight;
+                        for (int64_t e = 0; e < 5; ++e)
+                            back[static_cast<size_t>(j * 5 + e)] += weight * u.at(b, h, i, e);
+                        cells[static_cast<size_t>((i >= rows[1]) * 3 + (j >= columns[1]) + (j >= columns[2]))] +=
+                            weight;
                         const auto line = static_cast<size_t>((b * c.heads + h) * c.rows + i);
-                        expect(static_cast<double>(tile[line * static_cast<size_t>(c.columns) + static_cast<size_t>(j)]), weight, "a weight");
+                        expect(
+                            static_cast<double>(tile[line * static_cast<size_t>(c.columns) + static_cast<size_t>(j)]),
+                            weight, "a weight");
                     }
                 }
                 for (int64_t j = 0; j < c.columns; ++j) {
                     expect(sums.at(b, h, j, 0), sum[static_cast<size_t>(j)], "a column sum");
-                    for (int64_t e = 0; e < 5; ++e) expect(flowing.at(b, h, j, e), back[static_cast<size_t>(j * 5 + e)], "what flows back");
+                    for (int64_t e = 0; e < 5; ++e)
+                        expect(flowing.at(b, h, j, e), back[static_cast<size_t>(j * 5 + e)], "what flows back");
                 }
                 for (size_t cell = 0; cell < 6; ++cell)
                     if (c.rows >= 3 && c.columns >= 3)
-                        expect(static_cast<double>(map[static_cast<size_t>(b * c.heads + h) * 6 + cell]), cells[cell], "a cell");
+                        expect(static_cast<double>(map[static_cast<size_t>(b * c.heads + h) * 6 + cell]), cells[cell],
+                               "a cell");
             }
     }
 
     // The loss Σ flow · output, whose gradients are compared with plain formulas.
     void check_backward() {
-        Owned<Real> gq(c.batch, c.heads, c.rows, c.size), gk(c.batch, c.key_heads, c.columns, c.size), gv(c.batch, c.key_heads, c.columns, c.value_size);
-        Owned<double> wq(c.batch, c.heads, c.rows, c.size), wk(c.batch, c.key_heads, c.columns, c.size), wv(c.batch, c.key_heads, c.columns, c.value_size);
+        Owned<Real> gq(c.batch, c.heads, c.rows, c.size), gk(c.batch, c.key_heads, c.columns, c.size),
+            gv(c.batch, c.key_heads, c.columns, c.value_size);
+        Owned<double> wq(c.batch, c.heads, c.rows, c.size), wk(c.batch, c.key_heads, c.columns, c.size),
+            wv(c.batch, c.key_heads, c.columns, c.value_size);
         Backward back;
         back.scores = s;
         back.values = v.view;
@@ -274,7 +289,8 @@ class Check {
         const auto w = weights(b, h, i, level);
         std::vector<double> to_weight(static_cast<size_t>(c.columns));
         for (int64_t j = 0; j < c.columns; ++j) {
-            for (int64_t e = 0; e < c.value_size; ++e) to_weight[static_cast<size_t>(j)] += flow.at(b, h, i, e) * v.at(b, kh, j, e);
+            for (int64_t e = 0; e < c.value_size; ++e)
+                to_weight[static_cast<size_t>(j)] += flow.at(b, h, i, e) * v.at(b, kh, j, e);
             mean += w[static_cast<size_t>(j)] * to_weight[static_cast<size_t>(j)];
         }
         for (int64_t j = 0; j < c.columns; ++j) {
@@ -285,7 +301,8 @@ class Check {
                 to_score *= 1 - capped * capped;
             }
             auto add = [](Owned<double>& to, int64_t a1, int64_t a2, int64_t a3, int64_t a4, double x) {
-                to.numbers[static_cast<size_t>(a1 * to.view.stride[0] + a2 * to.view.stride[1] + a3 * to.view.stride[2] + a4)] += x;
+                to.numbers[static_cast<size_t>(a1 * to.view.stride[0] + a2 * to.view.stride[1] +
+                                               a3 * to.view.stride[2] + a4)] += x;
             };
             for (int64_t t = 0; t < c.size; ++t) {
                 add(wq, b, h, i, t, to_score * k.at(b, kh, j, t));
@@ -295,7 +312,8 @@ class Check {
         }
     }
     void compare(const Owned<Real>& got, const Owned<double>& wanted, const char* what) {
-        for (size_t n = 0; n < got.numbers.size(); ++n) expect(static_cast<double>(got.numbers[n]), wanted.numbers[n], what, 4);
+        for (size_t n = 0; n < got.numbers.size(); ++n)
+            expect(static_cast<double>(got.numbers[n]), wanted.numbers[n], what, 4);
     }
 };
 

@@ -141,7 +141,8 @@ struct Failures {
     bool differ(const std::string& what, double got, double expected, double bound) {
         const bool both_nan = got != got && expected != expected;
         if (both_nan || got == expected || std::fabs(got - expected) <= bound) return false;
-        if (++count <= 20) std::printf("FAILED %s: %.9g instead of %.9g, bound %.2g\n", what.c_str(), got, expected, bound);
+        if (++count <= 20)
+            std::printf("FAILED %s: %.9g instead of %.9g, bound %.2g\n", what.c_str(), got, expected, bound);
         return true;
     }
     void that(bool right, const std::string& what) {

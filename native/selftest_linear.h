@@ -28,17 +28,18 @@ struct LinearCase {
     bool bias = true, residual = true;
 
     std::string name() const {
-        return "linear " + std::to_string(rows) + " × " + std::to_string(in) + " → " + std::to_string(out) + ", types " +
-               std::to_string(int(x)) + std::to_string(int(weight)) + std::to_string(int(output)) + ", layouts " +
-               std::to_string(int(x_layout)) + std::to_string(int(weight_layout)) + std::to_string(int(output_layout)) +
-               ", activation " + std::to_string(int(activation));
+        return "linear " + std::to_string(rows) + " × " + std::to_string(in) + " → " + std::to_string(out) +
+               ", types " + std::to_string(int(x)) + std::to_string(int(weight)) + std::to_string(int(output)) +
+               ", layouts " + std::to_string(int(x_layout)) + std::to_string(int(weight_layout)) +
+               std::to_string(int(output_layout)) + ", activation " + std::to_string(int(activation));
     }
 };
 
 inline void check(const Kernels& kernels, const LinearCase& c, Failures& failures) {
     const Array x = Array(c.x, 1, 1, c.rows, c.in, c.x_layout).random();
     const Array weight = Array(c.weight, 1, 1, c.out, c.in, c.weight_layout).random();
-    const Array bias = Array(c.weight, 1, 1, 1, c.out).random(), residual = Array(c.output, 1, 1, c.rows, c.out, c.x_layout).random();
+    const Array bias = Array(c.weight, 1, 1, 1, c.out).random(),
+                residual = Array(c.output, 1, 1, c.rows, c.out, c.x_layout).random();
     const Array output(c.output, 1, 1, c.rows, c.out, c.output_layout);
     Linear l;
     l.x = x.view;
@@ -61,7 +62,8 @@ inline void check(const Kernels& kernels, const LinearCase& c, Failures& failure
             const double added = c.residual ? residual.get(r, o) : 0;
             const double expected = activation_of(c.activation, sum) + added;
             const double bound = unit * (8 + std::sqrt(static_cast<double>(c.in))) * (size + std::fabs(added)) +
-                                 2 * rounding(c.output) * std::fabs(expected) + 1e-12 * (unit > 1e-10) + 0x1p-24 * (c.output == Type::f16);
+                                 2 * rounding(c.output) * std::fabs(expected) + 1e-12 * (unit > 1e-10) +
+                                 0x1p-24 * (c.output == Type::f16);
             if (failures.differ(c.name(), output.get(r, o), expected, bound)) return;
         }
 }
@@ -104,7 +106,8 @@ inline void check_linear_storage(const Kernels& kernels, Failures& failures) {
 
 // Each activation alone: one number in, weight 1.
 inline void check_activations(const Kernels& kernels, Failures& failures) {
-    const Activation all[] = {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh};
+    const Activation all[] = {Activation::none,      Activation::relu, Activation::gelu,
+                              Activation::gelu_tanh, Activation::silu, Activation::tanh};
     const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
     std::vector<double> points = {0., nan, infinity, 1e-30, -1e-30, 1e20, 3e4, -3e4, -200};
     for (int i = -2400; i <= 2400; ++i) points.push_back(i / 200. + 0.0013 * random_number());
@@ -123,10 +126,14 @@ inline void check_activations(const Kernels& kernels, Failures& failures) {
             for (int64_t i = 0; i < count; ++i) {
                 const double at = x.get(i, 0), expected = activation_of(activation, at);
                 // Where e^(−y) is taken, a few roundings of y count y times.
-                const double exponent = activation == Activation::silu ? -at : std::fabs(at) + std::fabs(at * at * at) / 10;
+                const double exponent =
+                    activation == Activation::silu ? -at : std::fabs(at) + std::fabs(at * at * at) / 10;
                 const double relative = rounding(type) * (8 + 6 * std::clamp(exponent, 0., 800.));
-                const double bound = at != at || std::isinf(at) ? 0 : relative * std::fabs(expected) + (type == Type::f32 ? 1e-36 : 1e-290);
-                failures.differ("activation " + std::to_string(int(activation)) + " of " + std::to_string(at), output.get(i, 0), expected, bound);
+                const double bound = at != at || std::isinf(at)
+                                         ? 0
+                                         : relative * std::fabs(expected) + (type == Type::f32 ? 1e-36 : 1e-290);
+                failures.differ("activation " + std::to_string(int(activation)) + " of " + std::to_string(at),
+                                output.get(i, 0), expected, bound);
             }
         }
 }
@@ -134,7 +141,8 @@ inline void check_activations(const Kernels& kernels, Failures& failures) {
 inline void check_linear_promises(const Kernels& kernels, Failures& failures) {
     // NaN stays in its row of x, or in its column when the weight holds it.
     for (const int64_t rows : {1, 6, 21}) {
-        Array x = Array(Type::f32, 1, 1, rows, 29).random(), weight = Array(Type::f32, 1, 1, 31, 29).random(), output(Type::f32, 1, 1, rows, 31);
+        Array x = Array(Type::f32, 1, 1, rows, 29).random(), weight = Array(Type::f32, 1, 1, 31, 29).random(),
+              output(Type::f32, 1, 1, rows, 31);
         x.set(0, 0, rows / 2, 28, std::nan(""));
         weight.set(0, 0, 30, 3, HUGE_VAL);
         Linear l;
@@ -211,19 +219,23 @@ inline void check_norm(const Kernels& kernels, int64_t rows, int64_t size, bool 
 
 inline void check_rotary(const Kernels& kernels, int64_t size, int64_t pairs, bool interleaved, Type type, Type angles,
                          Layout layout, bool own_angles, bool in_place, Failures& failures) {
-    const std::string name = "rotary size " + std::to_string(size) + ", pairs " + std::to_string(pairs) + ", interleaved " +
-                             std::to_string(interleaved) + ", type " + std::to_string(int(type)) + ", layout " + std::to_string(int(layout));
+    const std::string name = "rotary size " + std::to_string(size) + ", pairs " + std::to_string(pairs) +
+                             ", interleaved " + std::to_string(interleaved) + ", type " + std::to_string(int(type)) +
+                             ", layout " + std::to_string(int(layout));
     const int64_t batch = 2, heads = 3, tokens = 5;
-    const Array x = Array(type, batch, heads, tokens, size, layout).random(), output(type, batch, heads, tokens, size, layout);
+    const Array x = Array(type, batch, heads, tokens, size, layout).random(),
+                output(type, batch, heads, tokens, size, layout);
     const Array cosines = Array(angles, own_angles ? batch : 1, 1, tokens, pairs).random();
     const Array sines = Array(angles, own_angles ? batch : 1, 1, tokens, pairs, layout).random();
     std::vector<double> expected;
     x.each([&](int64_t b, int64_t h, int64_t t, int64_t d) {
         if (d >= 2 * pairs) return expected.push_back(x.get(b, h, t, d));
-        const int64_t pair = interleaved ? d / 2 : d % pairs, step = interleaved ? 1 : pairs, angle = own_angles ? b : 0;
+        const int64_t pair = interleaved ? d / 2 : d % pairs, step = interleaved ? 1 : pairs,
+                      angle = own_angles ? b : 0;
         const bool second = interleaved ? d % 2 : d >= pairs;
         const double other = x.get(b, h, t, second ? d - step : d + step);
-        expected.push_back(x.get(b, h, t, d) * cosines.get(angle, 0, t, pair) + (second ? 1 : -1) * other * sines.get(angle, 0, t, pair));
+        expected.push_back(x.get(b, h, t, d) * cosines.get(angle, 0, t, pair) +
+                           (second ? 1 : -1) * other * sines.get(angle, 0, t, pair));
     });
     Rotary r;
     r.x = x.view;
@@ -247,13 +259,18 @@ inline void check_norms_and_rotary(const Kernels& kernels, Failures& failures) {
         for (const bool centred : {true, false})
             for (const Type parameters : {type, type == Type::f64 ? Type::f64 : Type::f32})
                 for (const int64_t size : {1, 2, 7, 8, 31, 64, 383, 1000})
-                    check_norm(kernels, 5, size, centred, type, parameters, layouts[size % 5], 0, size % 3 == 0, failures);
-    for (const Layout layout : layouts) check_norm(kernels, 70, 390, true, Type::f32, Type::f32, layout, 100, false, failures);
+                    check_norm(kernels, 5, size, centred, type, parameters, layouts[size % 5], 0, size % 3 == 0,
+                               failures);
+    for (const Layout layout : layouts)
+        check_norm(kernels, 70, 390, true, Type::f32, Type::f32, layout, 100, false, failures);
     for (const Type type : {Type::f16, Type::bf16, Type::f32, Type::f64})
         for (const bool interleaved : {true, false})
             for (const int64_t pairs : {0, 1, 3, 8, 16, 21})
                 for (const Layout layout : layouts)
-                    check_rotary(kernels, 2 * pairs + pairs % 4, pairs, interleaved, type, pairs % 2 ? type : type == Type::f64 ? type : Type::f32,
+                    check_rotary(kernels, 2 * pairs + pairs % 4, pairs, interleaved, type,
+                                 pairs % 2           ? type
+                                 : type == Type::f64 ? type
+                                                     : Type::f32,
                                  layout, pairs % 3 == 0, pairs > 8, failures);
 }
 

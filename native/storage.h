@@ -90,14 +90,19 @@ void copy_rows(const View& view, int64_t first_row, int64_t rows, int64_t first,
         if (view.type == own_type<Real>)
             turn_rows(reinterpret_cast<const Real*>(from), stride, turned_rows, turned, to, to_row);
         else if (sizeof(Real) == 4 && view.type == Type::f16)
-            turn_rows(reinterpret_cast<const Half*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to), to_row);
+            turn_rows(reinterpret_cast<const Half*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to),
+                      to_row);
         else if (sizeof(Real) == 4 && view.type == Type::bf16)
-            turn_rows(reinterpret_cast<const Brain*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to), to_row);
+            turn_rows(reinterpret_cast<const Brain*>(from), stride, turned_rows, turned, reinterpret_cast<float*>(to),
+                      to_row);
         else
             turned_rows = 0;
     }
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t done = r < turned_rows ? turned : 0;
+        if (stride == 1 && r + PFR < rows)
+            for (int64_t ahead = 0; ahead < count * width; ahead += 64)
+                __builtin_prefetch(from + (r + PFR) * view.stride[2] * width + ahead);
         read_row<Real>(from + (r * view.stride[2] + done * stride) * width, view.type, stride, count - done,
                        to + r * to_row + done);
     }

@@ -24,7 +24,8 @@ bool tile_of(const Tile& tile) {
         const int64_t span = item % spans, first = item / spans % rows * row_tile, which = item / spans / rows;
         const int64_t last = std::min(s.rows(), first + row_tile);
         const KeyPanel<Real> scorer{s, which / s.heads(), which % s.heads(), !weight};
-        const PlainRows<Real> queries = plain_rows<Real>(s.queries, scorer.sequence, scorer.head, first, last - first, copy);
+        const PlainRows<Real> queries =
+            plain_rows<Real>(s.queries, scorer.sequence, scorer.head, first, last - first, copy);
         const int64_t end = std::min(s.columns(), (span + 1) * key_span);
         for (int64_t key = span * key_span; key < end; key += W) {
             const int64_t here = std::min<int64_t>(W, s.columns() - key);

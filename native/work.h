@@ -23,7 +23,9 @@ struct Parts {
 
 template <class Work>
 bool run_items(int64_t items, size_t scratch, double cost, Work& work) {
-    return run(items, scratch, cost, [](void* context, int64_t item, void* memory) { (*static_cast<Work*>(context))(item, memory); }, &work);
+    return run(
+        items, scratch, cost,
+        [](void* context, int64_t item, void* memory) { (*static_cast<Work*>(context))(item, memory); }, &work);
 }
 
 }  // namespace

@@ -10,11 +10,16 @@ Attention(batch 2, head 8, query 100, key 100; size 64, float64, mask=causal())
 ((2, 8, 100, 64), (100,), (2, 8, 100))
 """
 
-from regard import errors
-from regard.attention import Attended, Attention, Cache, Map, Stage, Top
-from regard.biases import alibi, relative_positions
-from regard.kernels.choosing import engine
-from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard import errors
+    from regard.attention import Attended, Attention, Cache, Map, Stage, Top
+    from regard.biases import alibi, relative_positions
+    from regard.kernels.choosing import engine
+    from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
 
 __all__ = [
     "Attended",
@@ -38,3 +43,25 @@ __all__ = [
     "where",
     "window",
 ]
+
+# Each name's home, loaded when the name is first used: who needs a mask should not wait for the rest.
+_HOMES = {
+    "regard.attention": ("Attended", "Attention", "Cache", "Map", "Stage", "Top"),
+    "regard.biases": ("alibi", "relative_positions"),
+    "regard.kernels.choosing": ("engine",),
+    "regard.masks": tuple("Mask allowed causal chunks documents first lengths prefix where window".split()),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("regard.errors")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
+import pytest
 
 import regard
 from regard.kernels.interface import Scores
+
+torch = pytest.importorskip("torch")
 
 BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 OFFSET = np.array([0, 2])

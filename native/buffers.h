@@ -1,0 +1,200 @@
+// Arrays that Python holds, as views for the kernels; for bindings.cpp alone.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "problem.h"
+
+namespace nb = nanobind;
+
+namespace regard {
+namespace {
+
+// An array that Python holds, for as long as this object lives. 16-bit integers stand for bfloat16, whose arrays offer
+// no buffer of their own.
+class Buffer {
+    Py_buffer buffer_{};
+    bool held_ = false;
+
+  public:
+    View view;
+    int64_t dimensions = 0;
+
+    Buffer() = default;
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer() {
+        if (held_) PyBuffer_Release(&buffer_);
+    }
+
+    Buffer(nb::handle array, const char* name, bool writable = false) { hold(array, name, writable); }
+
+    void hold(nb::handle array, const char* name, bool writable = false) {
+        if (array.is_none()) return;
+        if (PyObject_GetBuffer(array.ptr(), &buffer_, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0)
+            throw nb::python_error();
+        held_ = true;
+        if (buffer_.ndim > 4) fail(name, "has more than four axes");
+        dimensions = buffer_.ndim;
+        view.type = type_of(name);
+        const int64_t width = static_cast<int64_t>(bytes_of(view.type));
+        view.data = static_cast<char*>(buffer_.buf);
+        if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
+        for (int64_t axis = 0; axis < dimensions; ++axis) {
+            const int64_t to = 4 - dimensions + axis;
+            view.shape[to] = buffer_.shape[axis];
+            if (buffer_.strides[axis] % width) fail(name, "is not aligned");
+            view.stride[to] = buffer_.shape[axis] > 1 ? buffer_.strides[axis] / width : 0;
+        }
+        // One number a row is as good as neighbouring numbers.
+        if (view.shape[3] <= 1) view.stride[3] = 1;
+    }
+
+    template <class T>
+    T* contiguous(const char* name, int64_t count, std::initializer_list<Type> types) const {
+        if (!view) return nullptr;
+        bool right = false;
+        for (Type type : types) right |= type == view.type;
+        if (!right) fail(name, "has another type than the kernel wants");
+        int64_t expected = 1;
+        for (int axis = 3; axis >= 0; --axis) {
+            if (view.shape[axis] > 1 && view.stride[axis] != expected) fail(name, "is not contiguous");
+            expected *= view.shape[axis];
+        }
+        if (expected != count) fail(name, "has another size than the kernel wants");
+        return reinterpret_cast<T*>(view.data);
+    }
+
+  private:
+    [[noreturn]] static void fail(const char* name, const char* what) {
+        throw std::invalid_argument("`" + std::string(name) + "` " + what + ".");
+    }
+    Type type_of(const char* name) const {
+        const char* format = buffer_.format ? buffer_.format : "B";
+        if (*format == '@' || *format == '=' || *format == '<') ++format;
+        if (std::strlen(format) == 1) switch (*format) {
+                case 'e': return Type::f16;
+                case 'h':
+                case 'H': return Type::bf16;
+                case 'f': return Type::f32;
+                case 'd': return Type::f64;
+                case '?':
+                case 'B':
+                case 'b': return Type::u8;
+                case 'i': return Type::i32;
+                case 'l':
+                case 'q': return sizeof(long) == 8 || *format == 'q' ? Type::i64 : Type::i32;
+            }
+        fail(name, "has a type that the kernel does not read");
+    }
+};
+
+[[noreturn]] void shapes(const char* name) {
+    throw std::invalid_argument("`" + std::string(name) + "` does not fit the shapes of queries and keys.");
+}
+
+bool same(const View& view, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return view.shape[0] == a && view.shape[1] == b && view.shape[2] == c && view.shape[3] == d;
+}
+bool fits(int64_t have, int64_t full) { return have == full || have == 1; }
+
+// Everything that decides the scores, with its arrays held.
+struct HeldScores {
+    Buffer queries, keys, bias, mask, relative, sinks, first[2], last[2], offset;
+    int64_t one_offset = 0;
+    Scores scores;
+
+    HeldScores(nb::handle q, nb::handle k, double scale, double softcap, nb::handle bias_, nb::handle mask_,
+               nb::handle relative_, int64_t relative_zero, nb::handle sinks_, nb::handle first_, nb::handle last_,
+               nb::handle second_first, nb::handle second_last, nb::handle offset_) {
+        queries.hold(q, "queries");
+        keys.hold(k, "keys");
+        scores.queries = queries.view;
+        scores.keys = keys.view;
+        const View &qv = queries.view, &kv = keys.view;
+        if (kv.shape[0] != qv.shape[0] || kv.shape[3] != qv.shape[3] || kv.shape[1] < 1 || qv.shape[1] % kv.shape[1])
+            shapes("keys");
+        if (qv.type != kv.type || qv.type > Type::f64)
+            throw std::invalid_argument("`queries` and `keys` have different types.");
+        scores.scale = scale;
+        scores.softcap = softcap;
+        hold_dense(bias, bias_, "bias", scores.bias);
+        if (scores.bias && scores.bias.type > Type::f64)
+            throw std::invalid_argument("`bias` is not of a floating point type.");
+        hold_dense(mask, mask_, "mask", scores.mask);
+        if (scores.mask && scores.mask.type != Type::u8) throw std::invalid_argument("`mask` is not boolean.");
+        hold_relative(relative_, relative_zero);
+        sinks.hold(sinks_, "sinks");
+        scores.sinks = sinks.contiguous<double>("sinks", scores.heads(), {Type::f64});
+        hold_offset(offset_);
+        hold_intervals(0, first_, last_);
+        hold_intervals(1, second_first, second_last);
+        check_relative();
+    }
+
+  private:
+    void hold_dense(Buffer& buffer, nb::handle array, const char* name, View& to) {
+        buffer.hold(array, name);
+        to = buffer.view;
+        if (!to) return;
+        const int64_t full[4] = {scores.batch(), scores.heads(), scores.rows(), scores.columns()};
+        for (int axis = 0; axis < 4; ++axis)
+            if (!fits(to.shape[axis], full[axis])) shapes(name);
+        if (to.shape[3] == 1 && full[3] > 1) to.stride[3] = 0;
+    }
+    void hold_offset(nb::handle given) {
+        if (given.is_none()) return;
+        scores.offset = &one_offset;
+        if (PyLong_Check(given.ptr())) {
+            one_offset = nb::cast<int64_t>(given);
+            return;
+        }
+        offset.hold(given, "offset");
+        scores.offset = offset.contiguous<int64_t>("offset", scores.batch(), {Type::i64});
+        scores.offset_stride = 1;
+    }
+    void hold_relative(nb::handle given, int64_t zero) {
+        relative.hold(given, "relative");
+        View& to = scores.relative;
+        to = relative.view;
+        if (!to) return;
+        const bool wide = queries.view.type == Type::f64;
+        if (to.type != (wide ? Type::f64 : Type::f32) || !fits(to.shape[2], scores.heads()) || to.stride[3] != 1)
+            shapes("relative");
+        to.stride[0] = to.shape[2] > 1 ? to.stride[2] : 0;  // (head or 1, span): the head's step first
+        to.shape[0] = to.shape[2];
+        to.shape[1] = to.shape[2] = 1;
+        scores.relative_zero = zero;
+    }
+    void check_relative() const {
+        if (!scores.relative) return;
+        for (int64_t b = 0; b < (scores.offset_stride ? scores.batch() : 1); ++b) {
+            const int64_t at = scores.first_position(b) + scores.relative_zero;
+            if (at - (scores.columns() - 1) < 0 || at + scores.rows() - 1 >= scores.relative.shape[3])
+                shapes("relative");
+        }
+    }
+    void hold_intervals(int which, nb::handle first_, nb::handle last_) {
+        if (first_.is_none()) return;
+        first[which].hold(first_, "first");
+        last[which].hold(last_, "last");
+        const int64_t batch = first[which].view.shape[2];
+        if (!fits(batch, scores.batch())) shapes("first");
+        Intervals& to = scores.visible;
+        to.first[which] = first[which].contiguous<int32_t>("first", batch * scores.rows(), {Type::i32});
+        to.last[which] = last[which].contiguous<int32_t>("last", batch * scores.rows(), {Type::i32});
+        const int64_t step = batch > 1 ? scores.rows() : 0;
+        if (which == 1 && step != to.batch) shapes("second_first");
+        to.batch = step;
+        for (int64_t i = 0; i < batch * scores.rows(); ++i)
+            if (to.first[which][i] < to.last[which][i] &&
+                (to.first[which][i] < 0 || to.last[which][i] > scores.columns()))
+                shapes("last");
+    }
+};
+
+}  // namespace
+}  // namespace regard

@@ -1,0 +1,202 @@
+"""CPU tensors through the native engine: what the reference says, without copies, and with little beyond the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import regard
+from regard import errors
+from regard.kernels import choosing, reference
+from regard.kernels.interface import ACTIVATIONS
+
+from . import torch_cases as cases
+from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everything, in_tensors, scores_of
+
+torch = pytest.importorskip("torch")
+if choosing.NATIVE_PROBLEM:
+    pytest.skip(choosing.NATIVE_PROBLEM, allow_module_level=True)
+from regard.kernels import torch_engine, torch_native  # noqa: E402
+
+Draw = Callable[..., Any]
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
+
+
+@pytest.fixture(autouse=True)
+def native_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "WANTED", "native")
+    monkeypatch.setattr(choosing, "_for_tensors", {})
+
+
+def test_it_computes() -> None:
+    assert choosing.engine_for(torch.ones(1)) is torch_native
+    assert regard.engine(torch.ones(1)).name == "native"
+
+
+@pytest.mark.parametrize("mask", [*cases.MASKS, None])
+def test_says_what_the_reference_says(draw: Draw, mask: Any) -> None:
+    mask = cases.MASKS.get(mask)
+    scores, values = scores_of(draw, mask), draw(BATCH, KEY_HEAD, KEY, VALUE_SIZE)
+    flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
+    expected = everything(reference, scores, values, flow)
+    for tensors in (in_tensors(scores), in_tensors(scores, mask)):  # a mask of NumPy arrays, and one of tensors
+        found = everything(torch_native, tensors, torch.from_numpy(values), torch.from_numpy(flow))
+        for name, array in expected.items():
+            assert found[name].numpy().dtype == array.dtype, name
+            assert_allclose(found[name].numpy(), array, err_msg=name, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32"])
+def test_narrow_types_are_computed_in_single_precision(draw: Draw, kind: str) -> None:
+    dtype = getattr(torch, kind)
+    tensors = in_tensors(scores_of(draw, cases.MASKS["intervals"], np.float32))
+    narrow = {name: getattr(tensors, name).to(dtype) for name in ("queries", "keys", "bias", "sinks")}
+    values, flow = (torch.from_numpy(draw(*shape)).to(dtype) for shape in SHAPES_OF_VALUES_AND_FLOW)
+    found = everything(torch_native, replace(tensors, **narrow), values, flow)
+    exact = {name: array.double().numpy() for name, array in narrow.items()}
+    exact |= {"relative": tensors.relative.double().numpy(), "offset": tensors.offset.numpy()}
+    expected = everything(reference, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
+    for name, array in expected.items():
+        is_narrow = found[name].dtype == dtype
+        # Half a unit in the last place of the type; gradients are of outputs that were rounded before.
+        bound = 4 * torch.finfo(dtype).eps if is_narrow or "gradient" in name else 64 * torch.finfo(torch.float32).eps
+        assert_allclose(found[name].double().numpy(), array, rtol=bound, atol=bound, err_msg=name)
+    assert {found[name].dtype for name in ("output", "backflow", "gradient of keys", "gradient of sinks")} == {dtype}
+
+
+SHAPES_OF_VALUES_AND_FLOW = (BATCH, KEY_HEAD, KEY, VALUE_SIZE), (BATCH, HEAD, QUERY, VALUE_SIZE)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_memory_is_shared_not_copied(kind: str) -> None:
+    tensor = torch.zeros(2, 3, 4, dtype=getattr(torch, kind)).transpose(0, 1)[1:]
+    for given in (tensor, tensor.clone().as_strided(tensor.shape, tensor.stride()).requires_grad_()):
+        seen = torch_native.view(given)
+        assert seen.__array_interface__["data"][0] == given.data_ptr()
+        assert seen.shape == tuple(given.shape)
+
+
+def test_any_strides(draw: Draw) -> None:
+    queries, keys, values = draw(2, 7, 3, 5), draw(2, 11, 3, 5), draw(2, 3, 4, 11)
+    tensors = [torch.from_numpy(array) for array in (queries, keys, values)]
+    found = regard.Attention(tensors[0].mT.mT.transpose(1, 2), tensors[1].transpose(1, 2)) @ tensors[2].mT
+    expected = regard.Attention(queries.swapaxes(1, 2), keys.swapaxes(1, 2)) @ values.swapaxes(2, 3)
+    assert_allclose(found.numpy(), expected, **CLOSE)
+    repeated = torch.ones(1, 1, 1, 4).expand(2, 3, 5, 4)
+    assert_allclose((regard.Attention(repeated, repeated) @ repeated).numpy(), 1, rtol=1e-6)
+
+
+def test_numbers_that_are_negated_only_when_read(draw: Draw) -> None:
+    queries, keys, values = (torch.from_numpy(draw(2, 3, 7, 5)) for _ in range(3))
+    lazily = torch.complex(torch.zeros_like(keys), keys).conj().imag  # what is in memory has the other sign
+    assert lazily.is_neg() and torch.equal(lazily, -keys)
+    found = regard.Attention(queries, lazily) @ lazily
+    assert_allclose(found.numpy(), (regard.Attention(queries, -keys) @ -keys).numpy(), **CLOSE)
+    assert torch.equal(regard.Attention(queries, lazily).dense(), regard.Attention(queries, -keys).dense())
+    assert values.isfinite().all()
+
+
+def test_numbers_that_are_not_aligned() -> None:
+    memory = bytearray(4 * 24 + 1)
+    memory[1:] = np.arange(24, dtype=np.float32).tobytes()
+    odd = torch.frombuffer(memory, dtype=torch.uint8)[1:].clone().view(torch.float32).reshape(1, 1, 6, 4)
+    unaligned = torch.frombuffer(memory, dtype=torch.float32, offset=1, count=24).reshape(1, 1, 6, 4)
+    assert torch.equal(regard.Attention(unaligned, odd) @ unaligned, regard.Attention(odd, odd) @ odd)
+
+
+def test_a_class_that_is_no_memory_gets_an_error() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        nothing = torch.empty(1, 2, 3, 4)
+        with pytest.raises(errors.Unsupported, match="FakeTensor"):
+            regard.Attention(nothing, nothing) @ nothing
+
+
+def test_parameters_and_subclasses(draw: Draw) -> None:
+    queries, keys, values = (torch.from_numpy(draw(3, 7, 5)) for _ in range(3))
+    parameter = torch.nn.Parameter(queries)
+    expected = regard.Attention(queries, keys) @ values
+    with torch.no_grad():
+        assert torch.equal(regard.Attention(parameter, keys) @ values, expected)
+    assert (regard.Attention(parameter, keys) @ values).requires_grad
+    buffer = torch.nn.Buffer(queries)
+    assert torch.equal(regard.Attention(buffer, keys) @ values, expected)
+
+
+def test_no_queries_and_no_sequences() -> None:
+    keys = torch.ones(2, 3, 5, 4)
+    for shape in ((2, 3, 0, 4), (0, 3, 5, 4)):
+        queries, some = torch.ones(shape), keys[: shape[0]]
+        A = regard.Attention(queries, some, offset=0)
+        assert (A @ some).shape == shape
+        assert A.entropy().shape == shape[:3] and A.top(2).index.shape == (*shape[:3], 2)
+
+
+def test_a_change_in_place_of_tensors_that_count_none_is_noticed() -> None:
+    with torch.inference_mode():
+        A = regard.Attention(torch.ones(3, 4).bfloat16(), torch.ones(5, 4).bfloat16())
+        A.entropy()
+        A.keys[2, 1] = 2
+        with pytest.raises(errors.StaleError, match="keys"):
+            A.entropy()
+
+
+def test_several_threads_at_once(draw: Draw) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    A = regard.Attention(*(torch.from_numpy(draw(1, 4, 97, 16)) for _ in range(2)), mask=regard.causal())
+    values = torch.from_numpy(draw(1, 4, 97, 8))
+    expected = A @ values
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: A @ values, range(32)):
+            assert torch.equal(found, expected)
+
+
+# Layers
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_linear(draw: Draw, activation: str | None, kind: str) -> None:
+    dtype = getattr(torch, kind)
+    x, weight, bias, residual = (
+        torch.from_numpy(draw(*shape)).to(dtype) for shape in ((2, 5, 7), (11, 7), (11,), (2, 5, 11))
+    )
+    found = torch_native.linear(x, weight, bias, activation, residual)
+    arrays = [array.double().numpy() for array in (x, weight, bias)]
+    expected = reference.linear(*arrays, activation, residual.double().numpy())
+    bound = 4 * torch.finfo(dtype).eps  # one rounding of the result, and a sum of seven products
+    assert found.dtype == dtype
+    assert_allclose(found.double().numpy(), expected, rtol=bound, atol=8 * bound)
+
+
+def test_norms_and_rotary(draw: Draw) -> None:
+    x, weight, bias, angles = draw(2, 3, 5, 8), draw(8), draw(8), draw(1, 5, 3)
+    of_x, of_weight, of_bias, of_angles = map(torch.from_numpy, (x, weight, bias, angles))
+    found = torch_native.layer_norm(of_x, of_weight, of_bias, 1e-5)
+    assert_allclose(found.numpy(), reference.layer_norm(x, weight, bias, 1e-5), **CLOSE)
+    found = torch_native.rms_norm(of_x, of_weight, 1e-5)
+    assert_allclose(found.numpy(), reference.rms_norm(x, weight, 1e-5), **CLOSE)
+    found = torch_native.rotary(of_x, of_angles.cos(), of_angles.sin(), False)
+    assert_allclose(found.numpy(), reference.rotary(x, np.cos(angles), np.sin(angles), False), **CLOSE)
+
+
+def test_layers_with_gradients_are_those_of_pytorch(draw: Draw) -> None:
+    x, weight, bias, angles = (torch.from_numpy(draw(*shape)) for shape in ((2, 3, 5, 8), (8, 8), (8,), (1, 5, 3)))
+    x.requires_grad_()
+    for compute in (
+        lambda engine: engine.linear(x, weight, bias, "gelu", x),
+        lambda engine: engine.layer_norm(x, bias, None, 1e-5),
+        lambda engine: engine.rms_norm(x, bias, 1e-5),
+        lambda engine: engine.rotary(x, angles.cos(), angles.sin(), True),
+    ):
+        found, expected = (torch.autograd.grad(compute(engine).sum(), x)[0] for engine in (torch_native, torch_engine))
+        assert torch.equal(found, expected) and found.any()
+        with torch.no_grad():
+            assert_allclose(compute(torch_native).numpy(), compute(torch_engine).numpy(), **CLOSE)
