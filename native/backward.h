@@ -23,7 +23,7 @@ template <class Real>
 struct BackwardPlan {
     static constexpr int W = panel<Real>;
     const Backward& b;
-    int64_t size, value_size, wide_size, wide_values, block, blocks, panels, chunk, chunks;
+    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, sheet_row, block, blocks, panels, chunk, chunks;
     Units<Real> units;
 
     explicit BackwardPlan(const Backward& backward) : b(backward), units(backward.scores) {
@@ -32,11 +32,14 @@ struct BackwardPlan {
         value_size = b.values.shape[3];
         wide_size = round_up(size, W);
         wide_values = round_up(value_size, W);
+        query_row = apart(wide_size);
+        flow_row = apart(wide_values);
         const int64_t largest = std::clamp<int64_t>(
-            32 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
+            64 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
         block = std::min(largest, round_up(std::max<int64_t>(1, s.rows()), W));
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
+        sheet_row = apart(block);
         const int64_t sequences = s.batch() * s.keys.shape[1];
         const int64_t wanted =
             std::clamp<int64_t>((32 + sequences - 1) / sequences, 1, std::max<int64_t>(1, s.columns() / chunk_keys));
@@ -53,8 +56,8 @@ struct BackwardPlan {
         Workspace(const BackwardPlan& p, Parts& parts) {
             packed_queries = parts.take<Real>(p.block * p.size);
             packed_flow = parts.take<Real>(p.block * p.value_size);
-            queries = parts.take<Real>(p.block * p.wide_size);
-            flow = parts.take<Real>(p.block * p.wide_values);
+            queries = parts.take<Real>(p.block * p.query_row);
+            flow = parts.take<Real>(p.block * p.flow_row);
             grad_queries = parts.take<Real>(p.block * p.size);
             keys = parts.take<Real>(back_tile * apart(p.size));
             values = parts.take<Real>(back_tile * p.value_size);
@@ -62,8 +65,8 @@ struct BackwardPlan {
             slope = parts.take<Real>(back_tile * W);
             inner = parts.take<Real>(back_tile * W);
             spare = parts.take<Real>(std::max((back_tile + W) * W, std::max(p.size, p.value_size)));
-            weights = parts.take<Real>(back_tile * p.block);
-            grad_scores = parts.take<Real>(back_tile * p.block);
+            weights = parts.take<Real>(back_tile * p.sheet_row);
+            grad_scores = parts.take<Real>(back_tile * p.sheet_row);
             normaliser = parts.take<Real>(p.block);
             delta = parts.take<Real>(p.block);
             ones = parts.take<Real>(W);
@@ -153,8 +156,8 @@ class BackwardChunk {
             any |= from < to;
         }
         if (!any && !(b.grad_sinks && chunk == 0)) return false;
-        copy_rows(s.queries, plan.size, plan.wide_size, w.queries);
-        copy_rows(b.flow, plan.value_size, plan.wide_values, w.flow);
+        copy_rows(s.queries, plan.size, plan.query_row, w.queries);
+        copy_rows(b.flow, plan.value_size, plan.flow_row, w.flow);
         const int64_t line = (sequence * s.heads() + head) * s.rows() + row;
         for (int64_t i = 0; i < panels * W; ++i) {
             const double log2 =
@@ -169,22 +172,21 @@ class BackwardChunk {
             int64_t e = 0;
             // An output of zero takes nothing from an infinite flow: a row that sees no key has only such.
             for (; e + L <= plan.value_size; e += L) {
-                const Vec<Real> out = load(w.spare + e), in = load(w.flow + i * plan.wide_values + e);
+                const Vec<Real> out = load(w.spare + e), in = load(w.flow + i * plan.flow_row + e);
                 sum += out == Real(0) ? Vec<Real>{} : out * in;
             }
             Real total = sum_lanes<Real>(sum);
             for (; e < plan.value_size; ++e)
-                if (w.spare[e] != 0) total += w.spare[e] * w.flow[i * plan.wide_values + e];
+                if (w.spare[e] != 0) total += w.spare[e] * w.flow[i * plan.flow_row + e];
             w.delta[i] = total;
         }
-        finite_block = all_finite(w.queries, rows * plan.wide_size) && all_finite(w.flow, rows * plan.wide_values);
+        finite_block = all_finite(w.queries, rows * plan.query_row) && all_finite(w.flow, rows * plan.flow_row);
         if (!any) return false;
         const Type type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
         for (int64_t p = 0; p < panels; ++p) {
-            pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.wide_size), type, plan.wide_size, 1,
+            pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.query_row), type, plan.query_row, 1,
                              panel_rows(p), plan.size, plan.units.packing, w.packed_queries + p * W * plan.size);
-            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.wide_values), type, plan.wide_values,
-                             1, panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
+            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.flow_row), type, plan.flow_row, 1, panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
         std::memset(w.grad_queries, 0, static_cast<size_t>(plan.block * plan.size) * sizeof(Real));
         return true;
@@ -233,8 +235,8 @@ class BackwardChunk {
     void clear_outside(int64_t p, int64_t first, int64_t low, int64_t high) {
         for (int64_t j = low; j < high; ++j) {
             if (j >= w.from[p] && j < w.to[p]) continue;
-            std::memset(w.weights + (j - first) * plan.block + p * W, 0, W * sizeof(Real));
-            std::memset(w.grad_scores + (j - first) * plan.block + p * W, 0, W * sizeof(Real));
+            std::memset(w.weights + (j - first) * plan.sheet_row + p * W, 0, W * sizeof(Real));
+            std::memset(w.grad_scores + (j - first) * plan.sheet_row + p * W, 0, W * sizeof(Real));
         }
     }
 
@@ -261,8 +263,8 @@ class BackwardChunk {
                 Vec<Real> flow = weight * (load(w.inner + at) - delta);
                 if (hides) flow = weight == Real(0) ? Vec<Real>{} : flow;
                 if (bias) store<Real>(w.inner + at, flow);
-                if (s.softcap > 0) flow *= load(w.slope + at);
-                const int64_t place = (from - first + j) * plan.block + p * W + v * L;
+                if (s.softcap > 0) flow = weight == Real(0) ? Vec<Real>{} : flow * load(w.slope + at);
+                const int64_t place = (from - first + j) * plan.sheet_row + p * W + v * L;
                 store<Real>(w.weights + place, weight);
                 store<Real>(w.grad_scores + place, flow * scale);
             }
@@ -270,11 +272,11 @@ class BackwardChunk {
         if (b.grad_bias) give_bias(p, from, to);
         if (b.grad_relative) give_relative(p, from, to);
         Real* to_queries = w.grad_queries + p * W * plan.size;
-        const Real* flows = w.grad_scores + (from - first) * plan.block + p * W;
+        const Real* flows = w.grad_scores + (from - first) * plan.sheet_row + p * W;
         if (careful)
-            product_seen<Real, false>(plan.size, count, keys, 1, key_row, flows, plan.block, to_queries, W);
+            product_seen<Real, false>(plan.size, count, keys, 1, key_row, flows, plan.sheet_row, to_queries, W);
         else
-            product<Real, true>(plan.size, count, keys, 1, key_row, flows, plan.block, to_queries, W);
+            product<Real, true>(plan.size, count, keys, 1, key_row, flows, plan.sheet_row, to_queries, W);
     }
 
     // dV and dK of a strip of keys, over the panels that see it.
@@ -286,10 +288,10 @@ class BackwardChunk {
                 high = p + 1;
             }
         if (low >= high) return;
-        const int64_t place = (from - first) * plan.block + low * W, depth = (high - low) * W;
-        add_outer(w.weights + place, to - from, depth, w.flow + low * W * plan.wide_values, plan.value_size,
+        const int64_t place = (from - first) * plan.sheet_row + low * W, depth = (high - low) * W;
+        add_outer(w.weights + place, to - from, depth, w.flow + low * W * plan.flow_row, plan.value_size,
                   plan.wide_values, b.grad_values, from, w.grad_values, careful);
-        add_outer(w.grad_scores + place, to - from, depth, w.queries + low * W * plan.wide_size, plan.size,
+        add_outer(w.grad_scores + place, to - from, depth, w.queries + low * W * plan.query_row, plan.size,
                   plan.wide_size, b.grad_keys, from, w.grad_keys, careful);
     }
 
@@ -305,9 +307,9 @@ class BackwardChunk {
         }
         for (int64_t e = 0; e < wide; e += W) {
             if (careful)
-                product_seen<Real, true>(keys, depth, left, plan.block, 1, right + e, wide, to + e, to_row);
+                product_seen<Real, true>(keys, depth, left, plan.sheet_row, 1, right + e, apart(wide), to + e, to_row);
             else
-                product<Real, true>(keys, depth, left, plan.block, 1, right + e, wide, to + e, to_row);
+                product<Real, true>(keys, depth, left, plan.sheet_row, 1, right + e, apart(wide), to + e, to_row);
         }
         if (direct) return;
         for (int64_t j = 0; j < keys; ++j) {

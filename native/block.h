@@ -24,14 +24,10 @@ template <class Real, int M, bool add>
 REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t a_row, int64_t a_step,
                                const Real* __restrict b, int64_t b_step, Real* __restrict c, int64_t c_row) {
     constexpr int L = lanes<Real>, N = panel_vectors;
+    // Sums start at zero and are added at the end: on top of a long running total each term would be rounded to its size.
     Vec<Real> sum[M][N];
     for (int r = 0; r < M; ++r)
-        for (int v = 0; v < N; ++v) {
-            if constexpr (add)
-                sum[r][v] = load(c + r * c_row + v * L);
-            else
-                sum[r][v] = Vec<Real>{};
-        }
+        for (int v = 0; v < N; ++v) sum[r][v] = Vec<Real>{};
 #pragma GCC unroll 2
     for (int64_t t = 0; t < depth; ++t) {
         Vec<Real> right[N];
@@ -44,7 +40,10 @@ REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t 
         b += b_step;
     }
     for (int r = 0; r < M; ++r)
-        for (int v = 0; v < N; ++v) store<Real>(c + r * c_row + v * L, sum[r][v]);
+        for (int v = 0; v < N; ++v) {
+            Real* place = c + r * c_row + v * L;
+            store<Real>(place, add ? load(place) + sum[r][v] : sum[r][v]);
+        }
 }
 
 template <class Real, bool add, int M>

@@ -124,15 +124,20 @@ REGARD_INLINE void dot_rows_of(int64_t rows, const Dots<Real, Stored>& d, int64_
 // What is left of the depth after whole vectors.
 template <class Real, class Stored>
 void dot_rest(int64_t rows, int64_t whole, const Dots<Real, Stored>& d) {
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t o = 0; o < d.outs; ++o) {
-            Stored rest[lanes<Real>] = {};
-            Real numbers[lanes<Real>], sum = 0;
-            std::copy(d.weight + o * d.weight_row + whole, d.weight + o * d.weight_row + d.depth, rest);
-            store<Real>(numbers, load_as(rest));
-            for (int64_t t = whole; t < d.depth; ++t) sum += d.x[r * d.x_row + t] * numbers[t - whole];
+    constexpr int L = lanes<Real>;
+    for (int64_t o = 0; o < d.outs; ++o) {
+        const Stored* from = d.weight + o * d.weight_row;
+        Stored stored[L] = {};
+        std::copy(from + whole, from + d.depth, stored);
+        Real weight[L];
+        store<Real>(weight, load_as(stored));
+        for (int64_t r = 0; r < rows; ++r) {
+            const Real* x = d.x + r * d.x_row;
+            Real sum = 0;
+            for (int64_t t = whole; t < d.depth; ++t) sum += x[t] * weight[t - whole];
             d.to[r * d.to_row + o] += sum;
         }
+    }
 }
 
 // All products of `rows` and `outs`.

@@ -239,7 +239,7 @@ class ForwardBlock {
         if (!f.values) return;
         if (plan.copy_values) {
             finite_values = copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values);
-        } else if (s.visible || may_hide(s)) {
+        } else {
             for (int64_t j = first; j < last && finite_values; ++j)
                 finite_values =
                     all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
@@ -285,7 +285,7 @@ class ForwardBlock {
         }
         if (plan.top)
             keep_top<Real>(w.sheet, keys, from, plan.top, w.top_value + p * W * plan.top, w.top_key + p * W * plan.top);
-        const bool careful = !finite_values && (!w.masks[p].whole(from, to) || may_hide(s));
+        const bool careful = !finite_values;  // a key may hide itself with a score of −inf
         if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
             soften<Real, true, true>(w.sheet, keys, factor, peak, mass, spread, reach, position);

@@ -50,12 +50,12 @@ bool norm_of(const Norm& n) {
     auto work = [&](int64_t item, void* memory) {
         Real* weight = static_cast<Real*>(memory);
         Real *bias = weight + size, *copy = bias + size, *line = copy + size;
-        std::fill(weight, weight + size, Real(1));
-        std::fill(bias, bias + size, Real(0));
-        const auto given = [size](const View& view, Real* space) {
-            return view ? numbers<Real>(view.at(0, 0), view.type, view.stride[3], size, space) : space;
+        const auto given = [size](const View& view, Real otherwise, Real* space) {
+            if (view) return numbers<Real>(view.at(0, 0), view.type, view.stride[3], size, space);
+            std::fill(space, space + size, otherwise);
+            return const_cast<const Real*>(space);
         };
-        const Real *scales = given(n.weight, weight), *shifts = given(n.bias, bias);
+        const Real *scales = given(n.weight, 1, weight), *shifts = given(n.bias, 0, bias);
         for (int64_t r = item * block; r < std::min(rows, (item + 1) * block); ++r) {
             const Real* row = numbers<Real>(x.at(0, 0, r), x.type, x.stride[3], size, copy);
             Real* to = direct ? reinterpret_cast<Real*>(out.at(0, 0, r)) : line;

@@ -18,12 +18,19 @@ REGARD_INLINE void store_half(uint16_t* to, Vec<float> x) {
 #endif
 }
 REGARD_INLINE void store_brain(uint16_t* to, Vec<float> x) {
-    typedef uint16_t Narrow __attribute__((vector_size(vector_bytes / 2)));
     typedef uint32_t Wide __attribute__((vector_size(vector_bytes)));
     const Wide bits = (Wide)x, rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    const Wide kept = x == x ? rounded : (bits | 0x400000u);  // rounding could turn a NaN into infinity
-    const Narrow narrow = __builtin_convertvector(kept >> 16, Narrow);
+    const Wide kept = (x == x ? rounded : (bits | 0x400000u)) >> 16;  // rounding could turn a NaN into infinity
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)kept));
+#elif defined(__AVX2__)
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)kept, (__m256i)kept), 0x88);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+#else
+    typedef uint16_t Narrow __attribute__((vector_size(vector_bytes / 2)));
+    const Narrow narrow = __builtin_convertvector(kept, Narrow);
     std::memcpy(to, &narrow, sizeof narrow);
+#endif
 }
 
 template <class Real>
@@ -100,9 +107,6 @@ void copy_rows(const View& view, int64_t first_row, int64_t rows, int64_t first,
     }
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t done = r < turned_rows ? turned : 0;
-        if (stride == 1 && r + PFR < rows)
-            for (int64_t ahead = 0; ahead < count * width; ahead += 64)
-                __builtin_prefetch(from + (r + PFR) * view.stride[2] * width + ahead);
         read_row<Real>(from + (r * view.stride[2] + done * stride) * width, view.type, stride, count - done,
                        to + r * to_row + done);
     }
