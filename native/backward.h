@@ -23,7 +23,8 @@ template <class Real>
 struct BackwardPlan {
     static constexpr int W = panel<Real>;
     const Backward& b;
-    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, sheet_row, block, blocks, panels, chunk, chunks;
+    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, sheet_row, block, blocks, panels, chunk,
+        chunks;
     Units<Real> units;
 
     explicit BackwardPlan(const Backward& backward) : b(backward), units(backward.scores) {
@@ -186,7 +187,8 @@ class BackwardChunk {
         for (int64_t p = 0; p < panels; ++p) {
             pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.query_row), type, plan.query_row, 1,
                              panel_rows(p), plan.size, plan.units.packing, w.packed_queries + p * W * plan.size);
-            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.flow_row), type, plan.flow_row, 1, panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
+            pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.flow_row), type, plan.flow_row, 1,
+                             panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
         std::memset(w.grad_queries, 0, static_cast<size_t>(plan.block * plan.size) * sizeof(Real));
         return true;

@@ -24,7 +24,8 @@ template <class Real, int M, bool add>
 REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t a_row, int64_t a_step,
                                const Real* __restrict b, int64_t b_step, Real* __restrict c, int64_t c_row) {
     constexpr int L = lanes<Real>, N = panel_vectors;
-    // Sums start at zero and are added at the end: on top of a long running total each term would be rounded to its size.
+    // Sums start at zero and are added at the end: on top of a long running total each term would be rounded to its
+    // size.
     Vec<Real> sum[M][N];
     for (int r = 0; r < M; ++r)
         for (int v = 0; v < N; ++v) sum[r][v] = Vec<Real>{};

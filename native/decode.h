@@ -17,7 +17,7 @@ constexpr int64_t decode_keys = 128;   // and only with so many keys that readin
 // The state of one row over one span of keys: what the online softmax carries, then the outputs.
 template <class Real>
 struct Partial {
-    static constexpr int64_t head = 4;  // peak (of the scores), mass, spread, reach
+    static constexpr int64_t head = 5;  // peak of the scores, mass, spread, reach, peak in log2 (rounded once)
     static int64_t size(int64_t value_size) { return head + value_size; }
 };
 
@@ -105,7 +105,7 @@ class DecodeSpan {
             for (int64_t r = 0; r < s.rows(); ++r) {
                 Real* state = partial(key_head * group + h, r);
                 std::memset(state, 0, static_cast<size_t>(Partial<Real>::size(value_size)) * sizeof(Real));
-                state[0] = minus_infinity<Real>;
+                state[0] = state[4] = minus_infinity<Real>;
             }
         for (int64_t first = from; first < to; first += decode_tile) {
             const int64_t last = std::min(to, first + decode_tile);
@@ -160,6 +160,7 @@ class DecodeSpan {
             reach += p * (apart < Real(0) ? -apart : apart);
         }
         state[0] = peak;
+        state[4] = peak == minus_infinity<Real> ? peak : down;
         state[2] = (state[2] + moved) * shrink + sum_lanes<Real>(spread);
         state[1] = state[1] * shrink + sum_lanes<Real>(mass);
         state[3] = state[3] * shrink + sum_lanes<Real>(reach);
@@ -221,18 +222,19 @@ template <class Real>
 void merge_line(const Forward& f, int64_t line, const Real* states, int64_t spans, int64_t size) {
     const Scores& s = f.scores;
     const int64_t row = line % s.rows(), head = line / s.rows() % s.heads(), sequence = line / s.rows() / s.heads();
-    const Real factor = Units<Real>(s).factor;
     Real peak = minus_infinity<Real>;
-    for (int64_t k = 0; k < spans; ++k)
-        if (states[k * size] > peak || states[k * size] != states[k * size]) peak = states[k * size];
-    peak = peak == minus_infinity<Real> ? Real(0) : peak * factor;
+    for (int64_t k = 0; k < spans; ++k) {
+        const Real level = states[k * size + 4];
+        if (level > peak || level != level) peak = level;
+    }
+    if (peak == minus_infinity<Real>) peak = 0;
     double mass = 0, spread = 0, reach = 0;
     std::unique_ptr<Real[]> output(new Real[static_cast<size_t>(size)]());
     const int64_t values = size - Partial<Real>::head;
     for (int64_t k = 0; k < spans; ++k) {
         const Real* part = states + k * size;
         if (part[1] == 0) continue;
-        const double level = static_cast<double>(part[0] * factor);
+        const double level = static_cast<double>(part[4]);
         const Real by = static_cast<Real>(std::exp2(level - peak));
         mass += static_cast<double>(part[1]) * by;
         spread += (part[2] + static_cast<double>(part[1]) * (level - peak)) * by;

@@ -43,7 +43,8 @@ struct ForwardPlan {
     }
 
     struct Workspace {
-        Real *queries, *outputs, *peak, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare, *factor;
+        Real *queries, *outputs, *peak, *level, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare,
+            *factor;
         Real* top_value;
         typename Traits<Real>::Whole* top_key;
         PanelMask<Real>* masks;
@@ -52,6 +53,7 @@ struct ForwardPlan {
             queries = parts.take<Real>(p.block * p.f.scores.size());
             outputs = parts.take<Real>(p.block * p.value_size);
             peak = parts.take<Real>(p.block);    // running maximum of the scores
+            level = parts.take<Real>(p.block);   // the same in log2, rounded once: what the weights are relative to
             mass = parts.take<Real>(p.block);    // Σ p
             spread = parts.take<Real>(p.block);  // Σ p · (s − peak)
             reach = parts.take<Real>(p.block);   // Σ p · |i − j|
@@ -209,7 +211,7 @@ class ForwardBlock {
         w.masks[p].read(s, sequence, row + p * W, panel_rows(p));
         w.started[p] = false;
         for (int lane = 0; lane < W; ++lane) {
-            w.peak[p * W + lane] = minus_infinity<Real>;
+            w.peak[p * W + lane] = w.level[p * W + lane] = minus_infinity<Real>;
             w.mass[p * W + lane] = w.spread[p * W + lane] = w.reach[p * W + lane] = 0;
         }
         for (int64_t i = 0; i < W * plan.top; ++i) {
@@ -269,7 +271,9 @@ class ForwardBlock {
             changed |= now != old;
             // A row that has seen no key has peak −inf, and −inf − −inf is NaN.
             peak[v] = now == minus_infinity<Real> ? Vec<Real>{} : now * factor;
-            const Vec<Real> before = old * factor;
+            // Read, not multiplied again: fused with the subtraction the product would not be the one used before.
+            const Vec<Real> before = load(w.level + at);
+            store<Real>(w.level + at, now == minus_infinity<Real> ? now : peak[v]);
             shrink[v] = exp2_of(before - peak[v]);
             mass[v] = load(w.mass + at) * shrink[v];
             if (wants_spread()) {
@@ -343,7 +347,7 @@ class ForwardBlock {
 
     void finish_row(int64_t p, int64_t lane) {
         const int64_t at = p * W + lane;
-        const Real peak = w.mass[at] == 0 ? Real(0) : w.peak[at] * plan.units.factor;
+        const Real peak = w.mass[at] == 0 ? Real(0) : w.level[at];
         const RowEnd<Real> end(f, head, peak, w.mass[at]);
         w.factor[lane] = end.factor;
         if (!f.rows.any()) return;
