@@ -1,5 +1,82 @@
-"""The native engine, compiled from native/: what regard.kernels.native calls."""
+"""The native engine, compiled from native/: arrays in, arrays filled. regard.kernels.native is its face.
+
+Arrays offer a buffer: float16, float32, float64, and 16-bit integers that stand for bfloat16. None where an array is not given.
+"""
 
 from typing import Any
 
-def __getattr__(name: str) -> Any: ...
+from numpy.typing import NDArray
+
+_Array = NDArray[Any]
+
+class Scores:
+    """All that decides the scores; holds on to its arrays."""
+
+    def __init__(
+        self,
+        queries: _Array,
+        keys: _Array,
+        scale: float,
+        softcap: float = 0.0,
+        bias: _Array | None = None,
+        mask: _Array | None = None,
+        relative: _Array | None = None,
+        relative_zero: int = 0,
+        sinks: _Array | None = None,
+        first: _Array | None = None,
+        last: _Array | None = None,
+        second_first: _Array | None = None,
+        second_last: _Array | None = None,
+        offset: _Array | int | None = None,
+    ) -> None: ...
+
+def forward(
+    scores: Scores,
+    values: _Array | None,
+    output: _Array | None,
+    logsumexp: _Array | None = None,
+    entropy: _Array | None = None,
+    peak: _Array | None = None,
+    distance: _Array | None = None,
+    top_index: _Array | None = None,
+    top_weight: _Array | None = None,
+    top: int = 0,
+) -> None: ...
+def backflow(scores: Scores, normaliser: _Array, rows: _Array | None, output: _Array) -> None: ...
+def pooled(
+    scores: Scores, normaliser: _Array, row_edges: _Array, column_edges: _Array, largest: bool, output: _Array
+) -> None: ...
+def tile(scores: Scores, normaliser: _Array | None, stage: int, output: _Array) -> None: ...
+def backward(
+    scores: Scores,
+    values: _Array,
+    output: _Array,
+    normaliser: _Array,
+    flow: _Array,
+    grad_queries: _Array,
+    grad_keys: _Array,
+    grad_values: _Array,
+    grad_bias: _Array | None = None,
+    grad_relative: _Array | None = None,
+    grad_sinks: _Array | None = None,
+) -> None: ...
+def linear(
+    x: _Array,
+    weight: _Array,
+    bias: _Array | None,
+    residual: _Array | None,
+    output: _Array,
+    activation: int = 0,
+) -> None: ...
+def norm(
+    x: _Array, weight: _Array | None, bias: _Array | None, output: _Array, epsilon: float, centred: bool
+) -> None: ...
+def rotary(x: _Array, cosines: _Array, sines: _Array, output: _Array, interleaved: bool) -> None: ...
+def fingerprint(array: _Array) -> int: ...
+def threads() -> int: ...
+def set_threads(count: int) -> None: ...
+def instructions() -> str: ...
+def why() -> str: ...
+def compiled() -> list[str]: ...
+def runnable() -> list[str]: ...
+def machine_limit(seconds: float = 0.5) -> float: ...
