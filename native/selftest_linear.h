@@ -139,23 +139,27 @@ inline void check_activations(const Kernels& kernels, Failures& failures) {
 }
 
 inline void check_linear_promises(const Kernels& kernels, Failures& failures) {
-    // NaN stays in its row of x, or in its column when the weight holds it.
-    for (const int64_t rows : {1, 6, 21}) {
-        Array x = Array(Type::f32, 1, 1, rows, 29).random(), weight = Array(Type::f32, 1, 1, 31, 29).random(),
-              output(Type::f32, 1, 1, rows, 31);
-        x.set(0, 0, rows / 2, 28, std::nan(""));
-        weight.set(0, 0, 30, 3, HUGE_VAL);
-        Linear l;
-        l.x = x.view;
-        l.weight = weight.view;
-        l.output = output.view;
-        kernels.linear(l);
-        bool right = true;
-        output.each([&](int64_t, int64_t, int64_t r, int64_t o) {
-            right = right && std::isfinite(output.get(r, o)) == (r != rows / 2 && o != 30);
-        });
-        failures.that(right, "NaN left its row or column");
-    }
+    // NaN stays in its row of x, or in its column when the weight holds it. This one has all bits set, so that rounding
+    // them up would give −0.
+    const uint32_t nan = 0x7fffffff;
+    for (const int64_t rows : {1, 6, 21})
+        for (const Type type : {Type::f16, Type::bf16, Type::f32}) {
+            const Array x = Array(Type::f32, 1, 1, rows, 29).random(), output(type, 1, 1, rows, 31);
+            Array weight = Array(Type::f32, 1, 1, 31, 29).random();
+            std::memcpy(x.place(0, 0, rows / 2, 28), &nan, 4);
+            weight.set(0, 0, 30, 3, HUGE_VAL);
+            Linear l;
+            l.x = x.view;
+            l.weight = weight.view;
+            l.output = output.view;
+            kernels.linear(l);
+            bool right = true;
+            output.each([&](int64_t, int64_t, int64_t r, int64_t o) {
+                const double got = output.get(r, o);
+                right = right && (r == rows / 2 ? got != got : std::isfinite(got) == (o != 30));
+            });
+            failures.that(right, "NaN left its row or column");
+        }
     // The same bits with any number of threads; and the residual's own memory may take the output.
     const int before = threads();
     const Array x = Array(Type::f32, 1, 1, 150, 200).random(), weight = Array(Type::f32, 1, 1, 170, 200).random();

@@ -74,3 +74,16 @@ def dense_weights(
     exponentials = np.exp(scores - peak)
     total = exponentials.sum(axis=-1, keepdims=True) + np.exp(sink_logits[..., None] - peak)
     return np.asarray(exponentials / np.where(total == 0, 1, total))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests counted or measured: their properties "ran" and "measured"."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    noted = {
+        text
+        for report in reports
+        for name, text in getattr(report, "user_properties", ())
+        if name in ("ran", "measured") and getattr(report, "when", "") == "call"
+    }
+    for text in sorted(noted):
+        terminalreporter.write_line(text)

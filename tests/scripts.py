@@ -1,4 +1,4 @@
-"""Python programs that run in a process of their own: what can hang, die or be interrupted must not take the tests along."""
+"""Python programs in a process of their own: what can hang, die or be interrupted must not take the tests along."""
 
 from __future__ import annotations
 

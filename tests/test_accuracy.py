@@ -1,4 +1,4 @@
-"""How exact float32 is: the native engine's error against the truth is no larger than twice that of PyTorch's kernel."""
+"""How exact float32 is: the native engine's error is no larger than twice that of PyTorch's kernel."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_float32_is_no_less_exact_than_twice_the_error_of_pytorch(shape: str, re
     """
     found = [errors(shape, draw) for draw in range(DRAWS)]
     ours, peer = (np.median([one[name] for one in found], axis=0) for name in ("regard", "torch"))
-    said = f"{shape}: usual error {ours[0]:.1e}, PyTorch's {peer[0]:.1e}; largest {ours[1]:.1e}, PyTorch's {peer[1]:.1e}"
+    said = (
+        f"{shape}: usual error {ours[0]:.1e}, PyTorch's {peer[0]:.1e}; largest {ours[1]:.1e}, PyTorch's {peer[1]:.1e}"
+    )
     record_property("measured", said)
     print(said)  # noqa: T201
     assert (ours <= 2 * peer).all(), said

@@ -197,6 +197,20 @@ NOT_NUMBERS: dict[str, Any] = {
 }
 
 
+def hand_over(name: str, given: Any) -> None:
+    match name:
+        case "queries":
+            regard.Attention(given, ONES)
+        case "keys":
+            regard.Attention(ONES, given)
+        case "values":
+            regard.Attention(ONES, ONES) @ given
+        case "u":
+            regard.Attention(ONES, ONES).T @ given
+        case _:
+            regard.Attention(ONES, ONES, **{name: given})
+
+
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
 @pytest.mark.parametrize("what", NOT_NUMBERS)
 @pytest.mark.parametrize("name", ["queries", "keys", "values", "bias", "sinks", "u"])
@@ -207,16 +221,7 @@ def test_what_are_no_floats_is_refused_by_name(engine: str, what: str, name: str
     if name in ("bias", "sinks") and what == "a number":
         given = 3j
     with using(engine), pytest.raises(RegardError) as caught:
-        if name == "queries":
-            regard.Attention(given, ONES)
-        elif name == "keys":
-            regard.Attention(ONES, given)
-        elif name == "values":
-            regard.Attention(ONES, ONES) @ given
-        elif name == "u":
-            regard.Attention(ONES, ONES).T @ given
-        else:
-            regard.Attention(ONES, ONES, **{name: given})
+        hand_over(name, given)
     assert name in str(caught.value)
     assert "\n" in str(caught.value), "a message has a likely fix on its second line"
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
 # From the ground up. A module is named by its first part: kernels.torch_engine lives on the floor of kernels.
 FLOORS = (
-    ("_core", "errors", "arrays"),
+    ("_core", "errors", "arrays", "tables"),
     ("masks", "biases"),
     ("kernels",),
     ("attention",),
@@ -26,7 +26,15 @@ FLOORS = (
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 
 # Methods that hand over to a later floor, importing it in their body: (module, what it imports).
-HAND_OVERS: set[tuple[str, str]] = set()
+HAND_OVERS: set[tuple[str, str]] = {
+    ("attention.matrix", "trace"),
+    ("layers.multi_head", "trace"),
+    ("layers.encoder", "trace"),
+    ("layers.decoder", "trace"),
+    ("layers.transformer", "trace"),
+    ("trace.steps", "show"),
+    ("tables", "show"),
+}
 
 # The only ones that may import torch: all modules whose name begins so.
 TORCH_MODULES = ("kernels.torch", "watching", "transformers", "training")

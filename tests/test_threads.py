@@ -177,7 +177,9 @@ def fixed_cases() -> list[Case]:
             seen = np.broadcast_to(apart >= 0 if mask is not None else True, (1, 2, queries, keys))
             bias = rng.normal(size=(1, 2, 1, keys)).astype(kind)
             distances = np.abs(apart)[None, None]
-            found.append(Case(q, k, v, 0.3, seen, distances, mask, bias, bias.astype(float), 5.0, offset=keys - queries))
+            found.append(
+                Case(q, k, v, 0.3, seen, distances, mask, bias, bias.astype(float), 5.0, offset=keys - queries)
+            )
     return found
 
 

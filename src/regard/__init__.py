@@ -10,7 +10,6 @@ Attention(batch 2, head 8, query 100, key 100; size 64, float64, mask=causal())
 ((2, 8, 100, 64), (100,), (2, 8, 100))
 """
 
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -60,7 +60,9 @@ def attention(node: onnx.NodeProto, given: Arrays, engine: str) -> Arrays:
         "offset": for_engine(engine, offset) if isinstance(offset, np.ndarray) else offset,
     }
     precise = _precision(attributes, queries)
-    A = regard.Attention(*(for_engine(engine, array.astype(precise, copy=False)) for array in (queries, keys)), **options)
+    A = regard.Attention(
+        *(for_engine(engine, array.astype(precise, copy=False)) for array in (queries, keys)), **options
+    )
     output = as_numpy(A @ for_engine(engine, values.astype(precise, copy=False)))
     stage = STAGE_OF_MODE[attributes.get("qk_matmul_output_mode", 0)]
     matrix = as_numpy(A.dense() if stage == "weight" else getattr(A, stage).dense())

@@ -102,8 +102,6 @@ def test_every_flex_attention_case_that_is_offered_passes(engine: str, subtests:
 
 def test_as_many_cases_are_in_bfloat16_as_are_compared_by_units() -> None:
     in_bfloat16 = [
-        case.name
-        for case in cases("attention")
-        if any(output.dtype == BFLOAT16 for output in case.data_sets[0][1])
+        case.name for case in cases("attention") if any(output.dtype == BFLOAT16 for output in case.data_sets[0][1])
     ]
     assert len(in_bfloat16) == BFLOAT16_CASES, in_bfloat16

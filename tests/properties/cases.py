@@ -74,7 +74,8 @@ class Case:
         return (
             f"Case({self.queries.dtype}, queries {self.queries.shape}, keys {self.keys.shape}, values "
             f"{self.values.shape}, strides {strides}, scale {self.scale:.4g}, mask {mask}, bias "
-            f"{getattr(self.bias, 'shape', self.bias)}, softcap {self.softcap}, sinks {self.sinks}, offset {self.offset})"
+            f"{getattr(self.bias, 'shape', self.bias)}, softcap {self.softcap}, sinks {self.sinks}, "
+            f"offset {self.offset})"
         )
 
 
@@ -100,7 +101,13 @@ def laid_out(array: Array, layout: str) -> Array:
 
 
 @st.composite
-def cases(draw: st.DrawFn, kinds: tuple[str, ...] = tuple(KINDS), most: int = 40, plain: bool = False) -> Case:
+def cases(
+    draw: st.DrawFn,
+    kinds: tuple[str, ...] = tuple(KINDS),
+    most: int = 40,
+    plain: bool = False,
+    magnitudes: tuple[str, ...] = MAGNITUDES,
+) -> Case:
     """An attention; with `plain`, without options that change scores."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = KINDS[draw(st.sampled_from(kinds))]
@@ -119,14 +126,12 @@ def cases(draw: st.DrawFn, kinds: tuple[str, ...] = tuple(KINDS), most: int = 40
             (batch, key_heads, keys, value_size),
         )
     )
-    magnitude = draw(st.sampled_from(MAGNITUDES))
+    magnitude = draw(st.sampled_from(magnitudes))
     if magnitude == "equal":
         k = laid_out(k, "broadcast")
     mask, seen = draw(masks(setting)) if draw(st.booleans()) else (None, np.ones(setting.shape, bool))
     options = {} if plain else _options(draw, rng, setting, kind)
-    return Case(
-        q, k, v, _scale(magnitude, q, k), seen, setting.distances, mask=mask, offset=setting.offset, **options
-    )
+    return Case(q, k, v, _scale(magnitude, q, k), seen, setting.distances, mask=mask, offset=setting.offset, **options)
 
 
 def _counts(least: int, most: int) -> st.SearchStrategy[int]:

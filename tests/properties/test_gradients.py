@@ -1,4 +1,4 @@
-"""Gradients of random attentions: of queries, keys, values, bias and sinks, within the bounds of `gradient_truth.py`."""
+"""Gradients of random attentions: of queries, keys, values, bias and sinks, within derived bounds."""
 
 from __future__ import annotations
 

@@ -125,18 +125,21 @@ HIDING = {
 }
 
 
+@pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("queries", [1, 2, 17, 64])
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
-def test_however_a_key_is_hidden_its_nan_stays_there(engine: str, hiding: str, queries: int, dtype: str) -> None:
+def test_however_a_key_is_hidden_its_nan_stays_there(
+    engine: str, hiding: str, queries: int, dtype: str, softcap: Any
+) -> None:
     rng, keys = np.random.default_rng(1), 19
     q, k, v, flow = (rng.normal(size=(1, 2, count, 5)).astype(dtype) for count in (queries, keys, keys, queries))
     options = HIDING[hiding](queries, keys)
     if "bias" in options:
         options["bias"] = options["bias"].astype(dtype).reshape(1, 1, 1, keys)
     seen = np.broadcast_to(np.arange(keys) < keys - 2, (1, 2, queries, keys))
-    case = Case(q, k, v, 0.4, seen, np.zeros((1, 1, 1, keys)), **options)
+    case = Case(q, k, v, 0.4, seen, np.zeros((1, 1, 1, keys)), softcap=softcap, **options)
     k, v = k.copy(), v.copy()
     k[:, :, -2:], v[:, :, -1], v[:, :, -2] = np.nan, np.nan, np.inf
     with using(engine):
@@ -163,32 +166,52 @@ def test_gradients_do_not_feel_what_no_query_sees(engine: str, case: Case, seed:
         getattr(expected, name)().check(gradient, f"gradient of {name}")
 
 
-@pytest.mark.parametrize("engine", [engine for engine in NUMPY_ENGINES if engine != "reference"])
-@given(case=cases(kinds=("float32", "float64")), seed=st.integers(0, 999), poison=st.sampled_from(POISON))
-@settings(max_examples=60)
-def test_poison_anywhere_reaches_what_it_reaches_in_the_reference(
-    engine: str, case: Case, seed: int, poison: float
-) -> None:
-    """Queries, keys, values and what flows back: an infinite score too is NaN for its row, and −inf hides a key."""
+OTHERS = [engine for engine in NUMPY_ENGINES if engine != "reference"]
+ARRAYS = ("queries", "keys", "values", "flow")
+GENTLE = ("small", "usual", "equal")  # no weight becomes zero, which decides whether 0 · NaN is seen
+
+
+def poisoned_somewhere(case: Case, poison: float, seed: int) -> tuple[Case, Any]:
+    """Poison in two of the arrays, and what flows back."""
     rng = np.random.default_rng(seed)
     flow = rng.normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
     arrays = {"queries": case.queries, "keys": case.keys, "values": case.values, "flow": flow}
-    for name in rng.choice(list(arrays), size=2):
+    for name in rng.choice(ARRAYS, size=2):
         shape = arrays[name].shape[:3]
         arrays[name] = poisoned(arrays[name], rng.random(shape) < min(0.5, 2 / max(1, shape[2])), poison)
     flow = arrays.pop("flow")
-    case = replace(case, **arrays)
+    return replace(case, **arrays), flow
+
+
+def check_same_kinds(engine: str, case: Case, flow: Any, with_gradients: bool) -> None:
+    """NaN, inf and −inf in the same places as the reference has them."""
     with using("reference"):
-        expected = everything(case, flow)
+        expected = everything(case, flow, with_gradients)
     with using(engine):
-        found = everything(case, flow)
+        found = everything(case, flow, with_gradients)
     for name, array in expected.items():
-        assert_array_equal(np.isnan(found[name]), np.isnan(array), err_msg=f"NaN in {name}")
-        assert_array_equal(np.isposinf(found[name]), np.isposinf(array), err_msg=f"inf in {name}")
-        assert_array_equal(np.isneginf(found[name]), np.isneginf(array), err_msg=f"-inf in {name}")
+        for kind in (np.isnan, np.isposinf, np.isneginf):
+            assert_array_equal(kind(found[name]), kind(array), err_msg=f"{kind.__name__} of {name}")
 
 
-def everything(case: Case, flow: Any) -> dict[str, Any]:
+@pytest.mark.parametrize("engine", OTHERS)
+@given(case=cases(kinds=("float32", "float64"), magnitudes=GENTLE), seed=st.integers(0, 999))
+@settings(max_examples=40)
+def test_nan_anywhere_reaches_what_it_reaches_in_the_reference(engine: str, case: Case, seed: int) -> None:
+    check_same_kinds(engine, *poisoned_somewhere(case, np.nan, seed), with_gradients=True)
+
+
+@pytest.mark.parametrize("engine", OTHERS)
+@given(case=cases(kinds=("float32", "float64"), magnitudes=GENTLE), seed=st.integers(0, 999), negative=st.booleans())
+@settings(max_examples=40)
+def test_inf_anywhere_reaches_what_it_reaches_in_the_reference(
+    engine: str, case: Case, seed: int, negative: bool
+) -> None:
+    """An infinite score is NaN for its row, one of −inf hides its key. Gradients of infinite ones are left out."""
+    check_same_kinds(engine, *poisoned_somewhere(case, -np.inf if negative else np.inf, seed), with_gradients=False)
+
+
+def everything(case: Case, flow: Any, with_gradients: bool = True) -> dict[str, Any]:
     A: regard.Attention = case.attention()
     attended = A.attend(case.values, STATISTICS)
     found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
@@ -197,7 +220,9 @@ def everything(case: Case, flow: Any) -> dict[str, Any]:
     if A.shape[2]:
         cells = (1 + A.shape[2] // 3, 1 + A.shape[3] // 3)
         found |= {f"map {pool}": A.map(cells, pool=pool).array for pool in ("sum", "max")}
-    return found | {f"gradient of {name}": array for name, array in gradients(case, flow).items()}
+    if with_gradients:
+        found |= {f"gradient of {name}": array for name, array in gradients(case, flow).items()}
+    return found
 
 
 def gradients(case: Case, flow: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ score     e = (size + 8) u · |scale| Σ |q| |k|: the product, and scale · log�
           + 8 u · softcap: tanh by way of exp is off by a few u of its largest value, however small its argument
           + (8 + keys / 32) u · (largest |score| in the row + |L|): bias, subtracting the running maximum, and
             rescaling by it once a tile of keys
-weight    exp(score − L), and L is off by at most the row's largest e plus (keys + 16) u of its sum: so the weight is off
-          by a factor within 1 ± ρ, ρ = exp(2 max e + (keys + 32) u) − 1, or has become zero below the smallest float
+weight    exp(score − L), and L is off by at most the row's largest e plus (keys + 16) u of its sum: so the weight is
+          off by a factor within 1 ± ρ, ρ = exp(2 max e + (keys + 32) u) − 1, or is zero below the smallest float
 the rest  is sums of products with weights: ρ plus (terms + 8) u, times the same sum of absolute values
 
 With scores up to 10⁴ in float32, ρ reaches some percent: that is what rounding 10⁴ to 24 bits means for its
@@ -51,7 +51,7 @@ class Near:
         if wrong.any():
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise AssertionError(
-                f"{what}{list(where)} is {found[where]!r}, expected {self.expected[where]!r} ± {self.bound[where]:.3g}; "
+                f"{what}{list(where)} is {found[where]}, expected {self.expected[where]} ± {self.bound[where]:.3g}; "
                 f"{wrong.sum()} of {wrong.size} are wrong"
             )
 
@@ -154,7 +154,9 @@ class Truth:
         peak = np.maximum(self.masked.max(axis=-1), self.sink_logits)
         level = finite(peak)
         with np.errstate(divide="ignore"):
-            return level + np.log(np.exp(self.masked - level[..., None]).sum(axis=-1) + np.exp(self.sink_logits - level))
+            return level + np.log(
+                np.exp(self.masked - level[..., None]).sum(axis=-1) + np.exp(self.sink_logits - level)
+            )
 
     @cached_property
     def sink_logits(self) -> Array:

@@ -343,6 +343,12 @@ class Attention:
         row_edges, column_edges = pooling.edges(self.shape[-2:], shape, (rows, columns), (row_edges, column_edges))
         return pooling.pooled_map(self, row_edges, column_edges, pool)
 
+    def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
+        """Every step as a `Trace`: of all queries of a small matrix, or in O(n) of one, by word or position."""
+        from regard.trace.of_attention import explain
+
+        return explain(self, values, query, words, query_words=query_words)
+
     def outside(self, array: Array) -> Array:
         """An engine's array of four leading axes with just those that this attention has."""
         return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]

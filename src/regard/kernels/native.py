@@ -117,7 +117,8 @@ def wide_gradients(
 ) -> dict[str, Array]:
     """Gradients by name, as they are computed and summed: float32 for 16-bit arrays."""
     kind = computing(scores.queries)
-    queries, keys, of_values = (np.empty(array.shape, kind) for array in (scores.queries, scores.keys, values))
+    make = np.empty if scores.queries.shape[2] else np.zeros  # no query: there may be no strip that fills them
+    queries, keys, of_values = (make(array.shape, kind) for array in (scores.queries, scores.keys, values))
     options = {name: np.zeros(getattr(scores, name).shape, kind) for name in wanted if name != "sinks"}
     batch, head = scores.queries.shape[:2]
     sinks = np.zeros((batch, head), DOUBLE)
@@ -246,7 +247,7 @@ def readable(array: Array | None) -> Any:
     if array is None:
         return None
     kind, aligned = array.dtype, array.flags.aligned
-    if (kind is SINGLE or kind is DOUBLE or kind is HALF or kind is BITS) and aligned:  # nearly always these very objects
+    if (kind is SINGLE or kind is DOUBLE or kind is HALF or kind is BITS) and aligned:  # mostly these very objects
         return array
     if kind.name == "bfloat16":
         return (array if aligned else np.array(array, order="C")).view(BITS)

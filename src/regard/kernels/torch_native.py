@@ -7,6 +7,7 @@ forwards and backwards; everything else through the strips of `torch_engine`, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,15 +35,21 @@ def forward(
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_gradients.forward(scores, values, statistics, top)
     if values is not None and not statistics and not top and scores.visible is None and _is_plain(scores):
-        batch, head, query, _ = scores.queries.shape
-        output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
-        held = _core.Scores(view(scores.queries), view(scores.keys), scores.scale, scores.softcap, offset=scores.offset)
-        _core.forward(held, view(values), output)
-        return tensor(output), {}
+        with suppress(ValueError):  # not aligned, and copied below
+            return _product(scores, values), {}
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
     return None if output is None else tensor(output), found
+
+
+def _product(scores: Scores, values: Tensor) -> Tensor:
+    """Outputs and nothing else, with as little around the kernel as can be."""
+    batch, head, query, _ = scores.queries.shape
+    output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
+    held = _core.Scores(view(scores.queries), view(scores.keys), scores.scale, scores.softcap, offset=scores.offset)
+    _core.forward(held, view(values), output)
+    return tensor(output)
 
 
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:

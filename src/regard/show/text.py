@@ -1,69 +1,98 @@
-"""Text for terminals: tables that fit 80 columns, and stay plain where there is no colour."""
+"""Text for terminals: tables that fit the width, coloured by weight, and plain where there is no colour."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from regard.attention import Attention
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table as Grid
 from rich.text import Text
 
-Numbers = NDArray[np.float64]
+from regard.show import colours
+from regard.show.layout import GAP, Laid, laid_out
+from regard.show.words import printable
+from regard.tables import Table
+from regard.trace import Trace
+
+USUAL_WIDTH = 80
+SHORTENED = "… stands for numbers left out for want of room: --full, or render(table, full=True), shows them all."
 
 
-def steps(words: Sequence[str], attention: Attention, values: Numbers) -> RenderableType:
-    """Every step of one head, as slides show it: a table for each query, a row for each word it looks at.
+@dataclass(frozen=True, eq=False, slots=True)
+class TextTable:
+    """A table that rich prints in the width of its terminal, and that `str` turns into plain text.
 
-    `attention` is of shape (query, key), `values` (key, size); both are small: this writes all n² rows.
+    >>> from regard.tables import Column
+    >>> columns = Column("Word", "word"), Column("softmax", "number", shade=True)
+    >>> print(TextTable(Table("Weights", columns, (("The", 0.42),))))
+    Weights
+    Word  softmax
+    The      0.42
     """
-    size = attention.queries.shape[-1]
-    heading = Text.assemble(
-        (" ".join(words), "bold"), f": self-attention step by step, d_k = {size}, √d_k = {np.sqrt(size):.3g}"
-    )
-    outputs = attention @ values
-    tables = [_steps_of_one_query(query, words, attention, values, outputs[query]) for query in range(len(words))]
-    parts = [(Text(), Text(f"{word} asks:"), table) for word, table in zip(words, tables, strict=True)]
-    return Group(heading, *(line for part in parts for line in part))
+
+    table: Table
+    width: int | None = None
+    full: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(self.width or options.max_width, options.max_width)
+        layout = laid_out(self.table, width, self.full)
+        if self.table.title:
+            yield Text(printable(self.table.title), "bold")
+        grids = [_grid(block, self.table.highlight, layout.has_sum) for block in layout.blocks]
+        yield Group(*[part for grid in grids for part in (grid, Text())][:-1])
+        notes = [*self.table.notes, *([SHORTENED] if layout.is_short else [])]
+        for note in notes:
+            yield Text(printable(note), "dim italic")
+
+    def __str__(self) -> str:
+        return plain(self)
 
 
-def _steps_of_one_query(
-    query: int, words: Sequence[str], attention: Attention, values: Numbers, output: Numbers
-) -> Table:
-    queries, keys = np.asarray(attention.queries), np.asarray(attention.keys)
-    scores, scaled = np.asarray(attention.score[query]), np.asarray(attention.scaled[query])
-    weights = np.asarray(attention[query])
-    weighted_values = weights[:, None] * values  # (key, size)
+def render(table: Table, width: int | None = None, full: bool = False) -> TextTable:
+    """The table for `rich.print`, or as plain text by `str(...)`.
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="italic")
-    table.add_column("Word")
-    for name in ("q", "k", "v"):
-        table.add_column(name, no_wrap=True)
-    for name in ("score", "score/√d_k", "softmax"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("softmax × v", justify="right", no_wrap=True)
-    for key, word in enumerate(words):
-        asks = key == query
-        table.add_row(
-            Text(word, "bold" if asks else ""),
-            Text(_vector(queries[query], queries), "cyan") if asks else "",
-            _vector(keys[key], keys),
-            _vector(values[key], values),
-            _number(scores[key], scores),
-            f"{scaled[key]:.2f}",
-            Text(f"{weights[key]:.2f}", "bold" if weights[key] == weights.max() else ""),
-            _vector(weighted_values[key], output),
-        )
-    table.add_row("sum", "", "", "", "", "", f"{weights.sum():.2f}", Text(_vector(output, output), "bold green"))
-    return table
+    width   columns of text; those of the terminal by default, 80 for `str`
+    full    show vectors whole, in several lines where they are wide
+    """
+    return TextTable(table, width, full)
 
 
-def _vector(vector: Numbers, like: Numbers) -> str:
-    return " ".join(_number(number, like) for number in vector)
+def steps(trace: Trace, head: int = 0, width: int | None = None, full: bool = False) -> Group:
+    """The slide's table of every query, one below the other."""
+    tables = [render(table, width, full) for table in trace.tables(head)]
+    return Group(*[part for table in tables for part in (table, Text())][:-1])
 
 
-def _number(number: float, like: Numbers) -> str:
-    """As a whole number where everything `like` it is one, with two decimals elsewhere."""
-    return f"{number:.0f}" if np.all(like == np.round(like)) else f"{number:.2f}"
+def plain(shown: Any, width: int | None = None) -> str:
+    """Anything that rich prints, as text without colour and without blanks at the ends of lines."""
+    if isinstance(shown, Table):
+        shown = render(shown, width)
+    wanted = width or (shown.width if isinstance(shown, TextTable) else None) or USUAL_WIDTH
+    stream = io.StringIO()
+    Console(file=stream, width=wanted, color_system=None, force_terminal=False, legacy_windows=False).print(shown)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+
+
+def _grid(block: tuple[Laid, ...], highlight: int | None, has_sum: bool) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="italic", collapse_padding=True)
+    for laid in block:
+        right = laid.column.kind in ("number", "vector")
+        heading = Text(laid.heading, justify="right" if right else "left")
+        grid.add_column(heading, justify="right" if right else "left", no_wrap=True, vertical="top", overflow="fold")
+    last = len(block[0].values) - 1
+    for line, row in enumerate(block[0].rows):
+        grid.add_row(*(_cell(laid, line, row == highlight, has_sum and row == last) for laid in block))
+    return grid
+
+
+def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
+    """A cell in its colour; a weight on a ground that is darker, the larger it is."""
+    content, value = laid.cells[line], laid.values[laid.rows[line]]
+    if laid.column.shade and content and not is_sum:
+        ground = colours.sequential(float(value))
+        return Text(content, f"{colours.ink_on(ground)} on {ground}")
+    bold = is_sum or (highlighted and laid.column.kind == "word")
+    return Text(content, "bold" if bold else "")

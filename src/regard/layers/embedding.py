@@ -1,0 +1,51 @@
+"""A vector for each token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import Array
+from regard.layers import given
+from regard.layers.layer import Layer
+from regard.layers.seeding import Seed, seed_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Embedding(Layer):
+    """Tokens, as whole numbers, in; their rows of the weight out.
+
+    >>> Embedding([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])([2, 0])
+    array([[1., 1., 1., 1.],
+           [1., 0., 1., 0.]])
+    """
+
+    weight: Array  # (vocabulary, width)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        if len(self.weight.shape) != 2:
+            raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}; expected (vocabulary, width).")
+
+    @property
+    def width(self) -> int:
+        """The width of its vectors."""
+        return int(self.weight.shape[1])
+
+    def __call__(self, tokens: Any) -> Array:
+        """(…, token) → (…, token, width)."""
+        return self.weight[given.numbers_of_tokens(tokens, self.weight)]
+
+    @classmethod
+    def seeded(cls, vocabulary: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
+        """Vectors from a seed, normal with variance 1."""
+        shape = given.whole("vocabulary", vocabulary), given.whole("width", width)
+        return cls(seed_of(seed).normal(shape, dtype))
+
+    @classmethod
+    def from_torch(cls, module: Any) -> Self:
+        """The very weights of an `nn.Embedding`."""
+        return cls(module.weight)

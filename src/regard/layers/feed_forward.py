@@ -1,0 +1,74 @@
+"""The feed-forward part of a block: every token for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import Array
+from regard.kernels.interface import ACTIVATIONS
+from regard.layers import given
+from regard.layers.layer import Layer
+from regard.layers.linear import Linear
+from regard.layers.seeding import Seed, seed_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeedForward(Layer):
+    """down(activation(up(x))); with a gate, down(activation(gate(x)) · up(x)), which is SwiGLU for "silu".
+
+    Activations: "relu", "gelu", "gelu_tanh", "silu", "tanh".
+    """
+
+    up: Linear
+    down: Linear
+    activation: str = "relu"
+    gate: Linear | None = None
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise errors.bad_name("activation", self.activation, ACTIVATIONS)
+        if self.up.outputs != self.down.inputs or (self.gate and self.gate.weight.shape != self.up.weight.shape):
+            gate = "" if self.gate is None else f", `gate` {tuple(self.gate.weight.shape)}"
+            shapes = f"`up` is {tuple(self.up.weight.shape)}, `down` {tuple(self.down.weight.shape)}{gate}"
+            raise errors.ShapeError(f"{shapes}; expected (hidden, width), (width, hidden), and a gate as `up`.")
+
+    @property
+    def width(self) -> int:
+        """The width of what it takes."""
+        return self.up.inputs
+
+    def hidden(self, x: Any) -> Array:
+        """What the activation gives, gated where there is a gate: (…, token, hidden)."""
+        if self.gate is None:
+            return self.up(x, activation=self.activation)
+        return self.gate(x, activation=self.activation) * self.up(x)
+
+    def __call__(self, x: Any, *, residual: Array | None = None) -> Array:
+        """The rows of x through both maps, plus a residual."""
+        return self.down(self.hidden(x), residual=residual)
+
+    @classmethod
+    def seeded(
+        cls,
+        width: int,
+        hidden: int | None = None,
+        *,
+        activation: str = "relu",
+        gated: bool = False,
+        bias: bool = True,
+        seed: int | Seed = 0,
+        dtype: Any = np.float32,
+    ) -> Self:
+        """Weights from a seed; four times as wide inside unless told otherwise."""
+        seed, hidden = seed_of(seed), 4 * given.whole("width", width) if hidden is None else hidden
+        options: dict[str, Any] = {"bias": bias, "dtype": dtype}
+        return cls(
+            Linear.seeded(width, hidden, seed=seed.part("up"), **options),
+            Linear.seeded(hidden, width, seed=seed.part("down"), **options),
+            activation,
+            Linear.seeded(width, hidden, seed=seed.part("gate"), **options) if gated else None,
+        )

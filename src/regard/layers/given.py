@@ -1,0 +1,99 @@
+"""What people give to layers, converted where that is harmless and refused with a reason where it is not."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import Array
+
+
+def weights(name: str, given: Any) -> Array:
+    """An array of floats; lists become float64, and what is neither goes through as it is."""
+    return arrays.floats(name, given) if isinstance(given, (list, tuple, np.ndarray)) else given
+
+
+def rows(name: str, given: Any, weight: Array, width: int | None = None) -> Array:
+    """Rows of numbers for a layer with this weight: lists and integers get its type; `width` is what it expects."""
+    array = given
+    kind = type(given)
+    if kind is not np.ndarray or given.dtype not in arrays.NUMPY_FLOATS:
+        array = _floats(name, given, weight)
+    elif arrays.is_tensor(weight):
+        raise _mixed(name, given, weight)
+    if width is not None and (array.ndim == 0 or array.shape[-1] != width):
+        raise width_differs(name, array, weight, width)
+    return array
+
+
+def sequence(name: str, given: Any, weight: Array, width: int) -> Array:
+    """Tokens as rows, (token, width) or (batch, token, width)."""
+    array = rows(name, given, weight, width)
+    if array.ndim not in (2, 3):
+        raise errors.ShapeError(
+            f"`{name}` has {array.ndim} axes: {tuple(array.shape)}; expected (token, width) or (batch, token, width)."
+        )
+    return array
+
+
+def numbers_of_tokens(given: Any, weight: Array) -> Array:
+    """Whole numbers, in the library and on the device of the weight."""
+    array = given if arrays.is_tensor(given) else np.asarray(given)
+    if "int" not in str(array.dtype):
+        fix = "Tokens are numbers of rows of the embedding: split the text and number its words first."
+        raise errors.option("tokens", given, "whole numbers, (token,) or (batch, token)", fix)
+    if arrays.is_tensor(weight):
+        torch = sys.modules["torch"]
+        array = torch.as_tensor(array, dtype=torch.int64, device=weight.device)
+    else:
+        array = arrays.numpy_of(array)
+    if not arrays.tracing() and 0 not in array.shape:
+        lowest, highest, count = int(array.min()), int(array.max()), weight.shape[0]
+        if lowest < 0 or highest >= count:
+            raise errors.index_out_of_range("token", lowest if lowest < 0 else highest, count)
+    return array
+
+
+def whole(name: str, given: Any, lowest: int = 1) -> int:
+    """A whole number from `lowest` on."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = lowest - 1
+    if number < lowest or isinstance(given, bool):
+        raise errors.option(name, given, f"a whole number, {lowest} or more")
+    return number
+
+
+def width_differs(name: str, array: Array, weight: Array, width: int) -> errors.ShapeError:
+    """Rows that a layer cannot take."""
+    came = array.shape[-1] if array.ndim else 1
+    return errors.ShapeError(
+        f"`{name}` has width {came}, the layer takes {width}.\n"
+        f"  {name.ljust(6)}  {tuple(array.shape)}\n  weight  {tuple(weight.shape)}\n"
+        "Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias."
+    )
+
+
+def _floats(name: str, given: Any, weight: Array) -> Array:
+    if arrays.is_tensor(given) and not arrays.is_tensor(weight):
+        raise _mixed(name, given, weight)
+    if isinstance(given, (list, tuple)) or (arrays.is_tensor(given) and not given.is_floating_point()):
+        return arrays.floats(name, given, weight)
+    if isinstance(given, np.ndarray):
+        return arrays.numpy_floats(name, given, weight.dtype)
+    if arrays.is_tensor(given) or arrays.is_placeholder(given):
+        return given
+    raise errors.not_an_array(name, given)
+
+
+def _mixed(name: str, given: Any, weight: Array) -> errors.TypeProblem:
+    ours, fix = ("NumPy arrays", "to_torch") if isinstance(weight, np.ndarray) else ("PyTorch tensors", "to_numpy")
+    theirs = "a PyTorch tensor" if arrays.is_tensor(given) else "a NumPy array"
+    return errors.TypeProblem(
+        f"`{name}` is {theirs}, the layer is made of {ours}.\nUse layer.{fix}(), or convert `{name}`."
+    )

@@ -1,0 +1,302 @@
+"""Multi-head attention: projections for each head, the lazy matrix, concatenation, W_O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import Array
+from regard.attention import Attention, Cache
+from regard.layers import given
+from regard.layers.layer import Layer
+from regard.layers.linear import Linear
+from regard.layers.norms import Norm
+from regard.layers.positions import Alibi, Rotary
+from regard.layers.seeding import Seed, seed_of
+from regard.masks import Mask, causal, window
+
+
+class Seen(NamedTuple):
+    """One attention while a layer runs: the lazy matrix and its values; `attention @ values` are the outputs."""
+
+    attention: Attention
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiHead(Layer):
+    """Several heads that look at the same tokens, each with projections of its own; concatenated, and through W_O.
+
+    w_q, w_k, w_v   rows of head 0 first, then those of head 1 and so on: (head · size, width)
+    w_o             (width, head · value size); None leaves the concatenation as it is
+    heads           how many there are; `kv_heads`, fewer, share their keys and values among query heads
+    rotary, alibi   positions within attention
+    q_norm, k_norm  norms of each head's queries and keys, before they are turned
+    causal, window  what every query may see at most: keys up to its own position, and `window` keys before it
+    scale, softcap  as for `Attention`
+
+    >>> layer = MultiHead.seeded(width=12, heads=3)
+    >>> layer(np.ones((5, 12), np.float32)).shape
+    (5, 12)
+    >>> attention, values = layer.attention(np.ones((5, 12), np.float32))
+    >>> attention
+    Attention(head 3, query 5, key 5; size 4, float32)
+    """
+
+    w_q: Linear
+    w_k: Linear
+    w_v: Linear
+    w_o: Linear | None
+    heads: int = 8
+    kv_heads: int | None = None
+    rotary: Rotary | None = None
+    alibi: Alibi | None = None
+    q_norm: Norm | None = None
+    k_norm: Norm | None = None
+    causal: bool = False
+    window: int | None = None
+    scale: float | None = None
+    softcap: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kv_heads is None:
+            object.__setattr__(self, "kv_heads", self.heads)
+        _check(self)
+
+    @property
+    def width(self) -> int:
+        """The width of the tokens it takes."""
+        return self.w_q.inputs
+
+    @property
+    def size(self) -> int:
+        """The size of each head's queries and keys, d_k."""
+        return self.w_q.outputs // self.heads
+
+    @property
+    def groups(self) -> int:
+        """How many heads of keys and values there are."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    # From tokens to outputs
+
+    def __call__(
+        self,
+        x: Any,
+        context: Any = None,
+        *,
+        mask: Mask | None = None,
+        offset: Any = None,
+        cache: Cache | None = None,
+        residual: Array | None = None,
+    ) -> Array:
+        """Tokens (token, width) or (batch, token, width) look at themselves, or at the tokens of a context.
+
+        mask      which keys each query may see, besides what the layer itself allows
+        offset    position of the first query where it is not key 0: `layer(x[-1:], x, offset=len(x) - 1)`
+        cache     keys and values of earlier tokens, to which those of x are appended
+        residual  added at the end
+        """
+        seen = self.attention(x, context, mask=mask, offset=offset, cache=cache)
+        return self.project(seen.attention @ seen.values, residual=residual)
+
+    def attention(
+        self,
+        x: Any,
+        context: Any = None,
+        *,
+        mask: Mask | None = None,
+        offset: Any = None,
+        cache: Cache | None = None,
+    ) -> Seen:
+        """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, size)."""
+        before = 0 if cache is None else len(cache)
+        if cache is not None and offset is None:
+            offset = before
+        queries = self.queries(x, 0 if offset is None else offset)
+        keys, values = self.keys_and_values(x if context is None else context, before)
+        if cache is not None:
+            cache.append(keys, values)
+            keys, values = cache.keys, cache.values
+        attention = Attention(
+            queries,
+            keys,
+            scale=self.scale,
+            mask=self.mask(mask),
+            bias=None if self.alibi is None else self.alibi.bias,
+            softcap=self.softcap,
+            offset=offset,
+        )
+        return Seen(attention, values)
+
+    def queries(self, x: Any, offset: Any = 0) -> Array:
+        """(…, head, token, size), the first token at `offset`."""
+        x = given.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+        return self._turned(self._normed(self.w_q(x), self.heads, self.q_norm), offset)
+
+    def keys_and_values(self, context: Any, offset: Any = 0) -> tuple[Array, Array]:
+        """Each (…, key head, token, size), the first token at `offset`."""
+        context = given.sequence("context", context, self.w_k.weight, self.w_k.inputs)
+        keys = self._normed(self.w_k(context), self.groups, self.k_norm)
+        return self._turned(keys, offset), self.split(self.w_v(context), self.groups)
+
+    def mask(self, more: Mask | None = None) -> Mask | None:
+        """What the layer allows and what `more` allows."""
+        masks = [causal()] if self.causal else []
+        masks += [window(self.window)] if self.window is not None else []
+        masks += [more] if more is not None else []
+        together: Mask | None = None
+        for one in masks:
+            together = one if together is None else together & one
+        return together
+
+    def split(self, x: Array, heads: int | None = None) -> Array:
+        """(…, token, head · size) → (…, head, token, size), a view."""
+        heads = self.heads if heads is None else heads
+        return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(-3, -2)
+
+    def concatenate(self, outputs: Array) -> Array:
+        """(…, head, token, size) → (…, token, head · size)."""
+        rows = outputs.swapaxes(-3, -2)
+        return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
+
+    def project(self, outputs: Array, *, residual: Array | None = None) -> Array:
+        """The outputs of all heads concatenated and through W_O, plus a residual."""
+        rows = self.concatenate(outputs)
+        if self.w_o is not None:
+            return self.w_o(rows, residual=residual)
+        return rows if residual is None else rows + residual
+
+    def _normed(self, x: Array, heads: int, norm: Norm | None) -> Array:
+        if norm is None:
+            return self.split(x, heads)
+        # The norm comes before the swap, while the rows of each head still lie behind each other.
+        return norm(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)).swapaxes(-3, -2)
+
+    def _turned(self, x: Array, offset: Any) -> Array:
+        return x if self.rotary is None else self.rotary(x, offset)
+
+    def explain(
+        self,
+        x: Any,
+        context: Any = None,
+        *,
+        words: Sequence[Any] | None = None,
+        context_words: Sequence[Any] | None = None,
+        query: Any = None,
+        mask: Mask | None = None,
+        offset: Any = None,
+        note: str | None = None,
+    ) -> Any:
+        """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
+        from regard.trace.of_layers import Asked, of_multi_head
+
+        asked = Asked(query=query, words=words, context_words=context_words, mask=mask, offset=offset, note=note)
+        return of_multi_head(self, x, context, asked)
+
+    # Other ways to make one
+
+    @classmethod
+    def seeded(
+        cls,
+        width: int,
+        heads: int = 8,
+        *,
+        kv_heads: int | None = None,
+        size: int | None = None,
+        context_width: int | None = None,
+        bias: bool = True,
+        rotary: Rotary | None = None,
+        alibi: Alibi | None = None,
+        causal: bool = False,
+        seed: int | Seed = 0,
+        dtype: Any = np.float32,
+    ) -> Self:
+        """Weights from a seed, each projection for itself; heads of size width / heads unless told otherwise."""
+        width, heads, seed = given.whole("width", width), given.whole("heads", heads), seed_of(seed)
+        if size is None and width % heads:
+            raise errors.option("heads", heads, f"a divisor of the width {width}", "Or give `size`, that of a head.")
+        groups = heads if kv_heads is None else kv_heads
+        size = width // heads if size is None else size
+        of_context = width if context_width is None else context_width
+        options: dict[str, Any] = {"bias": bias, "dtype": dtype}
+        return cls(
+            Linear.seeded(width, heads * size, seed=seed.part("w_q"), **options),
+            Linear.seeded(of_context, groups * size, seed=seed.part("w_k"), **options),
+            Linear.seeded(of_context, groups * size, seed=seed.part("w_v"), **options),
+            Linear.seeded(heads * size, width, seed=seed.part("w_o"), **options),
+            heads=heads,
+            kv_heads=groups,
+            rotary=rotary,
+            alibi=alibi,
+            causal=causal,
+        )
+
+    @classmethod
+    def from_heads(cls, w_q: Sequence[Any], w_k: Sequence[Any], w_v: Sequence[Any], w_o: Any = None) -> Self:
+        """From matrices of each head: W_q, W_k, W_v are lists of (size, width), W_O is (width, head · size) or None.
+
+        >>> one = [[1.0, 0.0], [0.0, 1.0]]
+        >>> MultiHead.from_heads([one, one], [one, one], [one, one]).heads
+        2
+        """
+        if w_o is not None and not isinstance(w_o, Linear):
+            w_o = Linear(w_o)
+        queries, keys, values = _joined("w_q", w_q), _joined("w_k", w_k), _joined("w_v", w_v)
+        return cls(queries, keys, values, w_o, heads=len(w_q), kv_heads=len(w_k))
+
+    @classmethod
+    def from_torch(cls, module: Any, *, causal: bool = False) -> Self:
+        """The very weights of an `nn.MultiheadAttention`: gradients reach the module. Its dropout is left out.
+
+        Tokens stay in the order (batch, token, width), whatever the module's `batch_first`.
+        """
+        if module.bias_k is not None or module.add_zero_attn:
+            raise errors.unsupported("nn.MultiheadAttention with add_bias_kv or add_zero_attn", "Leave them off.")
+        if module.kdim != module.vdim:
+            raise errors.unsupported("nn.MultiheadAttention with kdim ≠ vdim", "Keys and values have one context here.")
+        width = module.embed_dim
+        if module.in_proj_weight is not None:
+            weights = [module.in_proj_weight[place * width : (place + 1) * width] for place in range(3)]
+        else:
+            weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
+        shifts: list[Any] = [None] * 3
+        if module.in_proj_bias is not None:
+            shifts = [module.in_proj_bias[place * width : (place + 1) * width] for place in range(3)]
+        w_q, w_k, w_v = (Linear(weight, bias) for weight, bias in zip(weights, shifts, strict=True))
+        return cls(w_q, w_k, w_v, Linear.from_torch(module.out_proj), heads=module.num_heads, causal=causal)
+
+
+def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
+    matrices = [given.weights(name, matrix) for matrix in of_heads]
+    if not matrices or len({tuple(matrix.shape) for matrix in matrices}) > 1:
+        shapes = ", ".join(str(tuple(matrix.shape)) for matrix in matrices) or "no matrix"
+        raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (size, width) for each head, all alike.")
+    return Linear(arrays.library(matrices[0]).concatenate(matrices))
+
+
+def _check(layer: MultiHead) -> None:
+    heads, groups = given.whole("heads", layer.heads), given.whole("kv_heads", layer.groups)
+    if heads % groups:
+        raise errors.option("kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly.")
+    query, key, value = (part.outputs for part in (layer.w_q, layer.w_k, layer.w_v))
+    after = None if layer.w_o is None else layer.w_o.inputs
+    fits = query % heads == 0 and key * heads == query * groups and value % groups == 0
+    if not fits or (after is not None and after * groups != value * heads):
+        names = ("w_q", "w_k", "w_v", "w_o")
+        parts = [(name, getattr(layer, name)) for name in names if getattr(layer, name) is not None]
+        shapes = "".join(f"\n  {name}  {tuple(part.weight.shape)}" for name, part in parts)
+        raise errors.ShapeError(
+            f"The projections do not fit {heads} heads of queries and {groups} of keys and values.{shapes}\n"
+            "Weights are (out, in): w_q gives head · size, w_k and w_v give kv_head · size, w_o takes head · size."
+        )
+    if layer.w_k.inputs != layer.w_v.inputs:
+        raise errors.ShapeError(
+            f"`w_k` takes width {layer.w_k.inputs}, `w_v` {layer.w_v.inputs}: they see one context."
+        )
+    if layer.window is not None:
+        given.whole("window", layer.window, 0)

@@ -1,0 +1,94 @@
+"""Norms: every row brought to one size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import Array
+from regard.kernels.choosing import engine_for
+from regard.layers import given
+from regard.layers.layer import Layer
+from regard.layers.seeding import constant
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerNorm(Layer):
+    """(x − mean) / √(variance + ε) · weight + bias, over every row.
+
+    >>> LayerNorm([1, 1, 1])([[1, 2, 3]]).round(3)
+    array([[-1.225, 0. , 1.225]])
+    """
+
+    weight: Array  # (width,)
+    bias: Array | None = None  # (width,)
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        if self.bias is not None:
+            object.__setattr__(self, "bias", given.weights("bias", self.bias))
+        _check_vectors(self.weight, self.bias)
+
+    def __call__(self, x: Any) -> Array:
+        """The rows of x, normed."""
+        x = given.rows("x", x, self.weight, self.weight.shape[0])
+        return engine_for(x).layer_norm(x, self.weight, self.bias, self.epsilon)
+
+    @classmethod
+    def seeded(cls, width: int, *, bias: bool = True, epsilon: float = 1e-5, dtype: Any = np.float32) -> Self:
+        """Weights 1 and biases 0: where training starts, whatever the seed."""
+        width = given.whole("width", width)
+        return cls(constant(1.0, width, dtype), constant(0.0, width, dtype) if bias else None, epsilon)
+
+    @classmethod
+    def from_torch(cls, module: Any) -> Self:
+        """The very weights of an `nn.LayerNorm` over the last axis."""
+        if len(module.normalized_shape) != 1 or module.weight is None:
+            raise errors.unsupported("An nn.LayerNorm over several axes or without weights", "Norm the last axis.")
+        return cls(module.weight, module.bias, module.eps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RMSNorm(Layer):
+    """x / √(mean of squares + ε) · weight, over every row: a layer norm without mean and bias.
+
+    >>> RMSNorm([1, 1])([[3, 4]]).round(3)
+    array([[0.849, 1.131]])
+    """
+
+    weight: Array  # (width,)
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        _check_vectors(self.weight, None)
+
+    def __call__(self, x: Any) -> Array:
+        """The rows of x, normed."""
+        x = given.rows("x", x, self.weight, self.weight.shape[0])
+        return engine_for(x).rms_norm(x, self.weight, self.epsilon)
+
+    @classmethod
+    def seeded(cls, width: int, *, epsilon: float = 1e-6, dtype: Any = np.float32) -> Self:
+        """Weights 1, whatever the seed."""
+        return cls(constant(1.0, given.whole("width", width), dtype), epsilon)
+
+    @classmethod
+    def from_torch(cls, module: Any) -> Self:
+        """The very weights of an `nn.RMSNorm` over the last axis."""
+        if len(module.normalized_shape) != 1 or module.weight is None:
+            raise errors.unsupported("An nn.RMSNorm over several axes or without weights", "Norm the last axis.")
+        return cls(module.weight, float(np.finfo(np.float32).eps) if module.eps is None else module.eps)
+
+
+Norm = LayerNorm | RMSNorm
+
+
+def _check_vectors(weight: Array, bias: Array | None) -> None:
+    if len(weight.shape) != 1 or (bias is not None and tuple(bias.shape) != tuple(weight.shape)):
+        after = "" if bias is None else f", `bias` {tuple(bias.shape)}"
+        raise errors.ShapeError(f"`weight` is {tuple(weight.shape)}{after}; expected (width,) for both.")

@@ -1,0 +1,177 @@
+"""Where a token stands: added to its vector, turned into queries and keys, or taken off the scores."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import arrays, biases, errors
+from regard.arrays import Array
+from regard.kernels.choosing import engine_for
+from regard.layers import given
+from regard.layers.layer import Layer
+from regard.layers.seeding import Seed, seed_of
+
+
+def sinusoidal(count: int, width: int, base: float = 10000.0) -> NDArray[np.float64]:
+    """The table (position, width) of Vaswani et al. (2017): sine and cosine in turn, ever slower along the row.
+
+    >>> sinusoidal(2, 4).round(3)
+    array([[0. , 1. , 0. , 1. ],
+           [0.841, 0.54 , 0.01 , 1. ]])
+    """
+    table: NDArray[np.float64] = _waves(np.arange(count), width, base, np)
+    return table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sinusoidal(Layer):
+    """x + sinusoidal(…), for any number of positions."""
+
+    base: float = 10000.0
+
+    def __call__(self, x: Array, offset: Any = 0) -> Array:
+        """The first row of x stands at `offset`: one number, or one a sequence."""
+        waves = _waves(positions_of(offset, x.shape[-2], x), x.shape[-1], self.base, arrays.library(x))
+        return x + arrays.cast(waves, x.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned(Layer):
+    """x + the row of the weight for each position; positions before 0, as padding on the left has them, take row 0."""
+
+    weight: Array  # (position, width)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+
+    def __call__(self, x: Array, offset: Any = 0) -> Array:
+        """The first row of x stands at `offset`: one number, or one a sequence."""
+        positions, longest = positions_of(offset, x.shape[-2], x), self.weight.shape[0]
+        if not arrays.tracing() and 0 not in positions.shape and int(positions.max()) >= longest:
+            fix = f"It has learned positions 0 to {longest - 1} only: give it less, or take rotary or sinusoidal ones."
+            raise errors.option("position", int(positions.max()), f"less than {longest}", fix)
+        return x + arrays.cast(self.weight[positions.clip(0)], x.dtype)
+
+    @classmethod
+    def seeded(cls, count: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
+        """Vectors from a seed, normal with variance 1."""
+        shape = given.whole("count", count), given.whole("width", width)
+        return cls(seed_of(seed).normal(shape, dtype))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rotary(Layer):
+    """Pairs of numbers of each query and key turned by an angle that grows with the position (Su et al., 2021).
+
+    size         how many numbers of a vector are turned, an even number; what lies behind them stays as it is
+    base         pair p turns by base^(−2p / size) a position
+    interleaved  whether pairs are neighbours; otherwise number p goes with number p + size / 2, as in Llama's files
+    frequencies  what pair p turns by a position instead, for models whose positions were stretched after training
+    """
+
+    size: int
+    base: float = 10000.0
+    interleaved: bool = False
+    frequencies: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if given.whole("size", self.size) % 2:
+            raise errors.option("size", self.size, "an even number", "Numbers are turned in pairs.")
+        if self.frequencies is not None:
+            object.__setattr__(self, "frequencies", tuple(float(number) for number in self.frequencies))
+            if len(self.frequencies) != self.size // 2:
+                raise errors.option("frequencies", self.frequencies, f"{self.size // 2} numbers, one for each pair")
+
+    def __call__(self, x: Array, offset: Any = 0) -> Array:
+        """(…, head, token, size) turned; the first token stands at `offset`: one number, or one a sequence."""
+        if x.shape[-1] < self.size:
+            raise errors.option("size", self.size, f"at most {x.shape[-1]}, the size of a head")
+        cosines, sines = self.cosines_and_sines(offset, x.shape[-2], x)
+        turned = engine_for(x).rotary(arrays.four_axes(x), cosines, sines, self.interleaved)
+        return turned if x.ndim == 4 else turned[(0,) * (4 - x.ndim)]
+
+    def cosines_and_sines(self, offset: Any, count: int, like: Array) -> tuple[Array, Array]:
+        """Of the angles, each (batch or 1, token, pair), in at least single precision."""
+        kind = arrays.wide_type(like)
+        if isinstance(like, np.ndarray) and type(offset) is int:
+            return _turns(self.size, self.base, self.frequencies, offset, count, kind)
+        xp = arrays.library(like)
+        speeds = xp.asarray(_speeds(self.size, self.base, self.frequencies), **_double(like))
+        angles = positions_of(offset, count, like)[..., None] * speeds
+        angles = angles if angles.ndim == 3 else angles[None]
+        return arrays.cast(xp.cos(angles), kind), arrays.cast(xp.sin(angles), kind)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alibi(Layer):
+    """A slope for each head: −slope · distance is added to the scores. Not learned (Press, Smith and Lewis, 2022)."""
+
+    slopes: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slopes", tuple(float(slope) for slope in self.slopes))
+
+    @property
+    def bias(self) -> biases.Bias:
+        """As `Attention` takes it."""
+        return biases.alibi(self.slopes)
+
+    @classmethod
+    def of(cls, heads: int) -> Self:
+        """The slopes of the paper."""
+        return cls(tuple(biases.paper_slopes(given.whole("heads", heads))))
+
+
+def positions_of(offset: Any, count: int, like: Array) -> Array:
+    """Positions of `count` tokens, (token,), or (batch, token) where every sequence has an offset of its own."""
+    if not arrays.is_tensor(like):
+        offset = offset if arrays.is_number(offset) else arrays.numpy_of(offset)
+        return np.arange(count) + (offset if np.ndim(offset) == 0 else offset[:, None])
+    torch = sys.modules["torch"]
+    steps = torch.arange(count, device=like.device)
+    if arrays.is_number(offset):
+        return steps + offset
+    offset = torch.as_tensor(offset, device=like.device)
+    return steps + (offset if offset.ndim == 0 else offset[:, None])
+
+
+def _waves(positions: Array, width: int, base: float, xp: Any) -> Array:
+    pairs = (width + 1) // 2
+    speeds = xp.asarray(_speeds(width, base, None, pairs), **_double(positions))
+    angles = positions[..., None] * speeds
+    both = xp.stack([xp.sin(angles), xp.cos(angles)], -1)
+    return both.reshape(*positions.shape, 2 * pairs)[..., :width]
+
+
+def _speeds(
+    size: int, base: float, given_frequencies: tuple[float, ...] | None, pairs: int | None = None
+) -> NDArray[np.float64]:
+    """What each pair turns by a position."""
+    if given_frequencies is not None:
+        return np.asarray(given_frequencies)
+    return np.asarray(base ** (-2.0 * np.arange(size // 2 if pairs is None else pairs) / size), np.float64)
+
+
+@lru_cache(maxsize=4)  # all layers of a model ask for the same
+def _turns(
+    size: int, base: float, frequencies: tuple[float, ...] | None, offset: int, count: int, kind: np.dtype[Any]
+) -> tuple[Array, Array]:
+    angles = (np.arange(offset, offset + count)[:, None] * _speeds(size, base, frequencies))[None]
+    turns = np.cos(angles).astype(kind), np.sin(angles).astype(kind)
+    for array in turns:
+        array.flags.writeable = False
+    return turns
+
+
+def _double(like: Array) -> dict[str, Any]:
+    """Double precision on the device of `like`, single where the device has no double."""
+    if not arrays.is_tensor(like):
+        return {"dtype": np.float64}
+    torch = sys.modules["torch"]
+    return {"dtype": torch.float32 if like.device.type == "mps" else torch.float64, "device": like.device}

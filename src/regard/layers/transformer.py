@@ -1,0 +1,215 @@
+"""Blocks stacked: tokens in; hidden states, or scores of the next token, out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import Array
+from regard.attention import Cache
+from regard.layers import given
+from regard.layers.decoder import Decoder
+from regard.layers.embedding import Embedding
+from regard.layers.encoder import Encoder
+from regard.layers.layer import Layer
+from regard.layers.linear import Linear
+from regard.layers.multi_head import Seen
+from regard.layers.norms import LayerNorm, Norm
+from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal
+from regard.layers.seeding import Seed, seed_of
+from regard.masks import Mask
+
+Positions = Literal["sinusoidal", "learned", "rotary", "alibi"]
+
+
+class Run(NamedTuple):
+    """All that a transformer went through for some tokens."""
+
+    result: Array
+    states: tuple[Array, ...]  # the embedded tokens, and the tokens after each block; targets follow their sources
+    seen: tuple[Seen, ...]  # every attention, in order; of a decoder with a memory two
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Transformer(Layer):
+    """Encoders alone, decoders alone, or encoders whose result the decoders attend to.
+
+    embedding         a vector for each token
+    positions         what is added to it; none where attention has positions of its own (rotary, ALiBi)
+    encoders          blocks over the tokens
+    decoders          blocks over the targets, or over the tokens where there are no encoders
+    norm              after the last block
+    head              from vectors to scores; None leaves the vectors
+    embedding_norm    after the embedding, as in BERT
+    memory_norm       after the last encoder, before the decoders
+    target_embedding  of the targets, where they have one of their own
+    embedding_scale   multiplies the vectors of tokens; √width in the paper
+
+    >>> model = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2)
+    >>> model([1, 2, 3]).shape
+    (3, 12)
+    """
+
+    embedding: Embedding
+    positions: Sinusoidal | Learned | None = None
+    encoders: tuple[Encoder, ...] = ()
+    decoders: tuple[Decoder, ...] = ()
+    norm: Norm | None = None
+    head: Linear | None = None
+    embedding_norm: Norm | None = None
+    memory_norm: Norm | None = None
+    target_embedding: Embedding | None = None
+    embedding_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encoders", tuple(self.encoders))
+        object.__setattr__(self, "decoders", tuple(self.decoders))
+        for name in ("encoders", "decoders"):
+            for place, block in enumerate(getattr(self, name)):
+                if block.width != self.embedding.width:
+                    raise errors.ShapeError(
+                        f"{name}[{place}] takes width {block.width}, the embedding gives {self.embedding.width}."
+                    )
+
+    def __call__(self, tokens: Any, targets: Any = None, **options: Any) -> Array:
+        """The result of `run`, with its options."""
+        return self.run(tokens, targets, **options).result
+
+    def run(
+        self,
+        tokens: Any,
+        targets: Any = None,
+        *,
+        mask: Mask | None = None,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Any = None,
+        caches: Sequence[Cache] | None = None,
+        memory: Array | None = None,
+    ) -> Run:
+        """Tokens (token,) or (batch, token), and targets likewise, through all blocks.
+
+        mask         of the tokens; target_mask, memory_mask: of the targets to themselves, and to the tokens
+        positions    where the first token (of the targets, if there are any) stands, one number or one a sequence
+        caches       one for each block that the new tokens go through: what they hold came before
+        memory       what the encoders gave earlier; they are not run again
+        """
+        blocks = self.decoders or self.encoders
+        if caches is not None and len(caches) != len(blocks):
+            raise errors.option("caches", f"{len(caches)} caches", f"{len(blocks)}, one for each block")
+        states: list[Array] = []
+        seen: list[Seen] = []
+        both = bool(self.encoders and self.decoders)
+        if both != (targets is not None):
+            fix = "Decoders that follow encoders read targets; decoders or encoders alone read tokens."
+            raise errors.option("targets", targets, "tokens for the decoders" if both else "none", fix)
+        if both and memory is None:
+            memory = self._through(self.encoders, self.embed(tokens), states, seen, {"mask": mask})
+            memory = memory if self.memory_norm is None else self.memory_norm(memory)
+        before = len(caches[0]) if caches else 0
+        start = before if positions is None else positions
+        x = self.embed(targets if both else tokens, start, self.target_embedding if both else None)
+        options: dict[str, Any] = {"mask": target_mask if both else mask}
+        if both:
+            options.update(memory=memory, memory_mask=memory_mask)
+        x = self._through(blocks, x, states, seen, options, caches)
+        x = x if self.norm is None else self.norm(x)
+        return Run(x if self.head is None else self.head(x), tuple(states), tuple(seen))
+
+    def embed(self, tokens: Any, start: Any = 0, embedding: Embedding | None = None) -> Array:
+        """Vectors of tokens with their positions, normed where the model does so."""
+        x = (embedding or self.embedding)(tokens)
+        x = x if self.embedding_scale == 1.0 else x * self.embedding_scale
+        x = x if self.positions is None else self.positions(x, start)
+        return x if self.embedding_norm is None else self.embedding_norm(x)
+
+    def explain(
+        self,
+        tokens: Any,
+        targets: Any = None,
+        *,
+        block: int = 0,
+        which: Literal["self", "cross"] = "self",
+        words: Sequence[Any] | None = None,
+        target_words: Sequence[Any] | None = None,
+        query: Any = None,
+        mask: Mask | None = None,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        note: str | None = None,
+    ) -> Any:
+        """Every step of one block as a `Trace`, from the embedding on; encoders are counted first, then decoders."""
+        from regard.trace.of_layers import Asked, of_transformer
+
+        asked = Asked(query=query, words=words, context_words=target_words, mask=mask, note=note)
+        return of_transformer(self, tokens, targets, block, which, asked, (target_mask, memory_mask))
+
+    def caches(self) -> tuple[Cache, ...]:
+        """Empty ones, for each block that new tokens go through."""
+        return tuple(Cache() for _ in self.decoders or self.encoders)
+
+    def _through(
+        self,
+        blocks: Sequence[Encoder | Decoder],
+        x: Array,
+        states: list[Array],
+        seen: list[Seen],
+        options: dict[str, Any],
+        caches: Sequence[Cache] | None = None,
+    ) -> Array:
+        states.append(x)
+        for place, block in enumerate(blocks):
+            x, looks = block.observe(x, cache=None if caches is None else caches[place], **options)
+            states.append(x)
+            seen += looks
+        return x
+
+    @classmethod
+    def seeded(
+        cls,
+        vocabulary: int,
+        width: int,
+        heads: int = 8,
+        hidden: int | None = None,
+        *,
+        encoders: int = 0,
+        decoders: int = 0,
+        positions: Positions | None = "sinusoidal",
+        longest: int = 512,
+        head: int | None = None,
+        activation: str = "relu",
+        norm_first: bool = False,
+        seed: int | Seed = 0,
+        dtype: Any = np.float32,
+    ) -> Self:
+        """Weights from a seed: so many blocks; `longest` counts learned positions, `head` the scores at the end."""
+        kinds = ("sinusoidal", "learned", "rotary", "alibi")
+        if positions is not None and positions not in kinds:
+            raise errors.bad_name("positions", positions, kinds)
+        seed, width = seed_of(seed), given.whole("width", width)
+        options: dict[str, Any] = {"activation": activation, "norm_first": norm_first, "dtype": dtype}
+        options["rotary"] = Rotary(width // given.whole("heads", heads)) if positions == "rotary" else None
+        options["alibi"] = Alibi.of(heads) if positions == "alibi" else None
+        added: Sinusoidal | Learned | None = Sinusoidal() if positions == "sinusoidal" else None
+        if positions == "learned":
+            added = Learned.seeded(longest, width, seed=seed.part("positions"), dtype=dtype)
+        norm = LayerNorm.seeded(width, dtype=dtype) if norm_first else None
+        return cls(
+            Embedding.seeded(vocabulary, width, seed=seed.part("embedding"), dtype=dtype),
+            added,
+            tuple(
+                Encoder.seeded(width, heads, hidden, seed=seed.part(f"encoders.{place}"), **options)
+                for place in range(encoders)
+            ),
+            tuple(
+                Decoder.seeded(width, heads, hidden, cross=encoders > 0, seed=seed.part(f"decoders.{place}"), **options)
+                for place in range(decoders)
+            ),
+            norm,
+            None if head is None else Linear.seeded(width, head, seed=seed.part("head"), dtype=dtype),
+            memory_norm=norm if encoders and decoders else None,
+        )

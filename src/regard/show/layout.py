@@ -1,0 +1,171 @@
+"""How a table fits a terminal: headings in two lines, vectors shortened or broken, columns in several blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from regard.show.vectors import parts_of, printed, shortened
+from regard.show.words import printable
+from regard.tables import Column, Table
+
+GAP = 2
+WORDS = (24, 16, 12, 10)  # widths that words are cut to, tried in this order
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Laid:
+    """A column that is ready to print: its heading and its cells, each in one or more lines."""
+
+    column: Column
+    heading: str
+    cells: tuple[str, ...]
+    values: tuple[Any, ...]  # of all rows of the table
+    rows: tuple[int, ...]  # which row of the table each cell is from
+
+    @property
+    def width(self) -> int:
+        """Of its widest line."""
+        return max(cell_len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """Blocks of columns that each fit the width, and whether a vector had to be shortened."""
+
+    blocks: tuple[tuple[Laid, ...], ...]
+    is_short: bool
+    has_sum: bool  # whether the last row is the sum of those above
+
+
+def laid_out(table: Table, width: int, full: bool) -> Layout:
+    """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
+    table, has_sum = _with_sum_below(table)
+    columns = [_laid(column, place, table) for place, column in enumerate(table.columns)]
+    if _total(columns) > width:
+        columns = _in_one_block(columns, width, full) or _for_blocks(columns, width, full)
+    is_short = any("…" in cell.split(" ") for laid in columns if laid.column.kind == "vector" for cell in laid.cells)
+    return Layout(tuple(_blocks(columns, width)), is_short, has_sum)
+
+
+def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | None:
+    """All columns side by side, with as much of vectors and words as there is room for."""
+    for least in (4,) if full else (3, 2):
+        for longest in WORDS:
+            worded = [_clipped(laid, longest) for laid in columns]
+            for most in range(_longest_vector(columns), least - 1, -1):
+                limited = [_narrow(_limited(laid, most, full)) for laid in worded]
+                if _total(limited) <= width:
+                    return limited
+    return None
+
+
+def _for_blocks(columns: list[Laid], width: int, full: bool) -> list[Laid]:
+    """Columns that each fit the width beside the first one."""
+    columns = [_clipped(laid, WORDS[1]) for laid in columns]
+    room = width - columns[0].width - GAP
+    for most in range(_longest_vector(columns), 1, -1):
+        limited = [_narrow(_limited(laid, most, full)) for laid in columns]
+        if all(laid.width <= room for laid in limited[1:]):
+            return limited
+    return [_limited(laid, 2, full) for laid in columns]
+
+
+def _longest_vector(columns: list[Laid]) -> int:
+    return max((len(value) for laid in columns for value in _vectors(laid)), default=2)
+
+
+def _with_sum_below(table: Table) -> tuple[Table, bool]:
+    """A last column that holds one vector, the sum of those in the column before it, goes below them."""
+    if len(table.columns) < 3 or table.columns[-1].name != "sum" or len(table.rows) < 2:
+        return table, False
+    if any(column.kind != "vector" for column in table.columns[-2:]):
+        return table, False
+    sums = [row[-1] for row in table.rows if row[-1] is not None]
+    if len(sums) != 1:
+        return table, False
+    foot: list[Any] = [None] * (len(table.columns) - 1)
+    foot[0], foot[-1] = "sum", sums[0]
+    for place, column in enumerate(table.columns[:-1]):
+        if column.shade:
+            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
+    rows = (*(row[:-1] for row in table.rows), tuple(foot))
+    return replace(table, columns=table.columns[:-1], rows=rows), True
+
+
+def _laid(column: Column, place: int, table: Table) -> Laid:
+    values = tuple(row[place] for row in table.rows)
+    return Laid(
+        column,
+        printable(column.name),
+        tuple(printed(value, column) for value in values),
+        values,
+        tuple(range(len(values))),
+    )
+
+
+def _clipped(laid: Laid, longest: int) -> Laid:
+    """With words cut to this width."""
+    if laid.column.kind != "word":
+        return laid
+    cut = (set_cell_size(cell, longest - 1).rstrip() + "…" if cell_len(cell) > longest else cell for cell in laid.cells)
+    return replace(laid, cells=tuple(cut))
+
+
+def _narrow(laid: Laid) -> Laid:
+    """With a heading that is wider than its cells broken after a sign or a space."""
+    cells = max((cell_len(line) for cell in laid.cells for line in cell.split("\n")), default=0)
+    if cell_len(laid.heading) <= cells:
+        return laid
+    for sign in ("/", "·", " "):
+        start, found, end = laid.heading.rpartition(sign)
+        if found and start:
+            broken = f"{start}\n{found.strip()}{end}" if sign != " " else f"{start}\n{end}"
+            return replace(laid, heading=broken)
+    return laid
+
+
+def _vectors(laid: Laid) -> list[Sequence[Any]]:
+    return [value for value in laid.values if value is not None] if laid.column.kind == "vector" else []
+
+
+def _limited(laid: Laid, most: int, full: bool) -> Laid:
+    """With at most so many numbers of a vector on a line."""
+    if laid.column.kind != "vector":
+        return laid
+    cells = []
+    for value in laid.values:
+        parts = parts_of(value, laid.column.digits) if value is not None else []
+        if full:
+            widest = max(map(cell_len, parts), default=0)
+            lines = [parts[start : start + most] for start in range(0, len(parts), most)]
+            cells.append("\n".join(" ".join(part.rjust(widest) for part in line) for line in lines))
+        else:
+            cells.append(" ".join(shortened(parts, most)))
+    return replace(laid, cells=tuple(cells))
+
+
+def _total(columns: Sequence[Laid]) -> int:
+    return sum(laid.width for laid in columns) + GAP * (len(columns) - 1)
+
+
+def _blocks(columns: list[Laid], width: int) -> list[tuple[Laid, ...]]:
+    """As many columns side by side as fit, the first one repeated in every block, without rows that say nothing."""
+    blocks, block = [], columns[:1]
+    for laid in columns[1:]:
+        if len(block) > 1 and _total([*block, laid]) > width:
+            blocks.append(block)
+            block = columns[:1]
+        block.append(laid)
+    return [tuple(columns)] if not blocks else [_filled(block) for block in (*blocks, block)]
+
+
+def _filled(block: list[Laid]) -> tuple[Laid, ...]:
+    rows = [row for row in range(len(block[0].cells)) if any(laid.cells[row] for laid in block[1:])]
+    return tuple(
+        replace(laid, cells=tuple(laid.cells[row] for row in rows), rows=tuple(laid.rows[row] for row in rows))
+        for laid in block
+    )

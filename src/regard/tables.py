@@ -1,0 +1,125 @@
+"""Tables: what every medium prints, whether terminal, page, slide or file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["word", "number", "vector", "text"]
+MOST_DIGITS = 6
+EXACT = 2**40  # last digits up to which a half can be told from what is next to it
+
+# What is closer to a half than single precision can tell is one, and a half is rounded away from zero. So printed terms
+# add up to within half a last digit a term of their printed sum: three times 0.005 is 0.03, and their sum 0.02. Rounded
+# as it is stored, a little below 0.015, the sum would be 0.01.
+HALF = 0.5 + 1e-6
+
+
+@dataclass(frozen=True)
+class Column:
+    """How the cells below a heading are printed."""
+
+    name: str
+    kind: Kind = "text"
+    digits: int = 2  # decimals of numbers, and of every number of a vector
+    shade: bool = False  # shaded by value, from 0 to 1: weights
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns and rows. A cell is a string, a number, or a vector (a sequence or an array of one axis); None is blank.
+
+    >>> columns = Column("Word", "word"), Column("softmax", "number")
+    >>> table = Table("Weights", columns, (("The", 0.4223), ("cat", 0.1554)))
+    >>> table["softmax"]
+    (0.4223, 0.1554)
+    >>> [table.printed(row) for row in table.rows]
+    [('The', '0.42'), ('cat', '0.16')]
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+    highlight: int | None = None  # the row to be seen first
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    def __getitem__(self, name: str) -> tuple[Any, ...]:
+        """The cells of one column."""
+        place = [column.name for column in self.columns].index(name)
+        return tuple(row[place] for row in self.rows)
+
+    def printed(self, row: Sequence[Any]) -> tuple[str, ...]:
+        """The cells of a row as text, vectors whole."""
+        return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
+
+    def _repr_html_(self) -> str:
+        from regard.show import html
+
+        return html.fragment(self)
+
+
+def printed_cell(cell: Any, column: Column) -> str:
+    """One cell as text."""
+    if cell is None:
+        return ""
+    if column.kind == "vector":
+        return printed_vector(cell, column.digits)
+    return printed_number(cell, column.digits) if column.kind == "number" else str(cell)
+
+
+def printed_vector(vector: Iterable[Any], digits: int) -> str:
+    """The numbers of a vector, side by side.
+
+    >>> printed_vector([1, 0.5, -0.001], 2)
+    '1.00 0.50 0.00'
+    """
+    return " ".join(printed_number(number, digits) for number in vector)
+
+
+def printed_number(number: Any, digits: int) -> str:
+    """A number with so many decimals, a half rounded away from zero, as by hand.
+
+    >>> printed_number(0.125, 2), printed_number(-2.5, 0), printed_number(-0.001, 2), printed_number(float("-inf"), 2)
+    ('0.13', '−3', '0.00', '−∞')
+    """
+    number = float(number)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    last_digits = abs(number) * 10**digits
+    text = f"{abs(number):.{digits}f}"
+    if last_digits < EXACT:
+        text = f"{Decimal(math.floor(last_digits + HALF)).scaleb(-digits):f}"
+    return f"−{text}" if number < 0 and text.strip("0.") else text
+
+
+def in_last_digits(numbers: Any, digits: int) -> Any:
+    """What is printed of numbers, counted in last digits: 0.42 with two decimals is 42."""
+    array = np.asarray(numbers, np.float64) * 10**digits
+    return np.copysign(np.floor(np.abs(array) + HALF), array)
+
+
+def digits_for(numbers: Any, least: int = 2) -> int:
+    """How many decimals show these numbers: 0 for whole ones; more than usual where all of them are small.
+
+    >>> digits_for([1.0, 2.0]), digits_for([0.5, 0.001]), digits_for([0.0004, 0.00312])
+    (0, 2, 4)
+    """
+    array = np.asarray(numbers, dtype=np.float64)
+    array = array[np.isfinite(array)]
+    if np.array_equal(array, np.round(array)):
+        return 0
+    largest = float(np.abs(array).max())
+    return least if largest >= 0.05 else min(MOST_DIGITS, max(least, 1 - math.floor(math.log10(largest))))

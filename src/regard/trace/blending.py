@@ -1,0 +1,68 @@
+"""Softmax, and values in proportion to their weights, written as they stand in books; once for NumPy and PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard import arrays
+from regard.arrays import Array
+
+
+def softmax_over_keys(scores: Array, sinks: Array | None = None) -> Array:
+    """Turn each query's scores into weights that sum to one, less the sink's share; zeros where all keys are hidden.
+
+    Scores are (head, query, key), sinks (head,).
+
+    >>> softmax_over_keys(np.array([[[6.0, 4.0], [3.0, 2.0]]])).round(2).tolist()
+    [[[0.88, 0.12], [0.73, 0.27]]]
+    """
+    xp = arrays.library(scores)
+    sink = None if sinks is None else arrays.cast(sinks, scores.dtype)[:, None, None]
+    with np.errstate(all="ignore"):
+        peak = xp.amax(detached(scores), axis=-1, keepdims=True)  # (head, query, 1)
+        if sink is not None:
+            peak = xp.maximum(peak, detached(sink))
+        peak = xp.where(xp.isneginf(peak), xp.zeros_like(peak), peak)  # −inf − −inf is NaN
+        exponentials = xp.exp(scores - peak)
+        total = xp.sum(exponentials, axis=-1, keepdims=True)
+        if sink is not None:
+            total = total + xp.exp(sink - peak)
+        return exponentials / xp.where(total == 0, xp.ones_like(total), total)
+
+
+def blend(weights: Array, seen: Array | None, values: Array) -> Array:
+    """Σ weight · value: (head, query, key), (head, key, size) → (head, query, size).
+
+    0 · NaN is NaN, yet a hidden key has no influence: values that are not finite take a slower way.
+    """
+    xp = arrays.library(values)
+    with np.errstate(all="ignore"):
+        if seen is None or bool(xp.isfinite(values).all()):
+            return weights @ values
+    rows = [
+        xp.stack([weigh(weights[head, row], seen[head, row], values[head]).sum(-2) for row in range(weights.shape[1])])
+        for head in range(weights.shape[0])
+    ]
+    return xp.stack(rows)
+
+
+def weigh(weights: Array, seen: Array | None, values: Array) -> Array:
+    """Weight times value for every key, (..., key), (..., key, size) → (..., key, size); zero where a key is hidden."""
+    if seen is not None:
+        xp = arrays.library(values)
+        values = xp.where(seen[..., None], values, xp.zeros_like(values))
+    with np.errstate(all="ignore"):
+        return weights[..., None] * values
+
+
+def seen_keys(scores: Array) -> Array | None:
+    """Which keys may be seen: those with a score above −∞; None where that is all of them."""
+    hidden = arrays.library(scores).isneginf(detached(scores))
+    return ~hidden if bool(hidden.any()) else None
+
+
+def detached(array: Array) -> Any:
+    """Without what flows back."""
+    return array.detach() if arrays.is_tensor(array) else array

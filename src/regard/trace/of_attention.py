@@ -1,0 +1,171 @@
+"""The trace of an `Attention`: from queries, keys and values to the outputs of every head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import arrays
+from regard.arrays import Array, four_axes
+from regard.attention import checking
+from regard.attention.scoring import scores_of
+from regard.kernels import parts
+from regard.kernels.interface import Scores
+from regard.trace import wording
+from regard.trace.blending import blend, seen_keys, softmax_over_keys, weigh
+from regard.trace.steps import Origin, Step, Trace
+from regard.trace.words import place_of, words_for
+
+if TYPE_CHECKING:
+    from regard.attention import Attention
+
+LIMIT = 1 << 30  # bytes of all stages together
+WEIGHTED_LIMIT = 1 << 28  # bytes of the weighted values of all queries
+PER_KEY = ("head", "query", "key")
+
+
+def explain(
+    attention: Attention,
+    values: Any,
+    query: Any = None,
+    words: Sequence[Any] | None = None,
+    *,
+    query_words: Sequence[Any] | None = None,
+    note: str | None = None,
+) -> Trace:
+    """All steps of an attention over one sequence, or those of one query alone, in O(n).
+
+    query_words  where queries are other words than keys; by default the words that stand at their positions
+    """
+    values = four_axes(checking.values(values, attention.keys))
+    scores = scores_of(attention)
+    if scores.queries.shape[0] != 1:
+        raise wording.several_sequences(scores.queries.shape[0])
+    queries, keys = scores.queries.shape[2], scores.keys.shape[2]
+    names = words_for("words", words, keys, "key")
+    own_key = None if query_words is not None else _own_key(scores.offset, attention.offset, queries, keys)
+    if query_words is not None or own_key is None:
+        asking = words_for("query_words", query_words, queries, "query")
+    else:
+        asking = names[own_key : own_key + queries]
+    row = 0
+    if query is not None:
+        row = place_of("query", query, asking)
+        scores = parts.of_rows(scores, slice(row, row + 1))
+        asking = asking[row : row + 1]
+    rows = slice(row, row + len(asking))
+    given = tuple(
+        as_step(arrays.wide(part)) for part in _heads(attention.queries, attention.keys, values, rows)
+    )  # each (head, query or key, size)
+    origin = Origin(
+        scores.scale,
+        math.isclose(scores.scale, given[0].shape[-1] ** -0.5, rel_tol=1e-9),
+        scores.softcap,
+        attention.similarity == "cosine",
+        scores.sinks,
+    )
+    steps = _steps(scores, origin, *given)
+    return Trace(names, asking, tuple(steps), note, row, None if own_key is None else own_key + row, origin)
+
+
+def as_step(array: Array) -> Array:
+    """A tensor of its own in PyTorch's graph that keeps its gradient; anything else as it is."""
+    if arrays.is_tensor(array) and array.requires_grad:
+        array = array.view_as(array) if array.is_leaf else array
+        if not array.is_leaf:  # under no_grad, a view is a leaf as well
+            array.retain_grad()
+    return array
+
+
+def _own_key(offset: Any, given: Any, queries: int, keys: int) -> int | None:
+    """The key that stands where the first query does, if all queries are among the keys."""
+    if given is None and queries != keys:
+        return None
+    start = int(offset) if arrays.is_number(offset) else int(offset[0])
+    return start if start >= 0 and start + queries <= keys else None
+
+
+def _heads(queries: Array, keys: Array, values: Array, rows: slice) -> tuple[Array, Array, Array]:
+    """One sequence's queries, keys and values, those of shared heads once for each query head."""
+    queries, keys = four_axes(queries)[0][:, rows], four_axes(keys)[0]
+    group = queries.shape[0] // keys.shape[0]
+    return queries, _repeated(keys, group), _repeated(values[0], group)
+
+
+def _repeated(array: Array, times: int) -> Array:
+    if times == 1:
+        return array
+    return array.repeat_interleave(times, 0) if arrays.is_tensor(array) else np.repeat(array, times, 0)
+
+
+def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: Array) -> list[Step]:
+    count = int(np.prod([queries.shape[0], queries.shape[1], keys.shape[1]], dtype=object))
+    needed = 4 * count * queries.dtype.itemsize
+    if needed > LIMIT and queries.shape[1] > 1:
+        raise wording.too_large_to_trace(needed, LIMIT, queries.shape[1])
+    steps = [
+        Step("query", queries, ("head", "query", "size"), "q, as given"),
+        Step("key", keys, ("head", "key", "size"), "k, as given"),
+        Step("value", values, ("head", "key", "size"), "v, as given"),
+    ]
+    with np.errstate(all="ignore"):  # NaN and inf go where they go: a hidden key may hold them
+        steps += _stages(scores, origin, queries, keys)
+        before = steps[-1]
+        weights = as_step(softmax_over_keys(before.array, scores.sinks))
+    seen = seen_keys(before.array)
+    sink = "" if scores.sinks is None else " + e^sink"
+    total = f"(Σ e^{before.name}{sink})" if sink else f"Σ e^{before.name}"
+    steps.append(Step("weight", weights, PER_KEY, f"weight = e^{before.name} / {total}"))
+    output = as_step(blend(weights, seen, values))
+    full = (*weights.shape, values.shape[-1])
+
+    def weighted() -> Array:
+        bytes_needed = int(np.prod(full, dtype=object)) * weights.dtype.itemsize
+        if bytes_needed > WEIGHTED_LIMIT and full[1] > 1:
+            raise wording.weighted_values_too_large(bytes_needed, WEIGHTED_LIMIT)
+        return weigh(weights, seen, values[:, None])
+
+    def flow_to_weighted() -> Array | None:
+        """Every term of a sum gets the gradient of the sum."""
+        flow = output.grad if arrays.is_tensor(output) and output.requires_grad else None
+        return None if flow is None else flow[:, :, None].expand(full)
+
+    steps.append(Step("weighted_value", weighted, (*PER_KEY, "size"), "weighted value = weight · v", flow_to_weighted))
+    steps.append(Step("output", output, ("head", "query", "size"), "output = Σ weight · v"))
+    return steps
+
+
+def _stages(scores: Scores, origin: Origin, queries: Array, keys: Array) -> list[Step]:
+    """Score and scaled always; capped, biased and masked where there is such a thing."""
+    xp = arrays.library(queries)
+    if origin.is_cosine:
+        queries, keys = arrays.unit_length(queries), arrays.unit_length(keys)
+    score = as_step(queries @ keys.swapaxes(-1, -2))
+    formula = "score = q · k / (‖q‖ · ‖k‖)" if origin.is_cosine else "score = q · k"
+    found = [Step("score", score, PER_KEY, formula)]
+
+    def then(name: str, array: Array, formula: str) -> Array:
+        array = as_step(array)
+        found.append(Step(name, array, PER_KEY, formula))
+        return array
+
+    by = "score / √d_k" if origin.is_root else f"score · {scores.scale:.6g}"
+    stage = then("scaled", score / keys.shape[-1] ** 0.5 if origin.is_root else score * scores.scale, f"scaled = {by}")
+    if scores.softcap:
+        cap = scores.softcap
+        stage = then("capped", cap * xp.tanh(stage / cap), f"capped = {cap:g} · tanh(scaled / {cap:g})")
+    if scores.bias is not None or scores.relative is not None:
+        formula = f"biased = {found[-1].name} + bias"
+        bias = [] if scores.bias is None else [scores.bias[0]]
+        bias += [] if scores.relative is None else [parts.relative_bias(scores)[0]]
+        for part in bias:
+            stage = stage + arrays.cast(part, stage.dtype)
+        stage = then("biased", stage, formula)
+    if scores.visible is not None:
+        formula = f"masked = {found[-1].name} where the query may see the key, −∞ elsewhere"
+        visible = parts.like(scores.visible.tile(parts.EVERYTHING, parts.EVERYTHING)[0], stage)
+        then("masked", xp.where(visible, stage, -math.inf), formula)
+    return found

@@ -1,0 +1,241 @@
+"""A trace: all steps of one attention, in order, each an array with its axes and its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import arrays
+from regard.arrays import Array
+from regard.tables import Table
+from regard.trace import tables, wording
+from regard.trace.blending import seen_keys, weigh
+from regard.trace.words import place_of
+
+if TYPE_CHECKING:
+    from regard.trace.why import Why
+
+NAMES = (
+    "embedding",
+    "positioned",
+    "query",
+    "key",
+    "value",
+    "score",
+    "scaled",
+    "capped",
+    "biased",
+    "masked",
+    "weight",
+    "weighted_value",
+    "output",
+    "concatenated",
+    "projected",
+    "attended",
+    "fed_forward",
+    "result",
+)
+STAGES = ("score", "scaled", "capped", "biased", "masked", "weight")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Step:
+    """One step: its numbers, what their axes are, and the formula they come from."""
+
+    name: str
+    source: Array | Callable[[], Array]  # a function where the array is large: it is called when somebody looks
+    axes: tuple[str, ...]
+    formula: str
+    flow: Callable[[], Array | None] | None = None  # the gradient, where the array itself takes no part in the product
+
+    @property
+    def array(self) -> Array:
+        """The numbers: a NumPy array that can't be written to, or a PyTorch tensor."""
+        return read_only(self.source() if callable(self.source) else self.source)
+
+    @property
+    def gradient(self) -> Array | None:
+        """What a backward pass left here, of the shape of the array; None before it, and for NumPy arrays."""
+        if self.flow is not None:
+            return self.flow()
+        tensor: Any = self.source
+        return tensor.grad if arrays.is_tensor(tensor) and tensor.requires_grad else None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(arrays.numpy_of(self.array), dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"Step({self.name}: {self.formula}; {', '.join(self.axes)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What besides the steps decided them: all that a calculation has to mention."""
+
+    scale: float = 1.0
+    is_root: bool = False  # whether the scale is one over the root of the size
+    softcap: float = 0.0
+    is_cosine: bool = False
+    sinks: Array | None = None  # (head,)
+    parts: Mapping[str, Any] = field(default_factory=dict)  # of layers: weights, inputs and norms by name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """Every step of attention over one sequence. Arrays that were given are referred to, not copied.
+
+    >>> from regard.attention import Attention
+    >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+    >>> trace
+    Trace(The cat sat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
+    >>> trace["weight"][0].round(2)[0]
+    array([0.42, 0.16, 0.42])
+    >>> print(trace.why("score", query="cat", key="sat"))
+    [0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2
+    """
+
+    words: tuple[str, ...]  # of the keys
+    query_words: tuple[str, ...]
+    steps: tuple[Step, ...]  # in the order of NAMES
+    note: str | None = None
+    first_query: int = 0  # the position of the first query here among all queries
+    own_key: int | None = 0  # the key that belongs to the first query here; None where queries are not among the keys
+    origin: Origin = field(default_factory=Origin)
+
+    def __getitem__(self, name: str) -> Array:
+        """The numbers of one step."""
+        return self.step(name).array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def step(self, name: str) -> Step:
+        """One step, by name."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise wording.no_such_step(name, self.names, NAMES)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps, in order."""
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def heads(self) -> int:
+        """How many heads there are."""
+        return int(self["weight"].shape[0])
+
+    @property
+    def size(self) -> int:
+        """The size of queries and keys, d_k."""
+        return int(self["query"].shape[-1])
+
+    def noted(self, note: str | None) -> Trace:
+        """The same trace with a remark on where its numbers come from."""
+        return replace(self, note=note)
+
+    def table(self, query: Any = None, head: int = 0) -> Table:
+        """The slide's table of one query: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> table = Attention(E, E).explain(E, words=["The", "cat", "sat"]).table("cat")
+        >>> for row in table:
+        ...     print(" | ".join(table.printed(row)))
+        The |         | 1 0 1 0 | 1 0 1 0 | 0 | 0 | 0.16 | 0.16 0.00 0.16 0.00 |
+        cat | 0 1 0 1 | 0 1 0 1 | 0 1 0 1 | 2 | 1 | 0.42 | 0.00 0.42 0.00 0.42 | 0.58 0.84 0.58 0.84
+        sat |         | 1 1 1 1 | 1 1 1 1 | 2 | 1 | 0.42 | 0.42 0.42 0.42 0.42 |
+        """
+        return tables.of_query(self, self.row_of(query), self.checked_head(head))
+
+    def tables(self, head: int = 0) -> tuple[Table, ...]:
+        """The slide's table of every query."""
+        head = self.checked_head(head)
+        return tuple(tables.of_query(self, row, head) for row in range(len(self.query_words)))
+
+    def why(
+        self, name: str, *, query: Any = None, key: Any = None, head: int = 0, component: int | None = None,
+        full: bool = False,
+    ) -> Why:  # fmt: skip
+        """How a number, or a vector, of one step came about, as a calculation to follow by hand.
+
+        query, key   a word, a word and which of its occurrences, or a position
+        component    one number of a vector, as in `why("output", query="cat", component=0)`
+        full         nothing shortened, however long the vectors are
+        """
+        from regard.trace.why import why
+
+        return why(self, name, query=query, key=key, head=self.checked_head(head), component=component, full=full)
+
+    def weighted_values(self, query: Any = None, head: int = 0) -> Array:
+        """Weight × value of one query and head for every key, (key, size); O(n)."""
+        return self.weighted_values_of(self.row_of(query), self.checked_head(head))
+
+    def weighted_values_of(self, row: int, head: int) -> Array:
+        """The same, by the place of the query among those here."""
+        return read_only(weigh(self["weight"][head, row], self.seen(row, head), self["value"][head]))
+
+    def seen(self, row: int, head: int) -> Array | None:
+        """Which keys a query may see; None for all of them."""
+        return seen_keys(self.last_stage.array[head, row])
+
+    @property
+    def last_stage(self) -> Step:
+        """What the softmax gets: scaled, capped, biased or masked scores."""
+        return [step for step in self.steps if step.name in STAGES[:-1]][-1]
+
+    def row_of(self, query: Any, step: str = "table") -> int:
+        """The place of a query among those here, by word, by word and occurrence, or by its position among all."""
+        count = len(self.query_words)
+        if query is None:
+            if count == 1:
+                return 0
+            raise wording.place_needed("query", step, self.query_words)
+        if self.first_query and not isinstance(query, (str, tuple, list)):
+            position = place_of("query", query, range(self.first_query + count))  # type: ignore[arg-type]
+            if position < self.first_query:
+                raise wording.only_this_query(position, self.first_query, self.query_words)
+            return position - self.first_query
+        return place_of("query", query, self.query_words)
+
+    def key_of(self, key: Any, step: str) -> int:
+        """The position of a key."""
+        if key is None and len(self.words) > 1:
+            raise wording.place_needed("key", step, self.words)
+        return place_of("key", 0 if key is None else key, self.words)
+
+    def own_key_of(self, row: int) -> int | None:
+        """The position of a query's own key, where it has one."""
+        own = None if self.own_key is None else self.own_key + row
+        return own if own is not None and own < len(self.words) else None
+
+    def checked_head(self, head: Any) -> int:
+        """A head that is there, counted from 0."""
+        if isinstance(head, bool) or not isinstance(head, (int, np.integer)) or not -self.heads <= head < self.heads:
+            raise wording.no_such_head(head, self.heads)
+        return int(head) % self.heads
+
+    def __repr__(self) -> str:
+        shown: Sequence[str] = self.words if len(self.words) <= 12 else (*self.words[:11], "…", self.words[-1])
+        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
+        only = f", query {self.query_words[0]}" if len(self.query_words) == 1 < len(self.words) else ""
+        return f"Trace({' '.join(shown)}{only}; {heads}: {', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        from regard.show import html
+
+        return html.fragment(self)
+
+
+def read_only(array: Array) -> Array:
+    """A view that can't be written to; tensors have no such thing, and stay as they are."""
+    if arrays.is_tensor(array):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view

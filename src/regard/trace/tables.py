@@ -1,0 +1,94 @@
+"""The table that slides show: for one query, a row for each word it looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.arrays import numpy_of
+from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
+
+if TYPE_CHECKING:
+    from regard.trace.steps import Trace
+
+STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
+FEW = 1000  # keys up to which the printed numbers are added up again
+
+
+def of_query(trace: Trace, row: int, head: int) -> Table:
+    """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
+
+    q and sum stand in the row of the word that asks, or in the first one where the query is not among the keys.
+    """
+    count = len(trace.words)
+    place = trace.own_key_of(row)
+    asking = 0 if place is None else place
+    queries, keys, values = (numpy_of(trace[name][head]) for name in ("query", "key", "value"))
+    weights, output = numpy_of(trace["weight"][head, row]), numpy_of(trace["output"][head, row])
+    weighted = numpy_of(trace.weighted_values_of(row, head))  # (key, size)
+    fine = max(2, digits_for([*output, *np.abs(weighted).max(axis=0, initial=0)]))
+
+    columns: list[Column] = [Column("Word", "word")]
+    cells: list[Any] = [trace.words]
+    for name, vectors in (("q", _only(queries[row], asking, count)), ("k", keys), ("v", values)):
+        columns.append(Column(name, "vector", digits_for(queries if name == "q" else vectors)))
+        cells.append(vectors)
+    for name in trace.names:
+        if name in ("score", "scaled", *STAGE_COLUMNS):
+            stage = numpy_of(trace[name][head, row])
+            heading = {"score": "score", "scaled": scaled_heading(trace), **STAGE_COLUMNS}[name]
+            columns.append(Column(heading, "number", digits_for(stage)))
+            cells.append(stage.tolist())
+    columns += [
+        Column("softmax", "number", max(2, digits_for(weights)), shade=True),
+        Column("softmax × v", "vector", fine),
+        Column("sum", "vector", fine),
+    ]
+    cells += [weights.tolist(), weighted, _only(output, asking, count)]
+    return Table(
+        _title(trace, row, head),
+        tuple(columns),
+        tuple(zip(*cells, strict=True)),
+        _notes(trace, row, head, weights, weighted, output, fine),
+        place,
+    )
+
+
+def scaled_heading(trace: Trace) -> str:
+    """What the scores are divided by, or multiplied with."""
+    if trace.origin.is_root:
+        return "score/√d_k"
+    return f"score·{trace.origin.scale:.4g}"
+
+
+def _only(vector: Any, place: int, count: int) -> list[Any]:
+    """A vector in one row, blanks in the others."""
+    return [vector if row == place else None for row in range(count)]
+
+
+def _title(trace: Trace, row: int, head: int) -> str:
+    of_head = f", head {head}" if trace.heads > 1 else ""
+    root = f", √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else ""
+    return f"{trace.query_words[row]} asks{of_head}: d_k = {trace.size}{root}"
+
+
+def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
+    notes = [] if trace.note is None else [trace.note]
+    if trace.origin.sinks is not None:
+        share = max(0.0, 1 - float(weights.sum()))
+        notes.append(f"The sink takes {printed_number(share, 2)} of the weight and gives nothing.")
+    if not np.any(weights):
+        notes.append(f"{trace.query_words[row]} may see no key: weights and sum are 0.")
+    if len(weighted) <= FEW and _add_up_differently(weighted, output, digits):
+        notes.append(
+            "Every number is rounded on its own: the printed terms may miss the printed sum by half a last digit each."
+        )
+    return tuple(notes)
+
+
+def _add_up_differently(weighted: Any, output: Any, digits: int) -> bool:
+    """Whether somebody who adds up the printed terms gets another number than the printed sum."""
+    terms, sums = in_last_digits(weighted, digits), in_last_digits(output, digits)
+    with np.errstate(all="ignore"):
+        return bool(np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums)))

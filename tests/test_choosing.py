@@ -1,0 +1,31 @@
+"""Which engine computes, and how it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+import regard
+from regard import errors
+from regard.kernels import choosing
+
+
+def test_the_engine_is_named(engine_name: str) -> None:
+    named = regard.engine()
+    assert named.name == engine_name
+    assert engine_name in str(named) and "thread" in str(named)
+    assert named.why.startswith("REGARD_ENGINE asks for it")
+
+
+def test_an_unknown_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "WANTED", "nativ")
+    with pytest.raises(errors.OptionError, match="Did you mean 'native'"):
+        regard.engine()
+
+
+def test_a_missing_native_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "NATIVE_PROBLEM", "the native module is not built: no compiler")
+    monkeypatch.setattr(choosing, "WANTED", None)
+    assert str(regard.engine()).startswith("reference") and "no compiler" in str(regard.engine())
+    monkeypatch.setattr(choosing, "WANTED", "native")
+    with pytest.raises(errors.Unsupported, match="no compiler"):
+        regard.engine()
