@@ -143,8 +143,7 @@ class DecodeSpan {
         Real peak = state[0];
         for (int64_t j = 0; j < count; ++j)
             if (scores[j] > peak || scores[j] != scores[j]) peak = scores[j];
-        const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor,
-                   before = state[4];
+        const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor, before = state[4];
         const Real shrink = exp2_of(all(before - down))[0];
         const Real moved = state[1] > 0 ? state[1] * (before - down) : Real(0);
         Vec<Real> mass{}, spread{}, reach{};

@@ -276,11 +276,20 @@ REGARD_INLINE Vec<float> load_half(const uint16_t* from) {
 #endif
 }
 REGARD_INLINE Vec<float> load_brain(const uint16_t* from) {
+    // GCC turns a conversion of the whole vector into many small ones.
+#if defined(__AVX512F__)
+    const __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return (Vec<float>)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+#elif defined(__AVX2__)
+    const __m128i narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return (Vec<float>)_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
+#else
     typedef uint16_t Narrow __attribute__((vector_size(vector_bytes / 2)));
+    typedef uint32_t Wide __attribute__((vector_size(vector_bytes)));
     Narrow narrow;
     std::memcpy(&narrow, from, sizeof narrow);
-    typedef uint32_t Wide __attribute__((vector_size(vector_bytes)));
     return (Vec<float>)(__builtin_convertvector(narrow, Wide) << 16);
+#endif
 }
 
 template <class Real>

@@ -117,15 +117,16 @@ class Pool {
     bool awake() const { return spinning_.load(std::memory_order_relaxed) > 0; }
 
     void offer(Job& job) {
-        bool sleepers;
+        bool sleepers, several;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             jobs_.push_back(&job);
             offered_.fetch_add(1, std::memory_order_release);
             sleepers = sleeping_ > 0;
+            several = job.wanted > 1;
         }
         if (!sleepers) return;
-        if (job.wanted > 1)
+        if (several)
             wake_.notify_all();
         else
             wake_.notify_one();

@@ -11,16 +11,17 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
 # From the ground up. A module is named by its first part: kernels.torch_engine lives on the floor of kernels.
 FLOORS = (
-    ("_core", "errors", "arrays", "tables"),
+    ("_core", "errors", "arrays", "tables", "examples"),
     ("masks", "biases"),
     ("kernels",),
     ("attention",),
-    ("layers", "soft_lookup"),
+    ("layers", "soft_lookup", "scaling"),
     ("trace",),
-    ("reading",),
+    ("reading", "hand_check"),
     ("models", "watching", "transformers"),
     ("heads", "training"),
     ("show", "studio"),
+    ("commands",),
     ("cli",),
 )
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}

@@ -14,11 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import errors
+    from regard import errors, layers
     from regard.attention import Attended, Attention, Cache, Map, Stage, Top
     from regard.biases import alibi, relative_positions
+    from regard.hand_check import check_notes
     from regard.kernels.choosing import engine
     from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+    from regard.scaling import scaling_lesson
+    from regard.soft_lookup import lookup, lookup_lesson
+    from regard.tables import Table
+    from regard.trace import Trace
 
 __all__ = [
     "Attended",
@@ -27,18 +32,25 @@ __all__ = [
     "Map",
     "Mask",
     "Stage",
+    "Table",
     "Top",
+    "Trace",
     "alibi",
     "allowed",
     "causal",
+    "check_notes",
     "chunks",
     "documents",
     "engine",
     "errors",
     "first",
+    "layers",
     "lengths",
+    "lookup",
+    "lookup_lesson",
     "prefix",
     "relative_positions",
+    "scaling_lesson",
     "where",
     "window",
 ]
@@ -47,15 +59,21 @@ __all__ = [
 _HOMES = {
     "regard.attention": ("Attended", "Attention", "Cache", "Map", "Stage", "Top"),
     "regard.biases": ("alibi", "relative_positions"),
+    "regard.hand_check": ("check_notes",),
     "regard.kernels.choosing": ("engine",),
     "regard.masks": tuple("Mask allowed causal chunks documents first lengths prefix where window".split()),
+    "regard.scaling": ("scaling_lesson",),
+    "regard.soft_lookup": ("lookup", "lookup_lesson"),
+    "regard.tables": ("Table",),
+    "regard.trace": ("Trace",),
 }
+_MODULES = ("errors", "layers")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return import_module("regard.errors")
+    if name in _MODULES:
+        return import_module(f"regard.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from typer.core import TyperGroup
 
 import regard
-from regard.show import text
-from regard.show.worked import EXAMPLES, Example
+from regard.commands import check, examples, lookup, printing, scaling, steps
+from regard.errors import RegardError
+
+BAD_INPUT = 2  # the exit code; 1 is what a check says that found something wrong
+
+
+class _Plain(TyperGroup):
+    """Commands whose complaints are sentences on standard error, not tracebacks."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RegardError as problem:
+            printing.complain(str(problem))
+            raise typer.Exit(BAD_INPUT) from None
+
 
 app = typer.Typer(
-    help="Compute attention, and see it.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    cls=_Plain,
+    help="Compute attention, and see it. `regard COMMAND --help` shows examples.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # keeps the lines of the examples as they are
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
         try:
-            Console().print(f"regard {version('regard')}", highlight=False)
+            printing.show([f"regard {version('regard')}"])
         except PackageNotFoundError:
-            Console().print("regard (sources that were not installed)")
+            printing.show(["regard (sources that were not installed)"])
         raise typer.Exit
 
 
@@ -36,20 +55,17 @@ def regard_(
     pass
 
 
-@app.command()
-def steps(
-    example: Annotated[Example, typer.Option(help="A worked example, by name.")],
-) -> None:
-    """Show every step of attention as a table: score, score/√d_k, softmax, softmax × v, sum."""
-    worked = EXAMPLES[example]()
-    attention = regard.Attention(worked.queries, worked.keys)
-    Console().print(text.steps(worked.words, attention, worked.values))
+app.command(epilog=steps.EXAMPLES)(steps.steps)
+app.command(epilog=lookup.EXAMPLES)(lookup.lookup)
+app.command(epilog=scaling.EXAMPLES)(scaling.scaling)
+app.command(epilog=check.EXAMPLES)(check.check)
+app.command(epilog=examples.EXAMPLES)(examples.examples)
 
 
 @app.command()
 def engine() -> None:
     """Say which engine computes, and why."""
-    Console().print(str(regard.engine()), highlight=False, markup=False, soft_wrap=True)
+    printing.show([str(regard.engine())])
 
 
 def main() -> None:

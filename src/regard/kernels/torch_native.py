@@ -7,7 +7,6 @@ forwards and backwards; everything else through the strips of `torch_engine`, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,9 +33,8 @@ def forward(
     """Outputs and row statistics, in one pass."""
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_gradients.forward(scores, values, statistics, top)
-    if values is not None and not statistics and not top and scores.visible is None and _is_plain(scores):
-        with suppress(ValueError):  # not aligned, and copied below
-            return _product(scores, values), {}
+    if values is not None and not statistics and not top and _is_plain(scores):
+        return _product(scores, values), {}
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
@@ -47,8 +45,12 @@ def _product(scores: Scores, values: Tensor) -> Tensor:
     """Outputs and nothing else, with as little around the kernel as can be."""
     batch, head, query, _ = scores.queries.shape
     output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
-    held = _core.Scores(view(scores.queries), view(scores.keys), scores.scale, scores.softcap, offset=scores.offset)
-    _core.forward(held, view(values), output)
+    arrays = view(scores.queries), view(scores.keys), view(values)
+    try:
+        _core.forward(_core.Scores(*arrays[:2], scores.scale, scores.softcap, offset=scores.offset), arrays[2], output)
+    except ValueError:  # not aligned
+        queries, keys, of_values = (native.readable(array) for array in arrays)
+        _core.forward(_core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset), of_values, output)
     return tensor(output)
 
 
@@ -131,16 +133,13 @@ def fingerprint(array: Tensor) -> int:
 
 def view(tensor: Tensor) -> Any:
     """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where a sign is still to be applied."""
-    try:
-        return (tensor if tensor.dtype is not BFLOAT16 else tensor.view(torch.uint16)).numpy()
-    except (RuntimeError, TypeError):  # it needs gradients, or is negated only when read
-        return _plain_view(tensor.detach().resolve_neg())
-
-
-def _plain_view(tensor: Tensor) -> Any:
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     try:
         return (tensor if tensor.dtype is not BFLOAT16 else tensor.view(torch.uint16)).numpy()
     except (RuntimeError, TypeError) as problem:
+        if tensor.is_neg():
+            return view(tensor.resolve_neg())
         raise errors.unsupported(f"A tensor of class {type(tensor).__name__}", "Give a plain tensor.") from problem
 
 
@@ -155,7 +154,7 @@ def tensor(array: Any) -> Tensor:
 
 
 def _is_plain(scores: Scores) -> bool:
-    return scores.bias is None is scores.relative and scores.sinks is None and type(scores.offset) is int
+    return scores.bias is None is scores.relative and scores.sinks is None is scores.visible and type(scores.offset) is int
 
 
 def in_numpy(scores: Scores) -> Scores:

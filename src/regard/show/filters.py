@@ -76,7 +76,7 @@ def heads_and_filters(
     weight_scale = scale_for(np.stack([head.array for head in heads]))
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
     one = _block(
-        "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words; it sums to 1.",
+        "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
         [_head(head.array, labels, weight_scale, side, f"head {head.head}") for head in heads], across,
         colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from regard.tables import Column, Table
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}", "-": "{-}",
+    "|": r"\textbar{}", '"': r"\char34{}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}", "-": "{-}",
     "[": "{[}", "]": "{]}", "*": "{*}",  # brackets and stars after a line break would be read as its options
     "−": "$-$", "×": r"$\times$", "·": r"$\cdot$", "√": r"$\surd$", "∞": r"$\infty$", "Σ": r"$\Sigma$",
     "→": r"$\rightarrow$", "←": r"$\leftarrow$", "≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "÷": r"$\div$",
@@ -33,7 +33,7 @@ _PREAMBLE = r"""\documentclass{article}
 \usepackage{graphicx}
 \usepackage{textcomp}
 \usepackage{iftex}
-\ifpdftex
+\ifPDFTeX
   \usepackage[T1]{fontenc}
   \usepackage[utf8]{inputenc}
 """

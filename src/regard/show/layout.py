@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +25,18 @@ class Laid:
     cells: tuple[str, ...]
     values: tuple[Any, ...]  # of all rows of the table
     rows: tuple[int, ...]  # which row of the table each cell is from
+    parts: tuple[list[str], ...] = ()  # of vectors: their printed numbers
+
+    @property
+    def cell_width(self) -> int:
+        """Of the widest line of its cells."""
+        measure = cell_len if self.column.kind in ("word", "text") else len  # digits are narrow, and there are many
+        return max((measure(line) for cell in self.cells for line in cell.split("\n")), default=0)
 
     @property
     def width(self) -> int:
         """Of its widest line."""
-        return max(cell_len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+        return max(self.cell_width, *map(cell_len, self.heading.split("\n")))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,10 +51,11 @@ class Layout:
 def laid_out(table: Table, width: int, full: bool) -> Layout:
     """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
     table, has_sum = _with_sum_below(table)
-    columns = [_laid(column, place, table) for place, column in enumerate(table.columns)]
+    most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
+    columns = [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
     if _total(columns) > width:
         columns = _in_one_block(columns, width, full) or _for_blocks(columns, width, full)
-    is_short = any("…" in cell.split(" ") for laid in columns if laid.column.kind == "vector" for cell in laid.cells)
+    is_short = any("…" in cell for laid in columns if laid.column.kind == "vector" for cell in laid.cells)
     return Layout(tuple(_blocks(columns, width)), is_short, has_sum)
 
 
@@ -56,10 +64,9 @@ def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | N
     for least in (4,) if full else (3, 2):
         for longest in WORDS:
             worded = [_clipped(laid, longest) for laid in columns]
-            for most in range(_longest_vector(columns), least - 1, -1):
-                limited = [_narrow(_limited(laid, most, full)) for laid in worded]
-                if _total(limited) <= width:
-                    return limited
+            found = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)
+            if found:
+                return found
     return None
 
 
@@ -67,15 +74,29 @@ def _for_blocks(columns: list[Laid], width: int, full: bool) -> list[Laid]:
     """Columns that each fit the width beside the first one."""
     columns = [_clipped(laid, WORDS[1]) for laid in columns]
     room = width - columns[0].width - GAP
-    for most in range(_longest_vector(columns), 1, -1):
+    fits = _widest_that(columns, 2, width, full, lambda limited: all(laid.width <= room for laid in limited[1:]))
+    return fits or [_narrow(_limited(laid, 2, full)) for laid in columns]
+
+
+def _widest_that(
+    columns: list[Laid], least: int, width: int, full: bool, fits: Callable[[list[Laid]], bool]
+) -> list[Laid] | None:
+    """The columns with as many numbers of a vector on a line as fit, by halving; None where `least` do not."""
+    found, low, high = None, least, max(min(_longest_vector(columns), width // 2), least)
+    while low <= high:
+        most = (low + high + 1) // 2 if found else low
         limited = [_narrow(_limited(laid, most, full)) for laid in columns]
-        if all(laid.width <= room for laid in limited[1:]):
-            return limited
-    return [_limited(laid, 2, full) for laid in columns]
+        if fits(limited):
+            found, low = limited, most + 1
+        elif not found:
+            return None
+        else:
+            high = most - 1
+    return found
 
 
 def _longest_vector(columns: list[Laid]) -> int:
-    return max((len(value) for laid in columns for value in _vectors(laid)), default=2)
+    return max((len(parts) for laid in columns for parts in laid.parts), default=2)
 
 
 def _with_sum_below(table: Table) -> tuple[Table, bool]:
@@ -96,15 +117,20 @@ def _with_sum_below(table: Table) -> tuple[Table, bool]:
     return replace(table, columns=table.columns[:-1], rows=rows), True
 
 
-def _laid(column: Column, place: int, table: Table) -> Laid:
-    values = tuple(row[place] for row in table.rows)
-    return Laid(
-        column,
-        printable(column.name),
-        tuple(printed(value, column) for value in values),
-        values,
-        tuple(range(len(values))),
-    )
+def _laid(column: Column, values: list[Any], most: int | None) -> Laid:
+    """A column as wide as it comes; of vectors that are too long for any line, only what may be shown is printed."""
+    rows = tuple(range(len(values)))
+    if column.kind != "vector":
+        cells = tuple(printed(value, column) for value in values)
+        return Laid(column, printable(column.name), cells, tuple(values), rows)
+    parts = tuple([] if value is None else _parts(value, column.digits, most) for value in values)
+    return Laid(column, printable(column.name), tuple(map(" ".join, parts)), tuple(values), rows, parts)
+
+
+def _parts(vector: Any, digits: int, most: int | None) -> list[str]:
+    if most is None or len(vector) <= most:
+        return parts_of(vector, digits)
+    return [*parts_of(vector[:most], digits), "…", *parts_of(vector[-1:], digits)]
 
 
 def _clipped(laid: Laid, longest: int) -> Laid:
@@ -117,35 +143,28 @@ def _clipped(laid: Laid, longest: int) -> Laid:
 
 def _narrow(laid: Laid) -> Laid:
     """With a heading that is wider than its cells broken after a sign or a space."""
-    cells = max((cell_len(line) for cell in laid.cells for line in cell.split("\n")), default=0)
-    if cell_len(laid.heading) <= cells:
+    if cell_len(laid.heading) <= laid.cell_width:
         return laid
-    for sign in ("/", "·", " "):
+    for sign in ("×", "/", "·", " "):
         start, found, end = laid.heading.rpartition(sign)
-        if found and start:
-            broken = f"{start}\n{found.strip()}{end}" if sign != " " else f"{start}\n{end}"
-            return replace(laid, heading=broken)
+        if start.strip():
+            return replace(laid, heading=f"{start.rstrip()}\n{found.strip()}{end}")
     return laid
-
-
-def _vectors(laid: Laid) -> list[Sequence[Any]]:
-    return [value for value in laid.values if value is not None] if laid.column.kind == "vector" else []
 
 
 def _limited(laid: Laid, most: int, full: bool) -> Laid:
     """With at most so many numbers of a vector on a line."""
     if laid.column.kind != "vector":
         return laid
-    cells = []
-    for value in laid.values:
-        parts = parts_of(value, laid.column.digits) if value is not None else []
-        if full:
-            widest = max(map(cell_len, parts), default=0)
-            lines = [parts[start : start + most] for start in range(0, len(parts), most)]
-            cells.append("\n".join(" ".join(part.rjust(widest) for part in line) for line in lines))
-        else:
-            cells.append(" ".join(shortened(parts, most)))
-    return replace(laid, cells=tuple(cells))
+    if not full:
+        return replace(laid, cells=tuple(" ".join(shortened(parts, most)) for parts in laid.parts))
+    widest = max((len(part) for parts in laid.parts for part in parts), default=0)
+    return replace(laid, cells=tuple(_in_lines(parts, most, widest) for parts in laid.parts))
+
+
+def _in_lines(parts: list[str], most: int, widest: int) -> str:
+    lines = [parts[start : start + most] for start in range(0, len(parts), most)]
+    return "\n".join(" ".join(part.rjust(widest) for part in line) for line in lines)
 
 
 def _total(columns: Sequence[Laid]) -> int:

@@ -13,7 +13,11 @@ from regard.show.colours import INK
 from regard.show.measure import text_width
 from regard.show.words import printable
 
-FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', sans-serif"
+# Renderers without a font of their own for `sans-serif` need one that is there by name.
+FONT = (
+    "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
+    "Roboto, Ubuntu, Cantarell, sans-serif"
+)
 MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
 
 

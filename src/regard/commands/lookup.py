@@ -1,0 +1,104 @@
+"""`regard lookup`: a dictionary asked by equality and by similarity."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from regard.commands import files, printing
+from regard.errors import OptionError
+from regard.soft_lookup import Lookup
+from regard.soft_lookup import lookup as dictionary
+from regard.tables import Table
+
+MOST_KEYS = 24
+
+EXAMPLES = """Examples:
+
+\b
+  regard examples jane > jane.json
+  regard lookup jane.json "Date of birth"
+  regard lookup jane.json "birth date"
+  regard lookup jane.json "birth date" --temperature 1
+  regard examples person | regard lookup - city --leaves
+  regard examples four-words | regard lookup - "[0.3, 1.2, 4]" --similarity dot
+
+\b
+FILE holds a JSON object of keys and values, or "keys" and "values" that are
+lists. Where keys are vectors, the query is one too. Texts are compared by their
+spelling: pieces of three letters, hashed.
+"""
+
+
+class SimilarityName(StrEnum):
+    """How a query and a key can be compared."""
+
+    DOT = "dot"
+    SCALED_DOT = "scaled-dot"
+    COSINE = "cosine"
+    NEGATIVE_DISTANCE = "negative-distance"
+
+
+def lookup(
+    file: Annotated[str, typer.Argument(help="A JSON file with keys and values; - for standard input.")],
+    query: Annotated[str, typer.Argument(help='A text, or a vector as in "[1, 0]".')],
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="Divides the similarities; 0 is the limit, where the most similar key takes all."),
+    ] = None,
+    similarity: Annotated[
+        SimilarityName | None, typer.Option(help="By default cosine for texts, scaled-dot for vectors.")
+    ] = None,
+    leaves: Annotated[bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show all keys and all numbers.")] = False,
+) -> None:
+    """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
+    content = files.json_of(file)
+    how: Any = None if similarity is None else similarity.value.replace("-", " ")
+    found = _dictionary(content, files.called(file), how, temperature)
+    found = found.leaves() if leaves else found
+    asked = _query(query, found)
+    hard, soft = found.hard(asked), found.soft(asked)
+    equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
+    printing.show([part if isinstance(part, str) else _shortened(part, full) for part in (equal, soft.table())], full)
+
+
+def _dictionary(content: Any, source: str, similarity: Any, temperature: float | None) -> Lookup:
+    keys, values = content, None
+    if isinstance(content, dict) and isinstance(content.get("keys"), list) and isinstance(content.get("values"), list):
+        keys, values = content["keys"], content["values"]
+    elif not isinstance(content, dict):
+        raise OptionError(
+            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, or one with "keys" and "values".'
+        )
+    if not keys:
+        raise OptionError(f"{source} holds no keys, so there is nothing to look up.")
+    return dictionary(keys, values, similarity=similarity, temperature=temperature)
+
+
+def _query(text: str, found: Lookup) -> Any:
+    """A text where keys are texts; a vector or a number where they are that."""
+    if all(isinstance(key, str) for key in found.keys):
+        return text
+    numbers = ",".join(re.split(r"[,;\s]+", text.strip().strip("[]").strip()))
+    try:
+        content = json.loads(f"[{numbers}]")
+    except json.JSONDecodeError:
+        content = None
+    if not isinstance(content, list) or not content:
+        raise OptionError(f'The keys are vectors, and the query is {text!r}; expected numbers, as in "[0.3, 1.2, 4]".')
+    return content[0] if len(content) == 1 and not isinstance(found.keys[0], list) else content
+
+
+def _shortened(table: Table, full: bool) -> Table:
+    """The most probable keys, which come first."""
+    left = len(table) - MOST_KEYS
+    if full or left <= 0:
+        return table
+    note = f"{left:,} less probable keys are left out: --full shows them."
+    return replace(table, rows=table.rows[:MOST_KEYS], notes=(*table.notes, note))

@@ -1,0 +1,58 @@
+"""Where commands print: coloured in a terminal, plain in a pipe, complaints on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+
+from regard.show import text
+from regard.show.words import printable
+from regard.tables import Table
+
+
+def show(parts: Iterable[Table | str], full: bool = False) -> None:
+    """Tables and lines below each other, a blank line between them."""
+    console = Console(highlight=False)
+    for place, part in enumerate(parts):
+        if place:
+            console.print()
+        shown: Any = text.render(part, full=full) if isinstance(part, Table) else part
+        if isinstance(shown, str):
+            console.print(shown, markup=False, soft_wrap=not console.is_terminal)
+        elif console.is_terminal:
+            console.print(shown)
+        else:  # without the blanks that rich fills lines up with
+            console.print(text.plain(shown, console.width), markup=False, soft_wrap=True)
+
+
+def plain(tables: Iterable[Table], full: bool = False) -> str:
+    """Tables as a text file."""
+    return "\n\n".join(str(text.render(table, full=full)) for table in tables) + "\n"
+
+
+def raw(content: str | bytes) -> None:
+    """A file's content as it is, for a pipe."""
+    if isinstance(content, bytes):
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        sys.stdout.write(content if content.endswith("\n") else content + "\n")
+
+
+def is_terminal() -> bool:
+    """Whether somebody sees what is printed."""
+    return sys.stdout.isatty()
+
+
+def remark(line: str) -> None:
+    """A line for people, beside what a program reads."""
+    sys.stderr.write(f"{line}\n")
+
+
+def complain(message: str) -> None:
+    """What went wrong, on standard error; control characters that somebody's file held stay harmless."""
+    lines = [printable(line) for line in message.splitlines()]
+    sys.stderr.write("regard: " + "\n".join(lines) + "\n")

@@ -1,0 +1,200 @@
+"""Steps in the medium that somebody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.arrays import numpy_of
+from regard.commands.tracing import Traced
+from regard.errors import OptionError
+from regard.show import csv_json, html, latex, markdown
+from regard.show.figure import Svg, bars, flow, heat_map
+from regard.tables import Column, Table, digits_for
+from regard.trace import Trace
+
+MOST_LINES = 72  # of all tables together, where nobody asks for one query or for everything
+MOST_ROWS = 24  # of a table
+MOST_HEADS = 8  # whose heat maps a page shows
+MOST_WEIGHTS = 250_000  # in a CSV or JSON file that nobody asked to be whole: some 60 MB
+
+
+class Medium(StrEnum):
+    """What steps can be shown as."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+    JSON = "json"
+    HTML = "html"
+    SVG = "svg"
+    PNG = "png"
+
+
+class Figure(StrEnum):
+    """What a figure can show."""
+
+    HEAT_MAP = "heat-map"
+    FLOW = "flow"
+    BARS = "bars"
+
+
+ENDINGS = {
+    ".txt": Medium.TABLE, ".md": Medium.MARKDOWN, ".tex": Medium.LATEX, ".csv": Medium.CSV, ".json": Medium.JSON,
+    ".html": Medium.HTML, ".htm": Medium.HTML, ".svg": Medium.SVG, ".png": Medium.PNG,
+}  # fmt: skip
+
+
+def medium_for(out: str | None) -> Medium:
+    """The medium that a file's name asks for; a table where there is no file."""
+    if out is None:
+        return Medium.TABLE
+    ending = Path(out).suffix.lower()
+    if ending not in ENDINGS:
+        raise OptionError(f"{out!r} does not say what it is to be: say it with --show, or end it in .html, .svg, .csv …")
+    return ENDINGS[ending]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wanted:
+    """What is to be seen of the steps."""
+
+    query: Any = None  # a word or its position; None for all of them
+    key: Any = None
+    head: int | None = None  # None for all of them
+    figure: Figure | None = None
+    full: bool = False
+
+
+def tables(steps: Traced, wanted: Wanted, *, everything: bool = False) -> list[Table]:
+    """The tables of one query or of the first ones, of one head or of all, with all notes below the last."""
+    found: list[Table] = []
+    notes: dict[str, None] = {}  # in order, each once
+    count = len(steps.words)
+    queries: Any = range(count) if wanted.query is None else [wanted.query]
+    whole, shown = everything or wanted.full, 0
+    for query in queries:
+        of_query = list(_of_query(steps.explain(query), wanted.head))
+        notes |= dict.fromkeys(note for table in of_query for note in table.notes)
+        of_query = [replace(table, notes=()) for table in of_query]
+        found += of_query if whole else map(shortened, of_query)
+        shown += 1
+        if not whole and sum(map(len, found)) * (shown + 1) / shown > MOST_LINES:
+            break
+    if shown < len(queries):
+        notes[f"The first {_words(shown)} of {count:,}: --query WORD shows another, --full all."] = None
+    if steps.note is not None:  # where the numbers come from is said last, where it is seen
+        notes.pop(steps.note, None)
+        notes[steps.note] = None
+    found[-1] = replace(found[-1], notes=tuple(notes))
+    return found
+
+
+def written(steps: Traced, wanted: Wanted, medium: Medium) -> str | bytes:
+    """The content of a file."""
+    if medium is Medium.MARKDOWN:
+        return "\n".join(map(markdown.render, tables(steps, wanted)))
+    if medium is Medium.LATEX:
+        return latex.document(tables(steps, wanted))
+    if medium in (Medium.CSV, Medium.JSON):
+        _check_size(steps, wanted, medium)
+    if medium is Medium.CSV:
+        found = tables(steps, wanted, everything=True)
+        found = [table for table in found if table.columns[0].name == "Word"]
+        return csv_json.to_csv(found[0] if len(found) == 1 else found)
+    if medium is Medium.JSON:
+        return csv_json.trace_to_json(_trace(steps, wanted))
+    if medium is Medium.HTML:
+        return _page(steps, wanted)
+    drawn = drawing(steps, wanted)
+    return drawn.png() if medium is Medium.PNG else str(drawn)
+
+
+def drawing(steps: Traced, wanted: Wanted) -> Svg:
+    """A figure: the heat map, or the flow of one query, unless another one is asked for."""
+    figure = wanted.figure or (Figure.FLOW if wanted.query is not None else Figure.HEAT_MAP)
+    head = wanted.head or 0
+    if figure is Figure.HEAT_MAP:
+        return heat_map(_trace(steps, wanted), head=head)
+    if wanted.query is None:
+        raise OptionError(f"--figure {figure} shows one query: say which, with --query WORD.")
+    trace = steps.explain(wanted.query)
+    if figure is Figure.FLOW:
+        return flow(trace, head=head)
+    if wanted.key is None:
+        raise OptionError("--figure bars shows a query and a key, number by number: say which, with --key WORD.")
+    return bars(trace, key=wanted.key, head=head)
+
+
+def _trace(steps: Traced, wanted: Wanted) -> Trace:
+    return steps.whole() if wanted.query is None else steps.explain(wanted.query)
+
+
+def _page(steps: Traced, wanted: Wanted) -> str:
+    found = tables(steps, wanted)
+    notes, found[-1] = found[-1].notes, replace(found[-1], notes=())
+    trace = _trace(steps, wanted)
+    heads = range(min(trace.heads, MOST_HEADS)) if wanted.head is None else [trace.checked_head(wanted.head)]
+    bare = trace.noted(None)  # the page says it once
+    draw = heat_map if wanted.query is None else flow
+    figures = [draw(bare, head=head) for head in heads]
+    title = " ".join(steps.words[:16]) + (" …" if len(steps.words) > 16 else "")
+    return html.page(found, figures, title=f"{title}: attention, step by step", notes=notes)
+
+
+def _of_query(trace: Trace, head: int | None) -> Iterator[Table]:
+    """A table for each head, and what becomes of their outputs."""
+    for place in range(trace.heads) if head is None else [trace.checked_head(head)]:
+        yield trace.table(head=place)
+    if head is None and (trace.heads > 1 or "projected" in trace):
+        yield _together(trace)
+
+
+def _together(trace: Trace) -> Table:
+    """The outputs of all heads, concatenated, and through W_O."""
+    rows = [(f"sum, head {head}", numpy_of(trace["output"][head, 0])) for head in range(trace.heads)]
+    if trace.heads > 1 and "concatenated" in trace:
+        rows.append(("concatenated", numpy_of(trace["concatenated"][0])))
+    if "projected" in trace:
+        rows.append(("through W_O", numpy_of(trace["projected"][0])))
+    title = f"{trace.query_words[0]}: all heads together" if trace.heads > 1 else f"{trace.query_words[0]}: after W_O"
+    digits = max(2, digits_for(np.concatenate([vector for _, vector in rows])))
+    return Table(title, (Column("Step", "word"), Column("vector", "vector", digits)), tuple(rows))
+
+
+def shortened(table: Table, most: int = MOST_ROWS) -> Table:
+    """Of many rows, the strongest and the one that asks; one more row holds all others together."""
+    shaded = [place for place, column in enumerate(table.columns) if column.shade]
+    if len(table) <= most or not shaded:
+        return table
+    weight = shaded[0]
+    strength = [-1.0 if row[weight] != row[weight] else row[weight] for row in table.rows]
+    asking = {place for place, row in enumerate(table.rows) if row[-1] is not None}
+    strongest = sorted(range(len(table)), key=lambda place: -strength[place])
+    kept = sorted([*asking, *[place for place in strongest if place not in asking]][: most - 1])
+    others = [table.rows[place] for place in sorted({*range(len(table))} - {*kept})]
+    rest: list[Any] = [None] * len(table.columns)
+    rest[0], rest[weight] = f"… {len(others):,} more", sum(row[weight] for row in others)
+    rest[weight + 1] = np.sum([row[weight + 1] for row in others], axis=0)
+    highlight = kept.index(table.highlight) if table.highlight in kept else None
+    return replace(table, rows=(*(table.rows[place] for place in kept), tuple(rest)), highlight=highlight)
+
+
+def _check_size(steps: Traced, wanted: Wanted, medium: Medium) -> None:
+    """A file of numbers is not shortened: what is very large has to be asked for."""
+    count = steps.heads * len(steps.words) ** 2
+    if wanted.query is None and not wanted.full and count > MOST_WEIGHTS:
+        raise OptionError(
+            f"All steps of {len(steps.words):,} words as {medium} would hold {count:,} weights: "
+            "choose one word with --query WORD, or --full for all of them."
+        )
+
+
+def _words(count: int) -> str:
+    return "word that asks" if count == 1 else f"{count} words that ask"

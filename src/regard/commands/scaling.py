@@ -1,0 +1,35 @@
+"""`regard scaling`: why scores are divided by √d_k."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.commands import printing
+from regard.errors import OptionError
+from regard.scaling import SIZES, USUAL, scaling_lesson
+
+MOST_SIZE = 1 << 14
+
+EXAMPLES = """Examples:
+
+\b
+  regard scaling
+  regard scaling --divisor 1 --divisor sqrt
+  regard scaling --divisor 8 --size 16 --size 64 --size 256
+"""
+
+
+def scaling(
+    divisor: Annotated[
+        list[str] | None,
+        typer.Option(help="A number, sqrt for √d_k, or d_k; may be repeated. By default 1, √d_k and d_k."),
+    ] = None,
+    size: Annotated[list[int] | None, typer.Option(min=1, help="A d_k; may be repeated. By default 1 to 1,024.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random tokens and weights.")] = 0,
+) -> None:
+    """Show what weights and gradients become as d_k grows, with and without the division by √d_k."""
+    if size and max(size) > MOST_SIZE:
+        raise OptionError(f"--size {max(size)} is more than {MOST_SIZE:,}.")
+    printing.show(scaling_lesson(divisor or USUAL, sizes=size or SIZES, seed=seed).tables())

@@ -1,0 +1,90 @@
+"""`regard steps`: every step of attention on a sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from regard.commands import files, printing, rendering
+from regard.commands.rendering import Figure, Medium, Wanted
+from regard.commands.tracing import traced
+from regard.commands.words import asked_for
+from regard.errors import OptionError
+from regard.masks import causal
+
+EXAMPLES = """Examples:
+
+\b
+  regard steps --example cat-sat
+  regard steps "The cat sat" --query cat --heads 2
+  regard steps "The cat sat" --mask causal --seed 7
+  regard steps "The cat sat" --embeddings vectors.json --show latex
+  regard steps "The cat sat" --out cat.svg
+  regard steps "The cat sat" --query cat --key sat --figure bars --out cat.png
+
+\b
+vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
+vectors, or "embeddings" with matrices "w_q", "w_k", "w_v", "w_o" beside them,
+or "queries", "keys" and "values". Without it, vectors and weights are random.
+"""
+
+
+class MaskName(StrEnum):
+    """Masks that can be named on the command line."""
+
+    CAUSAL = "causal"
+
+
+def steps(
+    text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
+    example: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An example instead of a text; `regard examples` lists them.")
+    ] = None,
+    embeddings: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A JSON file with the words' vectors; - for standard input.")
+    ] = None,
+    heads: Annotated[int, typer.Option(min=1, max=1024, help="How many heads look at the sentence.")] = 1,
+    query: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
+    mask: Annotated[MaskName | None, typer.Option(help="Let words see only those up to their own position.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 unless said otherwise.")] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Size of random vectors; 2 for each head by default.")] = None,
+    show: Annotated[Medium | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
+    figure: Annotated[
+        Figure | None, typer.Option(help="What svg and png draw: heat-map, or flow with --query, by default.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="WORD", help="The key of --figure bars.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write to this file.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Shorten nothing: all words, all numbers.")] = False,
+) -> None:
+    """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
+    medium = show or (Medium.SVG if figure and out is None else rendering.medium_for(out))
+    if figure is not None and medium not in (Medium.SVG, Medium.PNG):
+        raise OptionError(f"--figure {figure} is drawn as svg or png, not as {medium}.")
+    found = traced(
+        text, example, embeddings, heads=heads, width=width, seed=seed, mask=causal() if mask is not None else None
+    )
+    if head is not None and not 0 <= head < heads:
+        raise OptionError(f"There is no head {head}: there {'is 1 head' if heads == 1 else f'are {heads} heads'}, from 0.")
+    wanted = Wanted(asked_for(query, found.words), asked_for(key, found.words), head, figure, full)
+    if medium is Medium.TABLE and out is None:
+        printing.show(rendering.tables(found, wanted), full)
+        return
+    if medium is Medium.PNG and out is None and printing.is_terminal():
+        raise OptionError("A PNG is not text: name a file for it, as in --out figure.png.")
+    content: str | bytes
+    if medium is Medium.TABLE:
+        content = printing.plain(rendering.tables(found, wanted), full)
+    else:
+        content = rendering.written(found, wanted, medium)
+    if medium is Medium.CSV and found.note is not None:  # the only medium that has no place for it
+        printing.remark(found.note)
+    if out is None or out == files.STANDARD:
+        printing.raw(content)
+        return
+    files.write(out, content)
+    printing.show([f"Wrote {out}."])

@@ -1,0 +1,161 @@
+"""Notes from files, and what is said about files that are none."""
+
+import json
+
+import pytest
+
+from regard.attention import Attention
+from regard.errors import RegardError
+from regard.hand_check import check_notes, worked_example
+from regard.show import csv_json, markdown
+
+FACTS = """\
+step,query,key,numbers
+embedding,The,,1 0 1 0
+embedding,cat,,0 1 0 1
+embedding,sat,,1 1 1 1
+W,,,1 0 0; 0 1 0; 0 0 1
+score,cat,,0 2 2
+weight,The,cat,0.15
+output,The,,0.84 ? 0.84 0.58
+"""
+MATRICES = """\
+# My notes
+
+| E | 1 | 2 | 3 | 4 |
+|---|---|---|---|---|
+| The | 1 | 0 | 1 | 0 |
+| cat | 0 | 1 | 0 | 1 |
+| sat | 1 | 1 | 1 | 1 |
+
+| weights | The | cat | sat |
+|---|---|---|---|
+| The | 0.42 | 0.15 | **0.42** |
+| sat | | | $0.58$ |
+
+| output | |
+|---|---|
+| The | [0.84, 0.57, 0.84, 0.57] |
+"""
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(name, text):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return save
+
+
+def kinds(check):
+    return [(verdict.what, verdict.kind) for verdict in check.verdicts]
+
+
+def test_json_file_and_dictionary_say_the_same(saved):
+    path = saved("notes.json", json.dumps(worked_example()))
+    assert kinds(check_notes(path)) == kinds(check_notes(str(path))) == kinds(check_notes(worked_example()))
+
+
+def test_json_keeps_decimals_as_written(saved):
+    check = check_notes(saved("notes.json", '{"q": [[0.501]], "k": [[1]], "scores": [[0.50]]}'))
+    assert [(verdict.given, verdict.kind) for verdict in check.verdicts] == [("0.50", "rounded")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_with_a_line_for_each_fact(saved, delimiter):
+    text = FACTS.replace("1 0 0; 0 1 0; 0 0 1", "1 0 0 / 0 1 0 / 0 0 1").replace(",", delimiter)
+    check = check_notes(saved("notes.csv", "\ufeff" + text))
+    assert [kind for _, kind in kinds(check)] == ["shape", *["right"] * 3, "cut", *["rounded"] * 3]
+
+
+def test_markdown_matrices(saved):
+    check = check_notes(saved("notes.md", MATRICES))
+    assert [kind for _, kind in kinds(check)] == [
+        "rounded", "cut", "rounded", "rounded", "rounded", "carried on", "rounded", "carried on"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [("The", "cat", "sat"), ("the", "cat", "the")])
+def test_tables_that_regard_prints_are_notes(saved, words):
+    vectors = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    trace = Attention(vectors, vectors).explain(vectors, words=words)
+    for name, text in (
+        ("one.md", markdown.render(trace.table(1))),
+        ("one.csv", csv_json.to_csv(trace.table(1))),
+    ):
+        check = check_notes(saved(name, text))
+        assert check.ok
+        assert len(check.verdicts) == 3 * 3 + 3 * 4 + 4
+    pages = {"all.md": "\n".join(map(markdown.render, trace.tables()))}
+    if len(set(words)) == 3:  # titles of CSV tables do not tell one "the" from the other
+        pages["all.csv"] = csv_json.to_csv(trace.tables())
+    for name, text in pages.items():
+        check = check_notes(saved(name, text))
+        assert check.ok
+        assert len(check.verdicts) == 3 * 25
+
+
+def test_the_sum_may_stand_in_a_row_of_its_own(saved):
+    text = "cat:\n\n|Word|E|softmax × v|sum|\n|-|-|-|-|\n|The|1 0|||\n|cat|0 1|||\n|sum|||0.34 0.67|\n"
+    with pytest.raises(RegardError, match="sum"):  # no vector for the word "sum"
+        check_notes(saved("notes.md", text.replace("|sum|||", "|sum|1||")))
+    check = check_notes(saved("notes.md", text))
+    assert [what for what, _ in kinds(check)] == ["output cat [0]", "output cat [1]"]
+
+
+START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", "", "a.json is empty"),
+        ("a.csv", " \n ", "a.csv is empty"),
+        ("a.md", "# Only words\n", "holds no table"),
+        ("a.json", "{}", "is empty"),
+        ("a.json", '{"words": ["a",]}', "is not JSON"),
+        ("a.json", '{"words": ["a"]', "line 1, column"),
+        ("a.json", "[1, 2]", "holds a list"),
+        ("a.json", "[" * 100_000, "too deeply|not JSON"),
+        ("a.json", START % "NaN", "not a finite number"),
+        ("a.json", START % '"NaN"', "not a finite number"),
+        ("a.json", START % "1e999", "not a finite number"),
+        ("a.json", START % '"0,42"', "write '0.42' with a point"),
+        ("a.json", START % '"many"', "is not a number"),
+        ("a.json", START % "true", "is not a number"),
+        ("a.json", '{"embeddings": [[1, 0], [0]], "scores": [[1]]}', "unequal length"),
+        ("a.json", '{"embeddings": [[1, NaN]], "scores": [[1]]}', "not a finite number"),
+        ("a.json", '{"embeddings": [[1, null]], "scores": [[1]]}', "is not a number"),
+        ("a.json", '{"embeddings": 3, "scores": [[1]]}', "which words|one vector for each word"),
+        ("a.json", '{"embeddings": [[1]]}', "worked out by hand"),
+        ("a.json", '{"scoers": [[1]]}', "Did you mean 'scores'"),
+        ("a.json", '{"scores": [[1]], "score": [[1]]}', "given twice"),
+        ("a.json", '{"scores": {"a": 1, "a": 2}}', "given twice"),
+        ("a.json", '{"embeddings": {"a": [1]}, "scores": {"b": [1]}}', "not among the words"),
+        ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`keys` have size 1, `queries` have 2"),
+        ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` is a matrix"),
+        ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
+        ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "above 0"),
+        ("a.json", '{"embeddings": [[1]], "product": "W x", "scores": [[1]]}', "`product` is 'W x'"),
+        ("a.csv", FACTS.replace("0.15", '"0,15"'), "write '0.15' with a point"),
+        ("a.csv", FACTS.replace("0.15", "0,15"), "5 cells for 4 headings"),
+        ("a.csv", FACTS.replace("cat,,0 2 2", 'cat,,"0 2 2'), "not CSV"),
+        ("a.md", "|Word|E|score|\n|-|-|-|\n|a|1|2|\n|b|1|2|\n", "which word asks"),
+        ("a.md", "||\n|-|\n|x|\n", "holds no table"),
+        ("a.json", b"\xff\xfe\x00", "not text in UTF-8"),
+        ("a.txt", "1", "ends in '.txt'"),
+    ],
+)
+def test_files_that_are_no_notes_get_a_clear_sentence(saved, name, text, said):
+    with pytest.raises(RegardError, match=said):
+        check_notes(saved(name, text))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for name in ("none.json", "none"):
+        with pytest.raises(RegardError, match="There is no file"):
+            check_notes(tmp_path / name)
+    with pytest.raises(RegardError, match="can't be read"):
+        check_notes(tmp_path)

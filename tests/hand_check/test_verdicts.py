@@ -1,0 +1,162 @@
+"""What is said about each number."""
+
+import numpy as np
+import pytest
+
+from regard.attention import Attention
+from regard.hand_check import check_notes, worked_example
+
+E = {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]}
+
+
+def only(notes):
+    (verdict,) = check_notes(notes).verdicts
+    return verdict
+
+
+def verdict_on(check, what):
+    (verdict,) = (verdict for verdict in check.verdicts if verdict.what == what)
+    return verdict
+
+
+def test_the_notes_own_slips_come_out_as_what_they_are():
+    check = check_notes(worked_example())
+    cut = verdict_on(check, "weight The → cat")
+    assert (cut.kind, cut.given, cut.shown) == ("cut", "0.15", "0.1554")
+    carried = verdict_on(check, "output The [1]")
+    assert (carried.kind, carried.given, carried.shown) == ("carried on", "0.57", "0.5777")
+    assert "0.42·0 + 0.15·1 + 0.42·1 = 0.57" in carried.because
+    rounded = verdict_on(check, "weight sat → sat")
+    assert (rounded.kind, rounded.given, rounded.shown) == ("rounded", "0.58", "0.5761")
+    shape = verdict_on(check, "W")
+    assert (shape.kind, shape.given) == ("shape", "3 × 3")
+    assert "4 × 4" in shape.because
+    assert not check.ok
+    assert not check.of_kind("wrong")
+    assert check.summary().endswith("18 right, 15 rounded, 2 cut, 4 carried on, 1 of a shape that doesn't fit.")
+
+
+def test_rounded_notes_are_ok():
+    notes = {"embeddings": E, "weights": {"The": [0.42, 0.16, 0.42]}, "outputs": {"The": ["0.84", "0.58", 0.845, None]}}
+    check = check_notes(notes)
+    assert check.ok
+    assert not check.slips
+
+
+def test_a_wrong_number_comes_with_the_right_one_and_its_calculation():
+    verdict = only({"embeddings": E, "scores": {"cat": {"sat": 3}}})
+    assert (verdict.kind, verdict.exact, verdict.place) == ("wrong", 2.0, (1, 2))
+    assert verdict.because == "0·1 + 1·1 + 0·1 + 1·1 = 2"
+    assert only({"embeddings": E, "scaled": {"cat": {"sat": 0.5}}}).because == "2 / √4 = 1"
+    weight = only({"embeddings": E, "weights": {"The": {"cat": 0.25}}})
+    assert weight.because == "e^0 / (e^1 + e^0 + e^1) = 1 / 6.4366 = 0.1554"
+
+
+def test_what_follows_from_a_wrong_number_is_not_wrong_again():
+    check = check_notes({"embeddings": E, "scores": {"cat": [0, 2, 4]}, "scaled": {"cat": [0, 1, 2]}})
+    assert [verdict.kind for verdict in check.slips] == ["wrong", "follows"]
+    assert "4 / √4 = 2 from a wrong number" in check.slips[1].because
+
+
+def test_weighted_values_and_their_sum_carry_on():
+    notes = {
+        "embeddings": E,
+        "weights": {"The": [0.42, 0.15, 0.42]},
+        "weighted values": {"The": {"cat": [0, 0.15, 0, 0.15]}},
+        "outputs": {"The": {"1": 0.57}},
+    }
+    check = check_notes(notes)
+    assert verdict_on(check, "weighted value The → cat [1]").kind == "carried on"
+    assert "0 + 0.15 + 0.42 = 0.57" in verdict_on(check, "output The [1]").because
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("2", "right"), ("2.00", "right"), ("1.99", "wrong"), ("2.1", "wrong"), ("−2", "wrong")]
+)
+def test_digits_count_as_they_are_written(text, kind):
+    assert only({"embeddings": E, "scores": {"cat": {"sat": text}}}).kind == kind
+
+
+def test_a_half_may_be_rounded_either_way():
+    for text in ("0.12", "0.13"):
+        notes = {"words": ["a"], "q": [[0.125]], "k": [[1]], "scores": [[text]]}
+        assert only(notes).kind == "rounded"
+
+
+def test_every_step_of_the_engine_is_right_and_each_change_noticed():
+    generator = np.random.default_rng(0)
+    x, w_q, w_k, w_v = (generator.normal(size=shape) for shape in ((5, 7), (3, 7), (3, 7), (2, 7)))
+    q, k, v = x @ w_q.T, x @ w_k.T, x @ w_v.T
+    trace = Attention(q, k).explain(v)
+    notes = {"embeddings": x, "W_q": w_q, "W_k": w_k, "W_v": w_v, "q": q, "k": k, "v": v}
+    steps = ("score", "scaled", "weight", "weighted_value", "output")
+    notes |= {name: np.array(trace[name][0]) for name in steps}
+    check = check_notes(notes)
+    assert check.ok
+    assert {verdict.kind for verdict in check.verdicts} == {"right"}
+    assert len(check.verdicts) == 15 + 15 + 10 + 25 * 3 + 50 + 10
+    for name in steps:
+        array = np.array(notes[name])
+        array.flat[-1] += 0.5
+        slips = check_notes(notes | {name: array}).slips
+        assert [(verdict.step, verdict.kind) for verdict in slips] == [(name, "wrong")]
+
+
+def test_q_k_v_without_embeddings_are_where_it_starts():
+    notes = {"words": "Action gets", "q": [[6, 0], [3, 0]], "k": [[1, 0], [2, 0]], "divisor": 1}
+    check = check_notes(notes | {"weights": [[0, 1], [0.05, 0.95]]})
+    assert check.ok
+    assert len(check.verdicts) == 4
+
+
+def test_softmax_alone_can_be_checked():
+    check = check_notes({"scaled": [[6, 4], [3, 2]], "weights": [[0.88, 0.12], [0.73, 0.27]]})
+    assert [verdict.kind for verdict in check.verdicts] == ["unchecked"] * 4 + ["rounded"] * 4
+    assert check.ok
+
+
+def test_nothing_checked_is_not_ok():
+    check = check_notes({"words": ["a"], "outputs": [[1, 2]]})
+    assert check.of_kind("unchecked") == check.verdicts
+    assert not check.ok
+
+
+@pytest.mark.parametrize(
+    ("notes", "what", "said"),
+    [
+        ({"scores": {"cat": [0, 2]}}, "score cat", "2 numbers for 3 words"),
+        ({"scores": [[0, 2, 2]]}, "score", "1 row for 3 words"),
+        ({"outputs": {"The": [1, 2, 3]}}, "output The", "3 numbers for vectors of 4"),
+        ({"weights": {"The": 0.42}}, "weight The", "1 number for 3 words"),
+        ({"weights": {"The": {"cat": [0.1, 0.2]}}}, "weight The → cat", "one number belongs here"),
+        ({"W_q": [[1, 2, 3]]}, "W_q", "x Wᵀ needs 4 columns"),
+        ({"W_q": [[1], [2], [3], [4]]}, "W_q", 'it fits as x W: "product": "x W"'),
+        ({"W_q": [[1, 2, 3, 4]]}, "W_k", "W_q makes queries of 1 number, W_k keys of 4"),
+    ],
+)
+def test_shapes_that_do_not_fit(notes, what, said):
+    check = check_notes({"embeddings": E, "scaled": {"cat": {"cat": 1}}, **notes})
+    verdict = verdict_on(check, what)
+    assert verdict.kind == "shape"
+    assert said in verdict.because
+
+
+def test_the_other_convention_of_w():
+    notes = {"embeddings": [[1, 2]], "W_q": [[1, 2, 3], [4, 5, 6]], "product": "E·W", "q": [[9, 12, 15]]}
+    kinds = [verdict.kind for verdict in check_notes(notes).verdicts if verdict.step == "query"]
+    assert kinds == ["right"] * 3
+
+
+def test_a_word_that_occurs_twice():
+    notes = {"words": ["the", "cat", "the"], "q": [[1], [2], [3]], "k": [[1], [1], [1]]}
+    check = check_notes(notes | {"scores": {"the": [1, 1, 1], "the (2)": [3, 3, 3]}})
+    assert check.ok
+    assert [verdict.place[0] for verdict in check.verdicts] == [0, 0, 0, 2, 2, 2]
+
+
+def test_the_table_has_a_row_for_each_number_or_only_for_slips():
+    check = check_notes(worked_example())
+    assert len(check.table()) == len(check.verdicts) == 40
+    slips = check.table(slips_only=True)
+    assert set(slips["Verdict"]) == {"shape", "cut", "carried on"}
+    assert slips.notes == (check.summary(),)
