@@ -66,6 +66,13 @@ void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::h
     call(kernels().forward, f);
 }
 
+// The usual case in one call: no mask, no bias, no statistics. Short texts feel every microsecond.
+void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle output, double scale) {
+    const nb::object none = nb::none();
+    const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, none, none, none, none, none);
+    forward(held, values, output, none, none, none, none, none, none, 0);
+}
+
 const double* normaliser_of(const Buffer& buffer, const Scores& s) {
     const auto* numbers = buffer.contiguous<double>("normaliser", s.batch() * s.heads() * s.rows(), {Type::f64});
     if (!numbers) shapes("normaliser");
@@ -269,6 +276,8 @@ NB_MODULE(_core, m) {
           nb::arg("logsumexp") = nb::none(), nb::arg("entropy") = nb::none(), nb::arg("peak") = nb::none(),
           nb::arg("distance") = nb::none(), nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(),
           nb::arg("top") = 0);
+    m.def("plain_forward", &plain_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("output"),
+          nb::arg("scale"));
     m.def("backflow", &backflow, nb::arg("scores"), nb::arg("normaliser"), nb::arg("rows").none(), nb::arg("output"));
     m.def("pooled", &pooled, nb::arg("scores"), nb::arg("normaliser"), nb::arg("row_edges"), nb::arg("column_edges"),
           nb::arg("largest"), nb::arg("output"));

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from regard import errors
@@ -26,7 +27,7 @@ class Example:
     name: str
     kind: Kind
     about: str
-    content: Any  # a text, or what a JSON file holds
+    content: Any  # a text, or what a JSON file holds; notes as their text, because 0.50 is not 0.5 there
     commands: tuple[str, ...] = ()  # what to try it with
 
     def __str__(self) -> str:
@@ -89,6 +90,13 @@ _ALL = (
         ("regard steps --example cat-sat", "regard steps --example cat-sat --query cat --heads 2"),
     ),
     Example(
+        "cat-sat-notes",
+        "notes",
+        "The cat sat as lecture notes print it, slips and all",
+        (Path(__file__).parent / "hand_check" / "the_cat_sat.json").read_text(encoding="utf-8"),
+        ("regard examples cat-sat-notes > notes.json", "regard check notes.json"),
+    ),
+    Example(
         "four-words",
         "vectors",
         "Queries, keys and values; two of the keys are equal",
@@ -124,8 +132,8 @@ _ALL = (
         "sarah",
         "passage",
         "Pronouns that reach back across sentences",
-        "Keys on the table belong to Sarah. She put them there on Monday, when she came home from the library. The table "
-        "is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long before she "
+        "Keys on the table belong to Sarah. She put them there on Monday, when she came home from the library. The "
+        "table is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long before she "
         "was born. When somebody leans on it, everything slides a little, and so by the evening her keys had fallen to "
         "the floor. Her brother found them. He put them back, and told her that it needs a new leg.",
         ("regard steps --example sarah --query them:2",),

@@ -267,7 +267,9 @@ def test_forward_mode() -> None:
 
 
 def many() -> Any:
-    return tuple(torch.randn(shape, dtype=torch.float64) for shape in ((3, 2, 4, 7, 5), (3, 2, 2, 11, 5), (3, 2, 2, 11, 3)))
+    return tuple(
+        torch.randn(shape, dtype=torch.float64) for shape in ((3, 2, 4, 7, 5), (3, 2, 2, 11, 5), (3, 2, 2, 11, 3))
+    )
 
 
 OPTIONS: dict[str, Any] = {
@@ -301,9 +303,7 @@ def test_many_at_once(options: str) -> None:
         one_by_one = [compute(*one) for one in zip(*arrays, each, strict=True)]
         expected = [torch.stack(found) for found in zip(*one_by_one, strict=True)] if compute is gradients else None
         found = func.vmap(compute)(*arrays, each)
-        torch.testing.assert_close(
-            list(found) if expected else found, expected or torch.stack(one_by_one), **CLOSE
-        )
+        torch.testing.assert_close(list(found) if expected else found, expected or torch.stack(one_by_one), **CLOSE)
     over_all = func.grad(lambda *arrays: func.vmap(loss)(*arrays, each).sum(), argnums=(0, 1, 2))(*arrays)
     torch.testing.assert_close(over_all, func.vmap(gradients)(*arrays, each), **CLOSE)
 

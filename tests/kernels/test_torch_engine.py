@@ -138,7 +138,11 @@ def test_not_fused_where_it_can_not(draw: Draw, fused_calls: list[Any], options:
     queries, keys, values = (torch.from_numpy(draw(2, heads, 7, SIZE)) for heads in (6, 3, 3))
     found = regard.Attention(queries, keys, **options) @ values
     assert not fused_calls
-    assert_allclose(found.numpy(), (regard.Attention(queries, keys, **options).dense() @ values.repeat_interleave(2, 1)).numpy(), **CLOSE)
+    assert_allclose(
+        found.numpy(),
+        (regard.Attention(queries, keys, **options).dense() @ values.repeat_interleave(2, 1)).numpy(),
+        **CLOSE,
+    )
 
 
 def test_not_fused_where_something_odd_is_behind_the_mask(draw: Draw, fused_calls: list[Any]) -> None:

@@ -69,7 +69,9 @@ def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str,
         "output": output,
         "output alone": engine.forward(scores, values)[0],
         **found,
-        **{stage: engine.tile(scores, normaliser, stage) for stage in ("score", "scaled", "capped", "biased", "masked")},
+        **{
+            stage: engine.tile(scores, normaliser, stage) for stage in ("score", "scaled", "capped", "biased", "masked")
+        },
         "weight": engine.tile(scores, normaliser, "weight"),
         "received": engine.received(scores, normaliser),
         "backflow": engine.backflow(scores, normaliser, flow),

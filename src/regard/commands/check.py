@@ -6,6 +6,12 @@ from typing import Annotated
 
 import typer
 
+from regard.commands import printing
+from regard.hand_check import Check, check_notes
+from regard.tables import Table
+
+SOMETHING_WRONG = 1  # the exit code
+
 EXAMPLES = """Examples:
 
 \b
@@ -13,14 +19,22 @@ EXAMPLES = """Examples:
   regard check notes.json
 
 \b
-A check that finds nothing wrong ends with exit code 0, one that does with 1.
+Exit codes: 0 if every number is right or rounded, 1 if one is not, 2 if the
+notes cannot be read.
 """
 
 
 def check(
     file: Annotated[str, typer.Argument(help="Notes as .json, .csv or .md: vectors, and numbers worked out by hand.")],
+    full: Annotated[bool, typer.Option("--full", help="Show what is right as well.")] = False,
 ) -> None:
     """Check a hand calculation: what is right, rounded, cut, carried on from shortened numbers, or wrong."""
-    from regard.hand_check import check_notes
+    found = check_notes(file)
+    printing.show([_table(found, full)] if full or found.slips else [found.summary()])
+    if not found.ok:
+        raise typer.Exit(SOMETHING_WRONG)
 
-    check_notes(file)
+
+def _table(found: Check, full: bool) -> Table:
+    """The verdicts with their reasons below them, which are too long for a column."""
+    return found.table(slips_only=not full)

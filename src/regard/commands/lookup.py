@@ -54,7 +54,9 @@ def lookup(
     similarity: Annotated[
         SimilarityName | None, typer.Option(help="By default cosine for texts, scaled-dot for vectors.")
     ] = None,
-    leaves: Annotated[bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")] = False,
+    leaves: Annotated[
+        bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Show all keys and all numbers.")] = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
@@ -74,7 +76,8 @@ def _dictionary(content: Any, source: str, similarity: Any, temperature: float |
         keys, values = content["keys"], content["values"]
     elif not isinstance(content, dict):
         raise OptionError(
-            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, or one with "keys" and "values".'
+            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, '
+            'or one with "keys" and "values".'
         )
     if not keys:
         raise OptionError(f"{source} holds no keys, so there is nothing to look up.")

@@ -57,7 +57,9 @@ def medium_for(out: str | None) -> Medium:
         return Medium.TABLE
     ending = Path(out).suffix.lower()
     if ending not in ENDINGS:
-        raise OptionError(f"{out!r} does not say what it is to be: say it with --show, or end it in .html, .svg, .csv …")
+        raise OptionError(
+            f"{out!r} does not say what it is to be: say it with --show, or end it in .html, .svg, .csv …"
+        )
     return ENDINGS[ending]
 
 

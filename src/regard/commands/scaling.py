@@ -26,7 +26,9 @@ def scaling(
         list[str] | None,
         typer.Option(help="A number, sqrt for √d_k, or d_k; may be repeated. By default 1, √d_k and d_k."),
     ] = None,
-    size: Annotated[list[int] | None, typer.Option(min=1, help="A d_k; may be repeated. By default 1 to 1,024.")] = None,
+    size: Annotated[
+        list[int] | None, typer.Option(min=1, help="A d_k; may be repeated. By default 1 to 1,024.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random tokens and weights.")] = 0,
 ) -> None:
     """Show what weights and gradients become as d_k grows, with and without the division by √d_k."""

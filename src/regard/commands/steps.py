@@ -47,12 +47,15 @@ def steps(
     ] = None,
     heads: Annotated[int, typer.Option(min=1, max=1024, help="How many heads look at the sentence.")] = 1,
     query: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position.")
+        str | None,
+        typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position."),
     ] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
     mask: Annotated[MaskName | None, typer.Option(help="Let words see only those up to their own position.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 unless said otherwise.")] = None,
-    width: Annotated[int | None, typer.Option(min=1, help="Size of random vectors; 2 for each head by default.")] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help="Size of random vectors; 2 for each head by default.")
+    ] = None,
     show: Annotated[Medium | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
     figure: Annotated[
         Figure | None, typer.Option(help="What svg and png draw: heat-map, or flow with --query, by default.")
@@ -69,7 +72,7 @@ def steps(
         text, example, embeddings, heads=heads, width=width, seed=seed, mask=causal() if mask is not None else None
     )
     if head is not None and not 0 <= head < heads:
-        raise OptionError(f"There is no head {head}: there {'is 1 head' if heads == 1 else f'are {heads} heads'}, from 0.")
+        raise OptionError(f"There is no head {head}: --heads is {heads}, and they are counted from 0.")
     wanted = Wanted(asked_for(query, found.words), asked_for(key, found.words), head, figure, full)
     if medium is Medium.TABLE and out is None:
         printing.show(rendering.tables(found, wanted), full)

@@ -74,9 +74,11 @@ def _found(text: str | None, example: str | None, embeddings: str | None) -> Vec
         chosen = examples.named(example)
         if chosen.kind in ("worked", "vectors"):
             return vectors.from_content(chosen.content, None, example)
-        if isinstance(chosen.content, str):
+        if chosen.kind in ("sentence", "passage"):
             return words_of(chosen.content)
-        raise OptionError(f"The example {example!r} is of kind {chosen.kind!r}: it has no words that attend to each other.")
+        raise OptionError(
+            f"The example {example!r} is of kind {chosen.kind!r}: it has no words that look at each other."
+        )
     if text == files.STANDARD:
         if embeddings == files.STANDARD:
             raise OptionError("Text and embeddings cannot both come from standard input.")

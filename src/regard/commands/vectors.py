@@ -58,9 +58,9 @@ def from_content(content: Any, text: str | None, source: str) -> Vectors:
         words = tuple(map(str, range(len(embeddings)))) if words is None else words
         _one_each(words, embeddings, "vector", source)
         table = matrix(embeddings, words, source)
-    named = content if isinstance(content, dict) and embeddings is not content else {}
-    matrices = {name.lower(): _weights(given, name, source) for name, given in named.items() if name.lower() in MATRICES}
-    return Vectors(words, table, matrices)
+    beside = content if isinstance(content, dict) and embeddings is not content else {}
+    given = {name.lower(): rows for name, rows in beside.items() if name.lower() in MATRICES}
+    return Vectors(words, table, {name: _weights(rows, name, source) for name, rows in given.items()})
 
 
 def from_seed(words: Sequence[str], width: int, seed: int) -> Vectors:

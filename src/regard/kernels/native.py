@@ -33,6 +33,9 @@ def forward(
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else np.empty((*shape, values.shape[3]), values.dtype)
+    if not statistics and not top and is_plain(scores, values):
+        _core.plain_forward(queries, scores.keys, values, output, scores.scale)
+        return output, {}
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
         _core.forward(held(scores), readable(values), readable(output))
         return output, {}
@@ -222,6 +225,20 @@ def held(scores: Scores) -> Any:
         None if visible is None else whole_numbers(visible.second_first),
         None if visible is None else whole_numbers(visible.second_last),
         scores.offset if isinstance(scores.offset, int) else np.ascontiguousarray(scores.offset, np.int64),
+    )
+
+
+def is_plain(scores: Scores, values: Array | None) -> bool:
+    """Whether this is the usual case, which goes the shortest way."""
+    return (
+        values is not None
+        and scores.visible is None is scores.bias
+        and scores.relative is None is scores.sinks
+        and not scores.softcap
+        and values.dtype is SINGLE
+        and scores.queries.flags.aligned
+        and scores.keys.flags.aligned
+        and values.flags.aligned
     )
 
 

@@ -1,8 +1,8 @@
-"""The PyTorch engine: any device PyTorch has, in strips of plain operations; PyTorch's own fused attention where that can
-express the mask and keeps our rules for NaN and for queries that see nothing.
+"""The PyTorch engine: any device PyTorch has, in strips of plain operations.
 
-16-bit numbers are computed in single precision. Everything is differentiable: `A @ values` by `backward` below, with O(n)
-memory, all else by PyTorch through the strips, which are recomputed one by one.
+PyTorch's own fused attention computes what it can express, as long as that keeps the rules for NaN and for queries that
+see nothing. 16-bit numbers are computed in single precision. Everything is differentiable: `A @ values` by `backward`
+below, with O(n) memory, all else by PyTorch through the strips, which are recomputed one by one.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ __all__ = [
     "rotary",
     "tile",
 ]
+
 
 @exact
 def forward(
@@ -128,11 +129,15 @@ def tile(scores: Scores, normaliser: Tensor | None, stage: Stage) -> Tensor:
 
 
 @exact
-@torch.no_grad()
 def backward(
     scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
+    with torch.no_grad():
+        return _backward(scores, values, normaliser, flow, wanted)
+
+
+def _backward(scores: Scores, values: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str]) -> Gradients:
     given = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
     sums = {name: torch.zeros_like(wide(array)) for name, array in given.items()}
 

@@ -1,4 +1,4 @@
-"""`Scores` taken apart into tensors and numbers, which is all that PyTorch's transforms and its compiler can see into."""
+"""`Scores` taken apart into tensors and numbers: all that PyTorch's transforms and its compiler can see into."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fixed:
 
 
 def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
-    """Fixed numbers and all tensors; with `whole`, masks become tensors too: O(n²) booleans where intervals can't say it."""
+    """What is fixed, and all tensors; with `whole`, masks are tensors too, of O(n²) where intervals can't say it."""
     offset, offsets = (0, scores.offset) if whole and isinstance(scores.offset, Tensor) else (scores.offset, None)
     mask: Tensor | None = None
     ends: list[Any] = [None] * 4
@@ -54,7 +54,8 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
 def put_together(fixed: Fixed, tensors: Tensors) -> tuple[Scores, Any]:
     """The scores again, and the values, if there are any."""
     queries, keys, values, bias, relative, sinks, mask, first, last, second_first, second_last, offsets = tensors
-    assert queries is not None and keys is not None
+    assert queries is not None
+    assert keys is not None
     visible = fixed.visible
     if mask is not None or first is not None:
         counts = queries.shape[2], keys.shape[2]

@@ -1,6 +1,6 @@
 """Gradients of `A @ values` by an engine's own backward pass, which keeps O(n) and recomputes the weights.
 
-Works with `torch.autograd` and, through the rules for a further axis below, with `torch.func.grad` and `torch.func.vmap`.
+Works with `torch.autograd` and, by the rules for a further axis below, with `torch.func.grad` and `torch.func.vmap`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def forward(
     return output, forward_in_strips(scores, None, statistics, top)[1] if statistics or top else {}
 
 
-class Attend(torch.autograd.Function):
+class Attend(torch.autograd.Function):  # type: ignore[misc]
     """Outputs, differentiable. In the older of the two styles that PyTorch has, which is 30 µs faster."""
 
     @staticmethod
@@ -60,7 +60,7 @@ class Attend(torch.autograd.Function):
         return _backward(ctx, (*tensors, *UNUSED), output, normaliser, flow)[: 1 + GIVEN]
 
 
-class AttendTransformed(torch.autograd.Function):
+class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     """Outputs and normalisers for `torch.func`; gradients flow from the outputs alone."""
 
     @staticmethod
@@ -113,7 +113,7 @@ def _backward(
     return (None, *(given.get(name) if needed.get(name) else None for name in NAMES))
 
 
-class Gradients(torch.autograd.Function):
+class Gradients(torch.autograd.Function):  # type: ignore[misc]
     """The backward pass where something follows it: it can be batched, and says that it has no gradients of its own."""
 
     @staticmethod
@@ -137,9 +137,7 @@ class Gradients(torch.autograd.Function):
     ) -> Any:
         joined = None if wanted else _with_batch(info.batch_size, tensors, in_dims[2:])
         if joined is None:
-            found = _one_by_one(
-                info.batch_size, tensors, in_dims[2:], lambda one: Gradients.apply(fixed, wanted, *one)
-            )
+            found = _one_by_one(info.batch_size, tensors, in_dims[2:], lambda one: Gradients.apply(fixed, wanted, *one))
         else:
             found = tuple(_apart(array, info.batch_size) for array in Gradients.apply(fixed, wanted, *joined))
         return found, (0,) * len(found)

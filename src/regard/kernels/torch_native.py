@@ -1,7 +1,7 @@
 """CPU tensors through the native engine, in the memory they are in: NumPy views go in, tensors of new arrays come out.
 
-What has to be differentiated or transformed goes other ways: `A @ values` through `torch_gradients`, which calls this engine
-forwards and backwards; everything else through the strips of `torch_engine`, which PyTorch can follow.
+What has to be differentiated or transformed goes other ways: `A @ values` through `torch_gradients`, which calls this
+engine forwards and backwards; everything else through the strips of `torch_engine`, which PyTorch can follow.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from regard.masks import Visible
 from regard.masks.intervals import Index, Rest
 from regard.masks.rest import Dense
 
-
 BFLOAT16 = torch.bfloat16
-TYPES = {torch.float32: native.SINGLE, torch.float64: native.DOUBLE, torch.float16: native.HALF, BFLOAT16: native.BITS}
+TYPES: dict[Any, np.dtype[Any]] = {
+    torch.float32: native.SINGLE,
+    torch.float64: native.DOUBLE,
+    torch.float16: native.HALF,
+    BFLOAT16: native.BITS,
+}
 
 
 def forward(
@@ -50,7 +54,9 @@ def _product(scores: Scores, values: Tensor) -> Tensor:
         _core.forward(_core.Scores(*arrays[:2], scores.scale, scores.softcap, offset=scores.offset), arrays[2], output)
     except ValueError:  # not aligned
         queries, keys, of_values = (native.readable(array) for array in arrays)
-        _core.forward(_core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset), of_values, output)
+        _core.forward(
+            _core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset), of_values, output
+        )
     return tensor(output)
 
 
@@ -132,7 +138,7 @@ def fingerprint(array: Tensor) -> int:
 
 
 def view(tensor: Tensor) -> Any:
-    """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where a sign is still to be applied."""
+    """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where it is yet to be negated."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     try:
@@ -154,7 +160,9 @@ def tensor(array: Any) -> Tensor:
 
 
 def _is_plain(scores: Scores) -> bool:
-    return scores.bias is None is scores.relative and scores.sinks is None is scores.visible and type(scores.offset) is int
+    return (
+        scores.bias is None is scores.relative and scores.sinks is None is scores.visible and type(scores.offset) is int
+    )
 
 
 def in_numpy(scores: Scores) -> Scores:
@@ -180,8 +188,15 @@ def _visible(visible: Visible) -> Visible:
         rest = Dense(view(rest.dense), visible.queries, visible.keys, np)
     elif rest is not None:
         rest = InNumpy(rest)
-    ends = (visible.first, visible.last, visible.second_first, visible.second_last)
-    return Visible(*(_view(end) for end in ends), rest, queries=visible.queries, keys=visible.keys)
+    return Visible(
+        _view(visible.first),
+        _view(visible.last),
+        _view(visible.second_first),
+        _view(visible.second_last),
+        rest,
+        queries=visible.queries,
+        keys=visible.keys,
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,7 +1,7 @@
-"""What the compiler sees of attention: three operators with known shapes, used only while `torch.compile` writes its graph.
+"""What the compiler sees of attention: three operators with known shapes, used only while `torch.compile` is at work.
 
-An operator costs 50 µs where `torch_gradients` costs 10, but a graph holds it as one node, forwards and backwards, for any
-lengths. When the graph runs, the engine for the tensors computes it.
+An operator costs 50 µs where `torch_gradients` costs 10, but a graph holds it as one node, forwards and backwards, for
+any lengths. When the graph runs, the engine for the tensors computes it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def _put_together(given: tuple[Any, ...]) -> tuple[Scores, Any]:
 # Outputs
 
 
-@torch.library.custom_op("regard::attend", mutates_args=(), schema=f"({_GIVEN}, bool keep) -> (Tensor, Tensor)")
-def _attend(*given: Any) -> tuple[Tensor, Tensor]:
+def _outputs(*given: Any) -> tuple[Tensor, Tensor]:
     """Outputs and, to keep for the gradients, normalisers."""
     scores, values = _put_together(given)
     keep = given[-1]
@@ -61,8 +60,7 @@ def _attend(*given: Any) -> tuple[Tensor, Tensor]:
     return output.contiguous(), normaliser.contiguous()
 
 
-@_attend.register_fake
-def _(*given: Any) -> tuple[Tensor, Tensor]:
+def _outputs_promised(*given: Any) -> tuple[Tensor, Tensor]:
     queries, values = given[0], given[2]
     kept = queries.shape[:3] if given[-1] else (0,)
     return (
@@ -85,21 +83,17 @@ def _flow_back(ctx: Any, flow: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     return tuple(given.get(name) if needed[place] else None for place, name in enumerate(NAMES)) + (None,) * 5
 
 
+_attend = torch.library.custom_op(
+    "regard::attend", _outputs, mutates_args=(), schema=f"({_GIVEN}, bool keep) -> (Tensor, Tensor)"
+)
+_attend.register_fake(_outputs_promised)
 _attend.register_autograd(_flow_back, setup_context=_keep)
 
 
 # Gradients
 
 
-@torch.library.custom_op(
-    "regard::gradients",
-    mutates_args=(),
-    schema=(
-        f"({_GIVEN}, Tensor output, Tensor normaliser, Tensor flow, bool of_bias, bool of_relative, bool of_sinks)"
-        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-    ),
-)
-def _gradients(*given: Any) -> tuple[Tensor, ...]:
+def _all_gradients(*given: Any) -> tuple[Tensor, ...]:
     """Gradients of queries, keys, values, and of the optional ones where wanted, empty elsewhere."""
     scores, values = _put_together(given)
     output, normaliser, flow = given[_TENSORS + 4 : _TENSORS + 7]
@@ -109,8 +103,7 @@ def _gradients(*given: Any) -> tuple[Tensor, ...]:
     return tuple(gradient.contiguous() for gradient in (found.queries, found.keys, found.values, *optional))
 
 
-@_gradients.register_fake
-def _(*given: Any) -> tuple[Tensor, ...]:
+def _gradients_promised(*given: Any) -> tuple[Tensor, ...]:
     tensors = dict(zip(NAMES, given, strict=False))
     wanted = dict(zip(OPTIONAL, given[-3:], strict=True))
     return tuple(
@@ -119,13 +112,20 @@ def _(*given: Any) -> tuple[Tensor, ...]:
     )
 
 
+_FLOWS = "Tensor output, Tensor normaliser, Tensor flow, bool of_bias, bool of_relative, bool of_sinks"
+_gradients = torch.library.custom_op(
+    "regard::gradients",
+    _all_gradients,
+    mutates_args=(),
+    schema=f"({_GIVEN}, {_FLOWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+_gradients.register_fake(_gradients_promised)
+
+
 # Statistics, without gradients
 
 
-@torch.library.custom_op(
-    "regard::statistics", mutates_args=(), schema=f"({_GIVEN_OR_NOT}, str statistics, int top) -> Tensor[]"
-)
-def _statistics(*given: Any) -> list[Tensor]:
+def _row_statistics(*given: Any) -> list[Tensor]:
     """Outputs, or an empty tensor without values; then statistics in the order asked for."""
     scores, values = _put_together(given)
     statistics, top = _asked_for(given)
@@ -134,16 +134,26 @@ def _statistics(*given: Any) -> list[Tensor]:
     return [array.contiguous() for array in (output, *(found[name] for name in names(statistics, top)))]
 
 
-@_statistics.register_fake
-def _(*given: Any) -> list[Tensor]:
+def _row_statistics_promised(*given: Any) -> list[Tensor]:
     queries, values = given[0], given[2]
     statistics, top = _asked_for(given)
     kinds = {name: wide(queries).dtype for name in names(statistics, top)}
     kinds.update(logsumexp=exact_type(queries.device), top_index=torch.int64)
     rows = tuple(queries.shape[:3])
-    found = [queries.new_empty((*rows, top) if "top" in name else rows, dtype=kinds[name]) for name in names(statistics, top)]
+    found = [
+        queries.new_empty((*rows, top) if "top" in name else rows, dtype=kinds[name]) for name in names(statistics, top)
+    ]
     return [queries.new_empty(0) if values is None else values.new_empty((*rows, values.shape[3])), *found]
 
 
 def _asked_for(given: tuple[Any, ...]) -> tuple[tuple[str, ...], int]:
     return tuple(given[-2].split(",")) if given[-2] else (), given[-1]
+
+
+_statistics = torch.library.custom_op(
+    "regard::statistics",
+    _row_statistics,
+    mutates_args=(),
+    schema=f"({_GIVEN_OR_NOT}, str statistics, int top) -> Tensor[]",
+)
+_statistics.register_fake(_row_statistics_promised)

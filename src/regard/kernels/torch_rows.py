@@ -52,7 +52,7 @@ def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Softmax:
-    """Weights of a strip, and what their statistics need. The level of a row is its largest score, 0 where it has none."""
+    """Weights of a strip, and what their statistics need; the level of a row is its largest score, or 0."""
 
     masked: Tensor
     shifted: Tensor  # masked − level

@@ -34,7 +34,7 @@ are_transforms_active = torch._C._are_functorch_transforms_active
 
 
 def followed(*tensors: Tensor | None) -> bool:
-    """Whether PyTorch itself has to see every operation: it compiles, transforms, or wants gradients of one of these."""
+    """Whether PyTorch has to see every operation: it compiles, transforms, or wants gradients of one of these."""
     if torch.compiler.is_compiling() or are_transforms_active() or forward_ad._current_level >= 0:
         return True
     if torch.is_grad_enabled():
@@ -53,7 +53,7 @@ def transformed() -> bool:
 
 def in_forward_mode() -> bool:
     """Whether forward-mode differentiation is on, by `torch.func.jvp` too."""
-    return forward_ad._current_level >= 0
+    return bool(forward_ad._current_level >= 0)
 
 
 def any_gradient(*tensors: Tensor | None) -> bool:
@@ -160,7 +160,9 @@ def at_stage(scores: Scores, stage: Stage, columns: slice = parts.EVERYTHING) ->
     """The scores of a strip at one stage before the weights, (batch, head, query, key)."""
     keys = wide(scores.keys if columns == parts.EVERYTHING else scores.keys[:, :, columns])
     seen = seen_of(scores, columns) if stage == "masked" else None
-    if seen is not None and (any_gradient(scores.queries, keys) or transformed()):  # NaN times a gradient of 0 would still be NaN
+    if seen is not None and (
+        any_gradient(scores.queries, keys) or transformed()
+    ):  # NaN times a gradient of 0 would still be NaN
         seen_at_all = seen.any(dim=2).any(dim=1)[:, None, :, None]  # (batch or 1, 1, key, 1)
         keys = torch.where(seen_at_all, keys, 0)
     result = to_keys(wide(scores.queries), keys)
