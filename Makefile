@@ -79,7 +79,7 @@ $(stamps)/torch: $(stamps)/made constraints.txt
 
 $(stamps)/tests: $(stamps)/torch constraints.txt
 	@echo "Installing what the tests need"
-	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime cmake ninja
+	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime safetensors resvg-py cmake ninja
 	@touch $@
 
 $(stamps)/checks: $(stamps)/made constraints.txt

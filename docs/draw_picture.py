@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from regard import Attention
+from regard.commands import rendering
+from regard.commands.tracing import traced
 from regard.show import text
-from regard.show.worked import cat_sat
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
 
@@ -27,9 +27,11 @@ PAPER = TerminalTheme(
 
 def draw() -> str:
     """The picture as SVG. Without rich's web font: a picture in a README loads nothing from elsewhere."""
-    worked = cat_sat()
+    steps = traced(None, "cat-sat", None, heads=1, width=None, seed=None, mask=None)
+    tables = [text.render(table) for table in rendering.tables(steps, rendering.Wanted())]
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(text.steps(worked.words, Attention(worked.queries, worked.keys), worked.values))
+    for place, table in enumerate(tables):
+        console.print(*([""] if place else []), table, sep="\n")
     svg = console.export_svg(title="regard steps --example cat-sat", theme=PAPER)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return re.sub(r"font-family: Fira Code, monospace", "font-family: ui-monospace, Menlo, Consolas, monospace", svg)

@@ -1,13 +1,19 @@
-"""The command line: what it prints, where it prints it."""
+"""The command line: what it prints, where it prints it, and how it ends."""
 
+import json
+import shlex
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 import regard
+from regard import examples
 from regard.cli import app
+
+COMMANDS = ("steps", "lookup", "scaling", "check", "examples", "engine")
 
 
 def run(*arguments: str) -> str:
@@ -20,18 +26,47 @@ def run(*arguments: str) -> str:
     return finished.stdout
 
 
+def said(*arguments: str, typed: str | None = None) -> str:
+    """What a command that ends well prints."""
+    finished = CliRunner().invoke(app, list(arguments), input=typed, catch_exceptions=False)
+    assert finished.exit_code == 0, finished.output
+    return finished.stdout
+
+
+def refused(*arguments: str, typed: str | bytes | None = None) -> str:
+    """The complaint of a command that ends with 2: on standard error, and nothing besides."""
+    finished = CliRunner().invoke(app, list(arguments), input=typed, catch_exceptions=False)
+    assert finished.exit_code == 2, finished.output
+    assert not finished.stdout
+    assert "Traceback" not in finished.stderr
+    return finished.stderr
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
 @pytest.fixture(scope="module")
 def cat_sat() -> str:
     return run("steps", "--example", "cat-sat")
 
 
+@pytest.fixture
+def vectors(tmp_path):
+    path = tmp_path / "vectors.json"
+    path.write_text('{"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]}')
+    return path
+
+
+# Steps
+
+
 def test_steps_prints_the_numbers_of_the_slides(cat_sat):
-    lines = [" ".join(line.split()) for line in cat_sat.splitlines()]
-    assert "Word q k v score score/√d_k softmax softmax × v" in lines
-    assert "The 1 0 1 0 1 0 1 0 1 0 1 0 2 1.00 0.42 0.42 0.00 0.42 0.00" in lines
-    assert "cat 0 1 0 1 0 1 0 1 0 0.00 0.16 0.00 0.16 0.00 0.16" in lines
-    sums = [line for line in lines if line.startswith("sum")]
-    assert sums == [
+    found = lines(cat_sat)
+    assert "Word q k v score score/√d_k softmax softmax × v" in found
+    assert "The 1 0 1 0 1 0 1 0 1 0 1 0 2 1 0.42 0.42 0.00 0.42 0.00" in found
+    assert "cat 0 1 0 1 0 1 0 1 0 0 0.16 0.00 0.16 0.00 0.16" in found
+    assert [line for line in found if line.startswith("sum")] == [
         "sum 1.00 0.84 0.58 0.84 0.58",
         "sum 1.00 0.58 0.84 0.58 0.84",
         "sum 1.00 0.79 0.79 0.79 0.79",
@@ -44,10 +79,261 @@ def test_steps_fits_80_columns_and_is_plain_when_piped(cat_sat):
     assert "…" not in cat_sat
 
 
-def test_steps_names_the_examples_it_knows():
-    finished = CliRunner().invoke(app, ["steps", "--example", "dog-ran"])
-    assert finished.exit_code == 2
-    assert "cat-sat" in finished.output
+def test_embeddings_from_a_file_give_what_the_example_gives(vectors, cat_sat):
+    assert said("steps", "The cat sat", "--embeddings", str(vectors)) == cat_sat
+    assert said("steps", "the CAT sat", "--embeddings", "-", typed=vectors.read_text()).count("sum") == 3
+
+
+def test_matrices_beside_embeddings_are_used():
+    notes = {"embeddings": {"a": [1, 0], "b": [0, 1]}, "W_q": [[2, 0], [0, 2]]}
+    assert "a 2 0 1 0 1 0 2" in "\n".join(lines(said("steps", "--embeddings", "-", typed=json.dumps(notes))))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_random_weights_are_called_random_and_name_their_seed(seed):
+    for more in (
+        [],
+        ["--show", "markdown"],
+        ["--show", "html"],
+        ["--show", "svg"],
+        ["--show", "json"],
+        ["--heads", "2"],
+    ):
+        output = " ".join(said("steps", "The cat sat", "--seed", str(seed), *more).split())
+        assert "random numbers" in output
+        assert f"seed {seed}" in output
+
+
+def test_csv_has_no_place_for_the_remark_and_leaves_it_to_standard_error():
+    finished = CliRunner().invoke(app, ["steps", "The cat sat", "--show", "csv"])
+    assert "seed 0" in finished.stderr
+    assert "seed" not in finished.stdout
+    assert len(finished.stdout.splitlines()) == 1 + 3 * 3
+
+
+def test_the_seed_decides():
+    assert said("steps", "The cat sat", "--seed", "1") == said("steps", "The cat sat", "--seed", "1")
+    assert said("steps", "The cat sat", "--seed", "1") != said("steps", "The cat sat", "--seed", "2")
+
+
+def test_one_query_of_two_heads_ends_with_both_together():
+    output = said("steps", "The cat sat", "--heads", "2", "--query", "cat")
+    assert output.count("cat asks") == 2
+    assert "concatenated" in output
+    assert "through W_O" in output
+    assert "The asks" not in output
+    assert said("steps", "The cat sat", "--heads", "2", "--query", "1", "--head", "1").count("asks") == 1
+
+
+def test_eight_heads_of_512_divide_by_8():
+    assert "√d_k = 8" in said("steps", "The cat sat", "--heads", "8", "--width", "512", "--query", "cat", "--head", "0")
+
+
+def test_causal_hides_later_words():
+    assert "−∞" in said("steps", "The cat sat", "--mask", "causal", "--query", "The")
+
+
+def test_queries_by_occurrence_and_position():
+    text = "the cat saw the dog"
+    asked = ["steps", text, "--mask", "causal", "--show", "json", "--query"]
+    second = said(*asked, "the:2")
+    assert json.loads(second)["query_words"] == ["the"]
+    assert second == said(*asked, "3")
+    assert second != said(*asked, "the")
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex", "csv", "json", "html", "svg"])
+def test_out_writes_what_its_ending_says(tmp_path, ending):
+    path = tmp_path / f"cat.{ending}"
+    assert "Wrote" in said("steps", "--example", "cat-sat", "--out", str(path))
+    content = path.read_text(encoding="utf-8")
+    assert "cat" in content
+    if ending == "svg":
+        ElementTree.fromstring(content)
+    if ending == "json":
+        assert [step["name"] for step in json.loads(content)["steps"]][:2] == ["embedding", "query"]
+    if ending == "tex":
+        assert "\\toprule" in content and content.endswith("\\end{document}\n")
+
+
+def test_png_is_a_picture(tmp_path):
+    pytest.importorskip("resvg_py")
+    path = tmp_path / "cat.png"
+    said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--figure", "bars", "--out", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("figure", ["heat-map", "flow", "bars"])
+def test_figures_by_name(figure):
+    drawn = said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--figure", figure)
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+
+
+# Texts of all kinds
+
+
+def test_unicode_words_are_words():
+    output = said("steps", "Ünïcödé 日本 हिन्दी 👩‍👩‍👧 שלום", "--query", "日")
+    for word in ("Ünïcödé", "本", "हिन्दी", "👩‍👩‍👧", "שלום"):
+        assert word in output
+
+
+def test_one_word_looks_at_itself():
+    assert "1.00" in said("steps", "Word")
+
+
+def test_a_thousand_words_are_shortened_and_say_so():
+    text = " ".join(f"word{place % 89}" for place in range(1000))
+    output = said("steps", "-", typed=text)
+    assert len(output.splitlines()) < 150
+    assert "more" in output and "--query" in output and "--full" in output
+    assert max(map(len, output.splitlines())) <= 80
+    assert "1,000 words" in refused("steps", "-", "--show", "csv", typed=text)
+    one = said("steps", "-", "--query", "500", "--full", typed=text)
+    assert len([line for line in one.splitlines() if line.startswith("word")]) >= 1000
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\u200b"])
+def test_a_text_without_words_is_refused(text):
+    assert "no word" in refused("steps", text)
+
+
+# What files can be
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ('{"The": [1, 0]', "not JSON"),
+        ("", "empty"),
+        ("3", "no embeddings"),
+        ('{"The": [1, 0], "cat": [1, 0, 1], "sat": [1, 1]}', "unequal length"),
+        ('{"The": [1, NaN], "cat": [0, 1], "sat": [1, 1]}', "not finite"),
+        ('{"The": [1, "a"], "cat": [0, 1], "sat": [1, 1]}', "expected a number"),
+        ('{"The": 1, "cat": [0, 1], "sat": [1, 1]}', "expected a list"),
+        ('{"The": [1, 0], "sat": [1, 1]}', "no vector for 'cat'"),
+        ("[[1, 0], [0, 1]]", "2 vectors for 3 words"),
+        ("[" * 100_000, "nested too deeply"),
+        (b"\xff\xfe", "UTF-8"),
+    ],
+)
+def test_embeddings_that_are_no_embeddings(tmp_path, content, complaint):
+    path = tmp_path / "vectors.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = refused("steps", "The cat sat", "--embeddings", str(path))
+    assert complaint in message
+    assert len(message.splitlines()) == 1
+
+
+def test_files_that_are_not_there_or_no_files(tmp_path):
+    missing = str(tmp_path / "nofile.json")
+    for command in (["steps", "a", "--embeddings", missing], ["lookup", missing, "a"], ["check", missing]):
+        assert "There is no file" in refused(*command)
+    assert "folder" in refused("lookup", str(tmp_path), "a")
+    assert "cannot be written" in refused("steps", "a b", "--out", str(tmp_path / "no" / "cat.svg"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["steps"], "Give a text"),
+        (["steps", "--example", "dog-ran"], "cat-sat"),
+        (["steps", "--example", "car"], "dictionary"),
+        (["steps", "a", "--example", "cat-sat"], "its own text"),
+        (["steps", "The cat sat", "--query", "dog"], "not among the words"),
+        (["steps", "The cat sat", "--query", "9"], "3 words"),
+        (["steps", "The cat sat", "--head", "1"], "no head 1"),
+        (["steps", "--example", "cat-sat", "--heads", "3"], "evenly"),
+        (["steps", "The cat sat", "--heads", "0"], "--heads"),
+        (["steps", "The cat sat", "--show", "poem"], "--show"),
+        (["steps", "The cat sat", "--out", "cat.foo"], "--show"),
+        (["steps", "The cat sat", "--figure", "flow"], "--query"),
+        (["steps", "The cat sat", "--figure", "bars", "--query", "cat"], "--key"),
+        (["steps", "The cat sat", "--figure", "flow", "--show", "csv"], "svg or png"),
+        (["examples", "nothing"], "cat-sat"),
+        (["scaling", "--divisor", "0"], "positive"),
+        (["scaling", "--divisor", "poem"], "expected a number"),
+        (["stpes"], "steps"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments, complaint):
+    assert complaint in refused(*arguments)
+
+
+# The other commands
+
+
+def test_examples_lists_all_and_prints_each():
+    listed = said("examples")
+    assert max(map(len, listed.splitlines())) <= 80
+    for name, example in examples.EXAMPLES.items():
+        assert name in listed
+        printed = said("examples", name)
+        assert printed.strip() == str(example).strip()
+        if example.kind not in ("sentence", "passage"):
+            json.loads(printed)
+
+
+def test_commands_of_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.json").write_text(str(examples.named("cat-sat-notes")), encoding="utf-8")
+    for example in examples.EXAMPLES.values():
+        for command in example.commands:
+            arguments = shlex.split(command.rpartition("| ")[2].partition(" > ")[0])[1:]
+            finished = CliRunner().invoke(app, arguments, input=str(example), catch_exceptions=False)
+            assert finished.exit_code == (1 if arguments[0] == "check" else 0), finished.output
+
+
+def test_lookup_finds_equal_keys_and_similar_ones():
+    jane = str(examples.named("jane"))
+    assert "May 5th 2000" in said("lookup", "-", "Date of birth", typed=jane).partition("≈")[0]
+    hard, _, soft = said("lookup", "-", "birth date", typed=jane).partition("≈")
+    assert "No key equals" in hard
+    assert "May 5th 2000" in soft
+
+
+def test_lookup_of_vectors_sums_when_hard_and_blends_when_soft():
+    four = str(examples.named("four-words"))
+    hard, _, soft = said("lookup", "-", "[0.3, 1.2, 4]", "--similarity", "negative-distance", "--temperature", "0.01",
+                         typed=four).partition("≈")  # fmt: skip
+    assert "[−4.40 8.20 5.00]" in hard
+    assert "[−2.20 4.10 2.50]" in soft
+
+
+@pytest.mark.parametrize(
+    ("content", "query", "complaint"),
+    [
+        ("{", "a", "not JSON"),
+        ("{}", "a", "no keys"),
+        ("[1]", "a", "no dictionary"),
+        ('{"keys": [[1, 0], [1]], "values": [1, 2]}', "[1, 0]", "unequal length"),
+        ('{"keys": [[1, NaN]], "values": [1]}', "[1, 0]", "finite"),
+        ('{"keys": [[1, 0]], "values": [1]}', "cat", "expected numbers"),
+    ],
+)
+def test_lookups_that_cannot_be_made(content, query, complaint):
+    assert complaint in refused("lookup", "-", query, typed=content)
+
+
+def test_scaling_shows_the_slides_softmax_and_each_divisor():
+    output = said("scaling", "--divisor", "1", "--divisor", "sqrt", "--size", "4", "--size", "64")
+    assert "0.88 0.12" in output and "0.73 0.27" in output
+    assert "divided by √d_k" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_check_ends_with_1_where_something_is_wrong_and_with_0_where_nothing_is(tmp_path):
+    notes = tmp_path / "notes.json"
+    notes.write_text(str(examples.named("cat-sat-notes")), encoding="utf-8")
+    finished = CliRunner().invoke(app, ["check", str(notes)])
+    assert finished.exit_code == 1
+    assert "cut" in finished.stdout and "carried on" in finished.stdout and "3 × 3" in finished.stdout
+    assert max(map(len, finished.stdout.splitlines())) <= 80
+    right = {"embeddings": {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1]}, "scores": {"cat": [0, 2]}}
+    notes.write_text(json.dumps(right))
+    assert "2 right" in said("check", str(notes))
+    notes.write_text("{")
+    assert "not JSON" in refused("check", str(notes))
 
 
 def test_engine_says_what_the_library_says():
@@ -60,5 +346,12 @@ def test_version():
 
 def test_no_arguments_gives_help():
     output = CliRunner().invoke(app, []).output
-    assert "steps" in output
-    assert "engine" in output
+    assert all(command in output for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_examples(command):
+    output = said(command, "--help")
+    assert max(map(len, output.splitlines())) <= 80
+    if command != "engine":
+        assert f"  regard {command} " in output

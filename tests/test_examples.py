@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
-PROMISED = {"01_the_cat_sat": ["[0.42 0.16 0.42]", "[0.84 0.58 0.84 0.58]", "sat looks most at sat"]}
+PROMISED = {
+    "01_the_cat_sat": ["[0.42 0.16 0.42]", "[0.84 0.58 0.84 0.58]", "sat looks most at sat"],
+    "02_where_attention_comes_from": ["May 5th 2000", "[-4.4  8.2  5. ]", "[-2.2  4.1  2.5]"],
+    "03_every_step": ["[0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2", "projected = concatenated · W_Oᵀ"],
+    "04_why_divide_by_the_root": ["0.88 0.12", "0.73 0.27"],
+    "05_check_a_hand_calculation": ["0.15 is cut", "3 is wrong"],
+    "06_figures_for_slides": ["fixed_and_computed.svg", "heads_and_filters.svg", "table.tex"],
+}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -72,7 +72,7 @@ _HOMES = {
         "prefix",
         "where",
         "window",
-    ),  # fmt: skip
+    ),
     "regard.scaling": ("scaling_lesson",),
     "regard.soft_lookup": ("lookup", "lookup_lesson"),
     "regard.tables": ("Table",),

@@ -133,9 +133,9 @@ _ALL = (
         "passage",
         "Pronouns that reach back across sentences",
         "Keys on the table belong to Sarah. She put them there on Monday, when she came home from the library. The "
-        "table is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long before she "
-        "was born. When somebody leans on it, everything slides a little, and so by the evening her keys had fallen to "
-        "the floor. Her brother found them. He put them back, and told her that it needs a new leg.",
+        "table is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long "
+        "before she was born. When somebody leans on it, everything slides a little, and so by the evening her keys "
+        "had fallen to the floor. Her brother found them. He put them back, and told her that it needs a new leg.",
         ("regard steps --example sarah --query them:2",),
     ),
     Example(

@@ -347,4 +347,4 @@ def test_memory_grows_with_n_not_with_its_square(engine_of_tensors: str) -> None
     count = 16384 if engine_of_tensors == "native" else 8192  # in a dozen forms: 3 GiB
     command = [sys.executable, "-c", PEAK, str(count)]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 200
+    assert int(found.stdout) < (200 if engine_of_tensors == "native" else 500)

@@ -117,6 +117,16 @@ def test_a_poisoned_value_reaches_its_own_column_of_the_rows_that_see_it(engine:
             Near(expected, near.bound).check(found, "output")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("keys", [1, 2, 40])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_row_that_sees_nothing_but_nan_is_nan(engine: str, keys: int, dtype: str) -> None:
+    q, v = (for_engine(engine, np.ones((1, 1, count, 8), dtype)) for count in (2, keys))
+    k = for_engine(engine, np.full((1, 1, keys, 8), np.nan, dtype))
+    with using(engine):
+        assert np.isnan(as_numpy(regard.Attention(q, k) @ v)).all()
+
+
 HIDING = {
     "lengths": lambda queries, keys: {"mask": regard.lengths(keys - 2)},
     "boolean array": lambda queries, keys: {"mask": regard.allowed(np.arange(keys)[None] < keys - 2)},

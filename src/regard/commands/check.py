@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -36,5 +37,8 @@ def check(
 
 
 def _table(found: Check, full: bool) -> Table:
-    """The verdicts with their reasons below them, which are too long for a column."""
-    return found.table(slips_only=not full)
+    """The verdicts, with their reasons below them: these are too long for a column."""
+    table = found.table(slips_only=not full)
+    how = [f"{verdict.what}: {verdict.because}." for verdict in found.slips]
+    rows = tuple(row[:-1] for row in table.rows)
+    return replace(table, columns=table.columns[:-1], rows=rows, notes=(*how, *table.notes))

@@ -26,12 +26,12 @@ EXAMPLES = """Examples:
   regard lookup jane.json "birth date"
   regard lookup jane.json "birth date" --temperature 1
   regard examples person | regard lookup - city --leaves
-  regard examples four-words | regard lookup - "[0.3, 1.2, 4]" --similarity dot
+  regard examples four-words | regard lookup - "[0.3, 1.2, 4]"
 
 \b
 FILE holds a JSON object of keys and values, or "keys" and "values" that are
-lists. Where keys are vectors, the query is one too. Texts are compared by their
-spelling: pieces of three letters, hashed.
+lists. Where keys are vectors, the query is one too. Texts are compared by
+their spelling: pieces of three letters, hashed.
 """
 
 

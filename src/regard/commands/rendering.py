@@ -18,8 +18,8 @@ from regard.show.figure import Svg, bars, flow, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
 
-MOST_LINES = 72  # of all tables together, where nobody asks for one query or for everything
-MOST_ROWS = 24  # of a table
+MOST_LINES = 60  # of all tables together, where nobody asks for one query or for everything
+MOST_ROWS = 16  # of a table
 MOST_HEADS = 8  # whose heat maps a page shows
 MOST_WEIGHTS = 250_000  # in a CSV or JSON file that nobody asked to be whole: some 60 MB
 

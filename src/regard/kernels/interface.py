@@ -79,7 +79,7 @@ class Engine(Protocol):
     def backward(
         self, scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
     ) -> Gradients:
-        """Gradients, given `flow`, the gradient of the output; `wanted` of "bias", "relative", "sinks" besides q, k, v."""
+        """Gradients, given `flow`, that of the output; `wanted` of "bias", "relative", "sinks" besides q, k, v."""
 
     def linear(
         self, x: Array, weight: Array, bias: Array | None = None, activation: str | None = None,

@@ -33,7 +33,7 @@ def forward(
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else np.empty((*shape, values.shape[3]), values.dtype)
-    if not statistics and not top and is_plain(scores, values):
+    if values is not None and output is not None and not statistics and not top and is_plain(scores, values):
         _core.plain_forward(queries, scores.keys, values, output, scores.scale)
         return output, {}
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
@@ -205,9 +205,9 @@ def held(scores: Scores) -> Any:
     """The scores as the kernel takes them."""
     visible, sinks = scores.visible, scores.sinks
     queries, keys = readable(scores.queries), readable(scores.keys)
-    if visible is None and sinks is None and scores.bias is None and scores.relative is None:
-        if type(scores.offset) is int:
-            return _core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset)
+    plain = visible is None and sinks is None and scores.bias is None and scores.relative is None
+    if plain and type(scores.offset) is int:
+        return _core.Scores(queries, keys, scores.scale, scores.softcap, offset=scores.offset)
     rest = None if visible is None else visible.rest
     relative = scores.relative
     return _core.Scores(
@@ -228,11 +228,10 @@ def held(scores: Scores) -> Any:
     )
 
 
-def is_plain(scores: Scores, values: Array | None) -> bool:
+def is_plain(scores: Scores, values: Array) -> bool:
     """Whether this is the usual case, which goes the shortest way."""
     return (
-        values is not None
-        and scores.visible is None is scores.bias
+        scores.visible is None is scores.bias
         and scores.relative is None is scores.sinks
         and not scores.softcap
         and values.dtype is SINGLE

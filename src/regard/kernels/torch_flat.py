@@ -17,7 +17,8 @@ from regard.masks.rest import Dense
 Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
 INTERVALS = ("first", "last", "second_first", "second_last")
 NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *INTERVALS, "offsets")
-OPTIONAL = ("bias", "relative", "sinks")  # what gradients can be wanted of, besides queries, keys and values
+ALWAYS = ("queries", "keys", "values")  # what has gradients always
+OPTIONAL = ("bias", "relative", "sinks")  # and what has them where they are wanted
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,12 +15,11 @@ from regard import errors
 from regard.kernels import torch_ops
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Scores
-from regard.kernels.torch_flat import INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
+from regard.kernels.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
 from regard.kernels.torch_rows import forward_in_strips
 from regard.kernels.torch_tiles import in_forward_mode, transformed
 
-GIVEN = 6  # of NAMES: what gradients can flow to; the others say what a mask says, where that is taken apart
-UNUSED = (None,) * (len(NAMES) - GIVEN)
+NORMALISER = ("logsumexp",)
 
 
 def forward(
@@ -36,8 +35,7 @@ def forward(
         fixed, tensors = taken_apart(scores, values, whole=True)
         output = AttendTransformed.apply(fixed, *tensors)[0]
     elif values is not None:
-        fixed, tensors = taken_apart(scores, values)
-        output = Attend.apply(fixed, *tensors[:GIVEN])
+        output = Attend.apply(scores, scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
     return output, forward_in_strips(scores, None, statistics, top)[1] if statistics or top else {}
 
 
@@ -45,19 +43,42 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
     """Outputs, differentiable. In the older of the two styles that PyTorch has, which is 30 µs faster."""
 
     @staticmethod
-    def forward(ctx: Any, fixed: Fixed, *tensors: Tensor | None) -> Tensor:
-        scores, values = put_together(fixed, (*tensors, *UNUSED))
-        output, found = engine_for(values).forward(scores, values, ("logsumexp",))
+    def forward(ctx: Any, scores: Scores, *tensors: Tensor | None) -> Tensor:
+        values = tensors[2]
+        output, found = engine_for(values).forward(scores, values, NORMALISER)
         assert output is not None
-        ctx.fixed = fixed
+        ctx.fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, scores.offset, scores.visible)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, output, found["logsumexp"])
         return output
 
     @staticmethod
     def backward(ctx: Any, flow: Tensor | None) -> tuple[Tensor | None, ...]:
+        if flow is None:
+            return (None,) * 7
         *tensors, output, normaliser = ctx.saved_tensors
-        return _backward(ctx, (*tensors, *UNUSED), output, normaliser, flow)[: 1 + GIVEN]
+        needed = ctx.needs_input_grad
+        wanted = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
+        if torch.is_grad_enabled() or transformed():
+            everything = (*tensors, *(None,) * (len(NAMES) - 6), output, normaliser, flow)
+            found = dict(zip((*ALWAYS, *wanted), Gradients.apply(ctx.fixed, wanted, *everything), strict=True))
+            return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
+        queries, keys, values, bias, relative, sinks = tensors
+        fixed = ctx.fixed
+        scores = Scores(
+            queries,
+            keys,
+            fixed.scale,
+            fixed.softcap,
+            bias,
+            relative,
+            fixed.relative_zero,
+            sinks,
+            fixed.visible,
+            fixed.offset,
+        )
+        flows = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+        return None, flows.queries, flows.keys, flows.values, flows.bias, flows.relative, flows.sinks
 
 
 class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
@@ -66,7 +87,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(fixed: Fixed, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
         scores, values = put_together(fixed, tensors)
-        output, found = engine_for(values).forward(scores, values, ("logsumexp",))
+        output, found = engine_for(values).forward(scores, values, NORMALISER)
         assert output is not None
         return output, found["logsumexp"]
 
@@ -79,8 +100,13 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, flow: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
-        *tensors, output, normaliser = ctx.saved_tensors
-        return _backward(ctx, tuple(tensors), output, normaliser, flow)
+        if flow is None:
+            return (None,) * (1 + len(NAMES))
+        needed = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
+        wanted = tuple(name for name in OPTIONAL if needed[name])
+        found = Gradients.apply(ctx.fixed, wanted, *ctx.saved_tensors, flow)
+        given = dict(zip((*ALWAYS, *wanted), found, strict=True))
+        return (None, *(given.get(name) if needed[name] else None for name in NAMES))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], fixed: Fixed, *tensors: Tensor | None) -> Any:
@@ -96,29 +122,18 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
         raise _no_later_level()
 
 
-def _backward(
-    ctx: Any, tensors: Tensors, output: Tensor, normaliser: Tensor, flow: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    """Gradients of the fixed numbers, which have none, and of all tensors in the order of NAMES."""
-    if flow is None:
-        return (None,) * (1 + len(NAMES))
-    needed = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=False))
-    wanted = tuple(name for name in OPTIONAL if needed[name])
-    everything = (ctx.fixed, wanted, *tensors, output, normaliser, flow)
-    if torch.is_grad_enabled() or transformed():
-        found = Gradients.apply(*everything)
-    else:
-        found = _gradients(*everything)
-    given = dict(zip(("queries", "keys", "values", *wanted), found, strict=True))
-    return (None, *(given.get(name) if needed.get(name) else None for name in NAMES))
-
-
 class Gradients(torch.autograd.Function):  # type: ignore[misc]
-    """The backward pass where something follows it: it can be batched, and says that it has no gradients of its own."""
+    """The backward pass where something follows it: it can be batched, and says that it has no gradients of its own.
+
+    Tensors are NAMES, output, normaliser and flow; out come gradients of queries, keys, values and what else is wanted.
+    """
 
     @staticmethod
     def forward(fixed: Fixed, wanted: tuple[str, ...], *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        return _gradients(fixed, wanted, *tensors)
+        scores, values = put_together(fixed, tensors[:-3])
+        output, normaliser, flow = tensors[-3:]
+        found = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+        return (found.queries, found.keys, found.values, *(getattr(found, name) for name in wanted))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -152,14 +167,6 @@ def _no_later_level() -> Exception:
         "Forward-mode differentiation of gradients that were computed outside of it",
         "Compute them inside, as torch.func.jvp of a function does.",
     )
-
-
-def _gradients(fixed: Fixed, wanted: tuple[str, ...], *tensors: Tensor | None) -> tuple[Tensor, ...]:
-    """Gradients of queries, keys, values and what else is wanted; tensors are NAMES, output, normaliser and flow."""
-    scores, values = put_together(fixed, tensors[:-3])
-    output, normaliser, flow = tensors[-3:]
-    found = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
-    return (found.queries, found.keys, found.values, *(getattr(found, name) for name in wanted))
 
 
 # A further axis

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Scores
-from regard.kernels.torch_flat import NAMES, OPTIONAL, Fixed, put_together, taken_apart
+from regard.kernels.torch_flat import ALWAYS, NAMES, OPTIONAL, Fixed, put_together, taken_apart
 from regard.kernels.torch_rows import forward_in_strips, names
 from regard.kernels.torch_tiles import any_gradient, exact_type, tensors_of, wide
 
@@ -78,7 +78,7 @@ def _flow_back(ctx: Any, flow: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     *tensors, output, normaliser = ctx.saved_tensors
     wanted = [bool(ctx.needs_input_grad[NAMES.index(name)]) for name in OPTIONAL]
     found = _gradients(*tensors, *ctx.numbers, output, normaliser, flow, *wanted)
-    given = dict(zip(("queries", "keys", "values", *OPTIONAL), found, strict=True))
+    given = dict(zip((*ALWAYS, *OPTIONAL), found, strict=True))
     needed = ctx.needs_input_grad
     return tuple(given.get(name) if needed[place] else None for place, name in enumerate(NAMES)) + (None,) * 5
 
@@ -108,7 +108,7 @@ def _gradients_promised(*given: Any) -> tuple[Tensor, ...]:
     wanted = dict(zip(OPTIONAL, given[-3:], strict=True))
     return tuple(
         tensors[name].new_empty(tensors[name].shape) if wanted.get(name, True) else tensors["values"].new_empty(0)
-        for name in ("queries", "keys", "values", *OPTIONAL)
+        for name in (*ALWAYS, *OPTIONAL)
     )
 
 

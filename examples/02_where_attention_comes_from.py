@@ -1,0 +1,23 @@
+"""A dictionary answers a query only when it equals a key; relax "equals" to "is similar to", and it is attention."""
+
+import regard
+from regard import examples
+from regard.show import text
+
+jane = regard.lookup(examples.named("jane").content)
+
+print("hard:", jane.get("Date of birth"), "·", jane.get("birth date"))
+print(text.plain(jane.soft("birth date").table()))
+
+# Vectors from the lecture notes: the last two keys are equal. The hard look-up sums their values, the soft one blends.
+four = examples.named("four-words").content
+vectors = regard.lookup(four["keys"], four["values"], similarity="negative distance")
+query = four["keys"][2]
+print("hard:", vectors.hard(query).value)
+for temperature in (10, 1, 0.01):
+    print(f"soft, temperature {temperature}:", vectors.soft(query, temperature).value.round(2))
+
+# The same with the scaled dot product is softmax(q kᵀ / √d_k) v, as an Attention computes it.
+A = regard.Attention([query], four["keys"])
+soft = regard.lookup(four["keys"], four["values"]).soft(query)
+print("attention:", (A @ four["values"]).round(2)[0], "= soft look-up:", soft.value.round(2))
