@@ -13,9 +13,10 @@ namespace regard {
 namespace REGARD_ISA {
 namespace {
 
-// 6 × 2 vectors reach 95 to 97% of the limit with 16 registers (measured on Zen 3, GCC and Clang; 4 × 3 spills under
-// Clang). With 32 registers there is room for 24 sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short.
-constexpr int block_rows = vector_bytes == 64 ? 12 : 6;
+// Rows of sums in registers. With 16 registers 4 × 2 vectors beat 6 × 2 by 4% on Zen 3 (GCC 12): both run alike in a
+// long loop, but sizes of 64 and 128 are short ones, and 64 is no multiple of 6. With 32 registers there is room for 24
+// sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short (both not measured).
+constexpr int block_rows = vector_bytes == 64 ? 12 : registers == 32 ? 6 : 4;
 constexpr int panel_vectors = registers == 32 && vector_bytes == 16 ? 4 : 2;
 template <class Real>
 constexpr int panel = panel_vectors * lanes<Real>;  // queries (or keys) side by side
@@ -78,7 +79,8 @@ template <class Real, bool add>
 void product(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
              Real* c, int64_t c_row) {
     constexpr int64_t full = block_rows,
-                      uneven = full + full / 3;  // 8 = 4 + 4 beats 6 + 2: two rows cannot hide latency
+                      uneven = full +
+                               full / 3;  // 8 = 4 + 4 beats 6 + 2, 5 = 2 + 3 beats 4 + 1: few rows cannot hide latency
     while (rows >= full && rows != uneven) {
         block_of<Real, add, block_rows>(depth, a, a_row, a_step, b, b_step, c, c_row);
         rows -= full;

@@ -39,8 +39,6 @@ def forward(
         return torch_gradients.forward(scores, values, statistics, top)
     if values is not None and not statistics and not top and _is_plain(scores):
         return _product(scores, values), {}
-    if values is not None and statistics == ("logsumexp",) and not top and not _is_lazy(scores.visible):
-        return _product_and_normaliser(scores, values)
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
@@ -58,15 +56,6 @@ def _product(scores: Scores, values: Tensor) -> Tensor:
         queries, keys, of_values = map(native.readable, given)
         _core.plain_forward(queries, keys, of_values, output, scores.scale)
     return tensor(output)
-
-
-def _product_and_normaliser(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """What gradients need, as directly."""
-    batch, head, query, _ = scores.queries.shape
-    output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
-    normaliser = np.empty((batch, head, query), native.DOUBLE)
-    _core.forward(native.held(in_numpy(scores)), native.readable(view(values)), output, normaliser)
-    return tensor(output), {"logsumexp": torch.from_numpy(normaliser)}
 
 
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
@@ -102,24 +91,10 @@ def backward(
     scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
-    if not wanted and not _is_lazy(scores.visible):
-        return _gradients(scores, values, output, normaliser, flow)
     found = native.wide_gradients(in_numpy(scores), view(values), view(output), view(normaliser), view(flow), wanted)
     given = {"queries": scores.queries, "keys": scores.keys, "values": values}
     given.update({name: getattr(scores, name) for name in wanted})
     return Gradients(**{name: torch.from_numpy(array).to(given[name].dtype) for name, array in found.items()})
-
-
-def _gradients(scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor) -> Gradients:
-    held = native.held(in_numpy(scores))
-    given = native.readable(view(values)), native.readable(view(output)), view(normaliser), native.readable(view(flow))
-    kind = native.DOUBLE if values.dtype is torch.float64 else native.SINGLE
-    found = [np.empty(array.shape, kind) for array in (scores.queries, scores.keys, values)]
-    _core.backward(held, *given, *found)
-    queries, keys, of_values = (torch.from_numpy(array) for array in found)
-    if values.dtype.itemsize == 2:
-        queries, keys, of_values = (array.to(values.dtype) for array in (queries, keys, of_values))
-    return Gradients(queries, keys, of_values)
 
 
 def linear(
@@ -180,10 +155,6 @@ def tensor(array: Any) -> Tensor:
     """A tensor of the array's memory, 16-bit integers as bfloat16."""
     found = torch.from_numpy(array)
     return found.view(BFLOAT16) if array.dtype is native.BITS else found
-
-
-def _is_lazy(visible: Visible | None) -> bool:
-    return visible is not None and visible.rest is not None and visible.rest.dense is None
 
 
 def _is_plain(scores: Scores) -> bool:
