@@ -13,6 +13,8 @@ import pytest
 import regard
 from regard.kernels import choosing
 
+from .torch_cases import one_thread
+
 torch = pytest.importorskip("torch")
 
 Function = Callable[..., Any]
@@ -29,7 +31,8 @@ def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(choosing, "_for_tensors", {})
     torch.manual_seed(20240229)
     torch._dynamo.reset()
-    yield
+    with one_thread():
+        yield
     torch._dynamo.reset()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,19 @@ from regard.kernels import choosing, reference
 from regard.kernels.interface import ACTIVATIONS
 
 from . import torch_cases as cases
-from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, SIZE, VALUE_SIZE, everything, in_tensors, scores_of
+from .torch_cases import (
+    BATCH,
+    HEAD,
+    KEY,
+    KEY_HEAD,
+    QUERY,
+    SIZE,
+    VALUE_SIZE,
+    everything,
+    in_tensors,
+    one_thread,
+    scores_of,
+)
 
 torch = pytest.importorskip("torch")
 torch_engine = pytest.importorskip("regard.kernels.torch_engine")
@@ -27,10 +39,12 @@ CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another or
 
 
 @pytest.fixture(autouse=True)
-def torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def torch_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """CPU tensors stand in for those of other devices."""
     monkeypatch.setattr(choosing, "WANTED", "torch")
     monkeypatch.setattr(choosing, "_for_tensors", {})
+    with one_thread():
+        yield
 
 
 def test_it_computes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from regard.kernels import choosing, reference
 from regard.kernels.interface import ACTIVATIONS
 
 from . import torch_cases as cases
-from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everything, in_tensors, scores_of
+from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everything, in_tensors, one_thread, scores_of
 
 torch = pytest.importorskip("torch")
 if choosing.NATIVE_PROBLEM:
@@ -28,9 +28,11 @@ CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another or
 
 
 @pytest.fixture(autouse=True)
-def native_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def native_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(choosing, "WANTED", "native")
     monkeypatch.setattr(choosing, "_for_tensors", {})
+    with one_thread():
+        yield
 
 
 def test_it_computes() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,16 @@ import regard
 from regard.kernels.interface import Scores
 
 torch = pytest.importorskip("torch")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: where cores are busy, its barriers take a hundred times as long as small products."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 OFFSET = np.array([0, 2])
