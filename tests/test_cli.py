@@ -355,3 +355,35 @@ def test_help_shows_examples(command):
     assert max(map(len, output.splitlines())) <= 80
     if command != "engine":
         assert f"  regard {command} " in output
+
+
+FEW_SIZES = ("--size", "4", "--size", "64")
+
+
+def test_scaling_is_drawn_as_its_file_ends(tmp_path):
+    svg, png, table = (tmp_path / name for name in ("lesson.svg", "lesson.PNG", "lesson.txt"))
+    assert "Wrote" in said("scaling", *FEW_SIZES, "--out", str(svg))
+    assert "÷ √d_k" in "".join(ElementTree.fromstring(svg.read_text(encoding="utf-8")).itertext())
+    said("scaling", *FEW_SIZES, "--out", str(table))
+    assert "divided by √d_k" in table.read_text(encoding="utf-8")
+    pytest.importorskip("resvg_py", reason="PNG needs the `figures` extra")
+    said("scaling", *FEW_SIZES, "--out", str(png))
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_scaling_is_drawn_into_a_pipe():
+    assert said("scaling", *FEW_SIZES, "--show", "svg").startswith("<svg")
+    assert said("scaling", *FEW_SIZES, "--show", "table") == said("scaling", *FEW_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--out", "lesson.csv"], "not csv"),
+        (["--out", "lesson"], "--show"),
+        (["--show", "html"], "html"),
+        (["--show", "svg", "--out", "no/such/folder/lesson.svg"], "cannot be written"),
+    ],
+)
+def test_scaling_that_cannot_be_drawn(arguments, complaint):
+    assert complaint in refused("scaling", *FEW_SIZES, *arguments)

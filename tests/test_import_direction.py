@@ -29,10 +29,12 @@ FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in name
 # Methods that hand over to a later floor, importing it in their body: (module, what it imports).
 HAND_OVERS: set[tuple[str, str]] = {
     ("attention.matrix", "trace"),
+    ("attention.matrix", "show"),
     ("layers.multi_head", "trace"),
     ("layers.encoder", "trace"),
     ("layers.decoder", "trace"),
     ("layers.transformer", "trace"),
+    ("scaling", "show"),
     ("trace.steps", "show"),
     ("tables", "show"),
 }

@@ -84,8 +84,8 @@ class ScalingLesson:
         """What these numbers show, in words made from them."""
         row = self._row(divisor)
         each = self.gradient_q[row] / np.sqrt(self.width * np.array(self.sizes))
-        change = self.gradient_q[row, -1] / self.gradient_q[row, 0]
-        direction = "grows" if change > 2 else "shrinks" if change < 0.5 else "keeps its size"
+        first, last = self.gradient_q[row, [0, -1]]  # both 0 where there is one token
+        direction = "grows" if last > 2 * first else "shrinks" if last < first / 2 else "keeps its size"
         return (
             f"From d_k = {self.sizes[0]} to {self.sizes[-1]}: entropy {_run(self.entropy[row])}, "
             f"largest weight {_run(self.largest_weight[row])}; "
@@ -96,7 +96,9 @@ class ScalingLesson:
         )
 
     def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in self.tables())
+        from regard.show import figure, html
+
+        return html.fragment(figure.scaling(self)) + html.fragment(self.tables())
 
     def _row(self, divisor: Any) -> int:
         name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)

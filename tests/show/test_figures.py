@@ -9,6 +9,7 @@ import pytest
 from regard import errors
 from regard.attention import Attention
 from regard.masks import causal
+from regard.scaling import scaling_lesson
 from regard.show import figure, png
 from regard.show.colours import contrast, diverging, ink_on, sequential
 from regard.show.filters import filter_terms
@@ -43,6 +44,13 @@ FIGURES = {
     "heads and filters of 40": lambda: figure.heads_and_filters(drawn(FORTY), *both(FORTY)),
     "fixed and computed": lambda: figure.fixed_and_computed(np.eye(12, 8), cat_sat(), drawn(FORTY[:7])),
     "fixed and computed of 40": lambda: figure.fixed_and_computed(np.eye(64), drawn(FORTY), drawn(FORTY[1:])),
+    "scaling": lambda: figure.scaling(scaling_lesson(draws=1)),
+    "scaling, one size": lambda: figure.scaling(scaling_lesson(["d_k"], sizes=[7], draws=1)),
+    "scaling, sizes out of order": lambda: figure.scaling(scaling_lesson(sizes=[64, 4, 64, 5, 1000, 1024], draws=1)),
+    "scaling by many": lambda: figure.scaling(
+        scaling_lesson({word or "none": 1 + place / 7 for place, word in enumerate(HARD)}, sizes=[4, 16], draws=1)
+    ),
+    "scaling without gradients": lambda: figure.scaling(scaling_lesson(sizes=[3, 17], tokens=1, draws=1)),
 }
 
 

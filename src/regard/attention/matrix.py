@@ -129,6 +129,11 @@ class Attention:
         what += [self.similarity] if self.similarity != "dot" else []
         return f"Attention({axes}; {', '.join(what)})"
 
+    def _repr_html_(self) -> str:
+        from regard.show.html import attention
+
+        return attention(self)
+
     # Products
 
     def __matmul__(self, values: Any) -> Array:

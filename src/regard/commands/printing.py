@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from regard.commands import files
+from regard.errors import OptionError
 from regard.show import text
 from regard.show.words import printable
 from regard.tables import Table
@@ -40,6 +42,17 @@ def raw(content: str | bytes) -> None:
         sys.stdout.buffer.flush()
     else:
         sys.stdout.write(content if content.endswith("\n") else content + "\n")
+
+
+def deliver(content: str | bytes, out: str | None) -> None:
+    """Content into a file, or into the pipe where none is named."""
+    if out is None and isinstance(content, bytes) and is_terminal():
+        raise OptionError("A PNG is not text: name a file for it, as in --out figure.png.")
+    if out is None or out == files.STANDARD:
+        raw(content)
+        return
+    files.write(out, content)
+    show([f"Wrote {out}."])
 
 
 def is_terminal() -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands import files, printing, rendering
+from regard.commands import printing, rendering
 from regard.commands.rendering import Figure, Medium, Wanted
 from regard.commands.tracing import traced
 from regard.commands.words import asked_for
@@ -77,8 +77,6 @@ def steps(
     if medium is Medium.TABLE and out is None:
         printing.show(rendering.tables(found, wanted), full)
         return
-    if medium is Medium.PNG and out is None and printing.is_terminal():
-        raise OptionError("A PNG is not text: name a file for it, as in --out figure.png.")
     content: str | bytes
     if medium is Medium.TABLE:
         content = printing.plain(rendering.tables(found, wanted), full)
@@ -86,8 +84,4 @@ def steps(
         content = rendering.written(found, wanted, medium)
     if medium is Medium.CSV and found.note is not None:  # the only medium that has no place for it
         printing.remark(found.note)
-    if out is None or out == files.STANDARD:
-        printing.raw(content)
-        return
-    files.write(out, content)
-    printing.show([f"Wrote {out}."])
+    printing.deliver(content, out)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from regard.attention import Attention
+from regard.show.subjects import weights_of
 from regard.show.svg import Svg
 from regard.show.vectors import printed
 from regard.show.words import printable
@@ -13,6 +15,8 @@ from regard.tables import Column, Table
 from regard.trace import Trace
 
 FEW_TABLES = 12  # of a trace that shows itself in a notebook
+FEW_CELLS = 64  # along each side of an attention that does
+MOST_WORK = 1 << 34  # multiplications that showing one may cost: 16,384 words of size 64, a few seconds
 
 # The bar behind a weight is pale enough for its number to stay readable in both schemes.
 _STYLE = """
@@ -78,6 +82,34 @@ def fragment(shown: Table | Trace | Svg | Iterable[Table]) -> str:
     else:
         inner = "\n".join(map(_table, [shown] if isinstance(shown, Table) else shown))
     return f'<div class="regard"><style>{_STYLE}</style>{inner}</div>'
+
+
+def attention(shown: Attention) -> str:
+    """An attention as a notebook shows it: its heat map, pooled where it is large; its `repr` where that fails."""
+    try:
+        return f'<div class="regard"><style>{_STYLE}</style>{_attention(shown)}</div>'
+    except Exception:  # noqa: BLE001 - whatever is wrong with its numbers, a cell of a notebook can show what it is
+        return f"<pre>{_text(repr(shown))}</pre>"
+
+
+def _attention(shown: Attention) -> str:
+    """The first head of the first sequence."""
+    from regard.show.heat_map import heat_map
+
+    names = {2: (), 3: ("head",), 4: ("batch", "head")}[shown.ndim]
+    first = shown.select(**dict.fromkeys(names, 0))
+    first = first.select(head=0) if first.ndim == 3 else first
+    parts = [f'<p class="note">{_text(repr(shown))}</p>']
+    queries, keys = first.shape
+    if queries * keys * first.queries.shape[-1] > MOST_WORK:
+        return parts[0] + '<p class="note">Too large to be drawn unasked: regard.show.figure.heat_map draws it.</p>'
+    parts.append(f"<figure>{heat_map(weights_of(first, most=FEW_CELLS))}</figure>")
+    counts = dict(zip(names, shown.shape, strict=False))
+    left_out = [f"{name} 0 of {count}" for name, count in counts.items() if count > 1]
+    if left_out:
+        choice = ", ".join(f"{name}=…" for name, count in counts.items() if count > 1)
+        parts.append(f'<p class="note">This is {" and ".join(left_out)}: A.select({choice}) shows another.</p>')
+    return "\n".join(parts)
 
 
 def _trace(trace: Trace) -> str:

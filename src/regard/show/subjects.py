@@ -33,15 +33,19 @@ class Weights:
 
 
 def weights_of(
-    subject: Any, head: int = 0, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None
-) -> Weights:
-    """The weights of one head of a Trace, an Attention, or an array (query, key) or (head, query, key)."""
+    subject: Any, head: int = 0, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
+    most: int = MOST_CELLS,
+) -> Weights:  # fmt: skip
+    """The weights of one head of a Trace, an Attention, or an array (query, key) or (head, query, key).
+
+    An attention with more than `most` queries or keys is pooled to so many cells.
+    """
     if isinstance(subject, Weights):
         return subject
     if isinstance(subject, Trace):
         return _of_trace(subject, head)
     if isinstance(subject, Attention):
-        return _of_attention(subject, head, words, query_words)
+        return _of_attention(subject, head, words, query_words, most)
     array = numbers_of("weights", subject)
     if array.ndim not in (2, 3):
         raise errors.ShapeError(
@@ -78,7 +82,7 @@ def _of_trace(trace: Trace, head: int) -> Weights:
 
 
 def _of_attention(
-    attention: Attention, head: int, words: Sequence[str] | None, query_words: Sequence[str] | None
+    attention: Attention, head: int, words: Sequence[str] | None, query_words: Sequence[str] | None, most: int
 ) -> Weights:
     if attention.ndim == 4:
         if attention.shape[0] != 1:
@@ -91,10 +95,10 @@ def _of_attention(
     if attention.ndim == 3:
         attention = attention.select(head=_checked(head, heads))
     queries, keys = attention.shape
-    if max(queries, keys) <= MOST_CELLS:
+    if max(queries, keys) <= most:
         hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
         return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads)
-    picture = attention.map((min(queries, MOST_CELLS), min(keys, MOST_CELLS)))
+    picture = attention.map((min(queries, most), min(keys, most)))
     return Weights(
         numbers_of("map", picture.array),
         tuple(str(edge) for edge in picture.row_edges[:-1]),
