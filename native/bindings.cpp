@@ -67,9 +67,10 @@ void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::h
 }
 
 // The usual case in one call: no mask, no bias, no statistics. Short texts feel every microsecond.
-void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle output, double scale) {
+void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle output, double scale,
+                   nb::handle first, nb::handle last) {
     const nb::object none = nb::none();
-    const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, none, none, none, none, none);
+    const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, first, last, none, none, none);
     forward(held, values, output, none, none, none, none, none, none, 0);
 }
 
@@ -277,7 +278,7 @@ NB_MODULE(_core, m) {
           nb::arg("distance") = nb::none(), nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(),
           nb::arg("top") = 0);
     m.def("plain_forward", &plain_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("output"),
-          nb::arg("scale"));
+          nb::arg("scale"), nb::arg("first") = nb::none(), nb::arg("last") = nb::none());
     m.def("backflow", &backflow, nb::arg("scores"), nb::arg("normaliser"), nb::arg("rows").none(), nb::arg("output"));
     m.def("pooled", &pooled, nb::arg("scores"), nb::arg("normaliser"), nb::arg("row_edges"), nb::arg("column_edges"),
           nb::arg("largest"), nb::arg("output"));
@@ -292,6 +293,7 @@ NB_MODULE(_core, m) {
     m.def("rotary", &rotary, nb::arg("x"), nb::arg("cosines"), nb::arg("sines"), nb::arg("output"),
           nb::arg("interleaved"));
     m.def("fingerprint", &fingerprint, nb::arg("array"));
+    m.attr("takes_tensors") = true;  // CPU tensors of PyTorch 2.10 and later, wherever arrays are taken
     m.def("threads", &threads);
     m.def(
         "set_threads",

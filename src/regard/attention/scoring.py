@@ -9,7 +9,7 @@ from regard import arrays, errors
 from regard.arrays import Array, four_axes
 from regard.biases import Bias
 from regard.kernels.interface import Scores
-from regard.masks import Mask
+from regard.masks import Mask, Visible
 
 if TYPE_CHECKING:
     from regard.attention.matrix import Attention
@@ -34,7 +34,7 @@ def scores_of(attention: Attention) -> Scores:
         relative,
         relative_zero,
         attention.sinks,
-        None if attention.mask is None else _visible(attention, queries, keys),
+        None if attention.mask is None else visible_of(attention, queries, keys),
         0 if attention.offset is None else attention.offset,
     )
 
@@ -49,16 +49,16 @@ def offset_known(attention: Attention) -> Any:
     return 0
 
 
-def _visible(attention: Attention, queries: Array, keys: Array) -> Any:
-    mask = attention.mask
+def visible_of(attention: Attention, queries: Array, keys: Array) -> Visible:
+    """What the mask shows to these queries."""
+    mask, (batch, heads, count, _) = attention.mask, queries.shape
     assert mask is not None
+    offset = offset_known(attention) if mask.needs_position else 0
+    if not _in_tensors(mask, queries):
+        return mask.visible(queries=count, keys=keys.shape[2], batch=batch, heads=heads, offset=offset)
+    library, device = arrays.library(queries), queries.device
     return mask.visible(
-        queries=queries.shape[2],
-        keys=keys.shape[2],
-        batch=queries.shape[0],
-        heads=queries.shape[1],
-        offset=offset_known(attention) if mask.needs_position else 0,
-        **({"xp": arrays.library(queries), "device": queries.device} if _in_tensors(mask, queries) else {}),
+        queries=count, keys=keys.shape[2], batch=batch, heads=heads, offset=offset, xp=library, device=device
     )
 
 

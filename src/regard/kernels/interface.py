@@ -65,9 +65,7 @@ class Engine(Protocol):
     def received(self, scores: Scores, normaliser: Array) -> Array:
         """Column sums of the weights: (batch, head, key)."""
 
-    def pooled(
-        self, scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool
-    ) -> Array:
+    def pooled(self, scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
         """Sum or largest weight of every cell: cell r, c covers rows row_edges[r]:row_edges[r+1], columns likewise.
 
         Edges are NumPy integers of 64 bits that rise strictly, whatever the library of the scores.
@@ -82,7 +80,11 @@ class Engine(Protocol):
         """Gradients, given `flow`, that of the output; `wanted` of "bias", "relative", "sinks" besides q, k, v."""
 
     def linear(
-        self, x: Array, weight: Array, bias: Array | None = None, activation: str | None = None,
+        self,
+        x: Array,
+        weight: Array,
+        bias: Array | None = None,
+        activation: str | None = None,
         residual: Array | None = None,
     ) -> Array:
         """activation(x @ weightᵀ + bias) + residual; weight is (out, in); activation of ACTIVATIONS."""
@@ -93,8 +95,11 @@ class Engine(Protocol):
     def rms_norm(self, x: Array, weight: Array, epsilon: float) -> Array:
         """x / √(mean of squares + ε) · weight over the last axis."""
 
-    def rotary(self, x: Array, cosines: Array, sines: Array, interleaved: bool) -> Array:
-        """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs)."""
+    def rotary(self, x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
+        """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
+
+        `in_place`: nobody else has x, and its memory may hold the result.
+        """
 
     def fingerprint(self, array: Array) -> int:
         """A number that changes when the array's content is changed in place."""

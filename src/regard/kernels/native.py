@@ -23,6 +23,7 @@ Array = NDArray[Any]
 
 STRIP = 1 << 24  # booleans of a mask that are evaluated at once: 16 MiB
 DOUBLE, SINGLE, HALF = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
+WHOLE = np.dtype(np.int32)
 BITS = np.dtype(np.uint16)  # bfloat16 as it goes into the kernel
 
 
@@ -32,9 +33,13 @@ def forward(
     """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
     queries = scores.queries
     shape = queries.shape[:3]
-    output = None if values is None else np.empty((*shape, values.shape[3]), values.dtype)
+    output = None if values is None else room_like(queries, values.shape[3], values.dtype)
     if values is not None and output is not None and not statistics and not top and is_plain(scores, values):
-        _core.plain_forward(queries, scores.keys, values, output, scores.scale)
+        visible = scores.visible
+        if visible is None:
+            _core.plain_forward(queries, scores.keys, values, output, scores.scale)
+        else:
+            _core.plain_forward(queries, scores.keys, values, output, scores.scale, visible.first, visible.last)
         return output, {}
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
         _core.forward(held(scores), readable(values), readable(output))
@@ -183,9 +188,9 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
     return output
 
 
-def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool) -> Array:
+def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
-    output = np.empty(x.shape, x.dtype)
+    output = x if in_place and x.dtype is SINGLE and x.flags.behaved else room_like(x, x.shape[3], x.dtype)
     if x.size:
         _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
     return output
@@ -231,13 +236,26 @@ def held(scores: Scores) -> Any:
 def is_plain(scores: Scores, values: Array) -> bool:
     """Whether this is the usual case, which goes the shortest way."""
     return (
-        scores.visible is None is scores.bias
-        and scores.relative is None is scores.sinks
+        scores.bias is None is scores.relative
+        and scores.sinks is None
+        and (scores.visible is None or is_interval(scores.visible))
         and not scores.softcap
         and values.dtype is SINGLE
         and scores.queries.flags.aligned
         and scores.keys.flags.aligned
         and values.flags.aligned
+    )
+
+
+def is_interval(visible: Visible) -> bool:
+    """Whether one interval a query says all of a mask, in the numbers that the kernel takes."""
+    first, last = visible.first, visible.last
+    return (
+        visible.rest is None is visible.second_first
+        and type(first) is np.ndarray is type(last)
+        and first.dtype is WHOLE is last.dtype
+        and first.flags.c_contiguous
+        and last.flags.c_contiguous
     )
 
 
@@ -256,6 +274,17 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
         seen = part.visible.tile(parts.EVERYTHING, parts.EVERYTHING)
         dense = Dense(seen, seen.shape[2], seen.shape[3], np)
         yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
+
+
+def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
+    """Room for a result, (batch, head, token, size), that lies in memory as `rows` do.
+
+    Where the heads of a token lie behind each other, those of the result do so as well: concatenating them is a view.
+    """
+    batch, head, token, _ = rows.shape
+    if rows.strides[1] < rows.strides[2]:
+        return np.empty((batch, token, head, size), kind).swapaxes(1, 2)
+    return np.empty((batch, head, token, size), kind)
 
 
 def readable(array: Array | None) -> Any:

@@ -81,7 +81,7 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 
 @np.errstate(all="ignore")
-def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool) -> Array:
+def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
     """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
 
     Pairs are neighbours where interleaved, and otherwise number p and number pairs + p; what lies past the last pair

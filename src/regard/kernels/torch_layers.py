@@ -51,7 +51,7 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return (wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + epsilon) * weight).to(x.dtype)
 
 
-def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
+def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool, in_place: bool = False) -> Tensor:
     """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
 
     Pairs are neighbours where interleaved, and otherwise number p and number pairs + p; what lies past the last pair

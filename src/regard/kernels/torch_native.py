@@ -23,12 +23,8 @@ from regard.masks.intervals import Index, Rest
 from regard.masks.rest import Dense
 
 BFLOAT16 = torch.bfloat16
-TYPES: dict[Any, np.dtype[Any]] = {
-    torch.float32: native.SINGLE,
-    torch.float64: native.DOUBLE,
-    torch.float16: native.HALF,
-    BFLOAT16: native.BITS,
-}
+DIRECT = _core.takes_tensors and hasattr(Tensor, "__dlpack_c_exchange_api__")  # PyTorch 2.10 and later
+OWN = (Tensor, torch.nn.Parameter)  # others may not be what they seem
 
 
 def forward(
@@ -39,6 +35,8 @@ def forward(
         return torch_gradients.forward(scores, values, statistics, top)
     if values is not None and not statistics and not top and _is_plain(scores):
         return _product(scores, values), {}
+    if values is not None and statistics == ("logsumexp",) and not top and not _is_lazy(scores.visible):
+        return _product_and_normaliser(scores, values)
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
@@ -47,15 +45,60 @@ def forward(
 
 def _product(scores: Scores, values: Tensor) -> Tensor:
     """Outputs and nothing else, with as little around the kernel as can be."""
-    batch, head, query, _ = scores.queries.shape
-    output = np.empty((batch, head, query, values.shape[3]), TYPES[values.dtype])
-    given = view(scores.queries), view(scores.keys), view(values)
+    output, visible = _room(scores, values), scores.visible
+    given = handed(scores.queries), handed(scores.keys), handed(values)
+    ends = (None, None) if visible is None else (visible.first, visible.last)
     try:
-        _core.plain_forward(*given, output, scores.scale)
+        _core.plain_forward(*given, handed(output), scores.scale, *ends)
     except ValueError:  # not aligned
-        queries, keys, of_values = map(native.readable, given)
-        _core.plain_forward(queries, keys, of_values, output, scores.scale)
-    return tensor(output)
+        given = tuple(handed(array.clone()) for array in (scores.queries, scores.keys, values))
+        _core.plain_forward(*given, handed(output), scores.scale, *ends)
+    return output
+
+
+def _product_and_normaliser(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """What gradients need, as directly."""
+    output = _room(scores, values)
+    normaliser = torch.empty(scores.queries.shape[:3], dtype=torch.float64)
+    _core.forward(_held(scores), handed(aligned(values)), handed(output), handed(normaliser))
+    return output, {"logsumexp": normaliser}
+
+
+def _gradients(scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor) -> Gradients:
+    """Gradients of queries, keys and values, as directly."""
+    kind = torch.float64 if values.dtype is torch.float64 else torch.float32
+    found = [torch.empty(array.shape, dtype=kind) for array in (scores.queries, scores.keys, values)]
+    given = [handed(aligned(array)) for array in (values, output, normaliser.contiguous(), flow)]
+    _core.backward(_held(scores), *given, *map(handed, found))
+    queries, keys, of_values = (array.to(values.dtype) for array in found)
+    return Gradients(queries, keys, of_values)
+
+
+def _room(scores: Scores, values: Tensor) -> Tensor:
+    """A tensor for the outputs."""
+    queries = scores.queries
+    if values.shape[3] == queries.shape[3] and queries.is_contiguous():
+        return torch.empty_like(queries)
+    batch, head, query, _ = queries.shape
+    return torch.empty((batch, head, query, values.shape[3]), dtype=values.dtype)
+
+
+def _held(scores: Scores) -> Any:
+    if not _is_plain(scores):
+        return native.held(in_numpy(scores))
+    queries, keys, visible = handed(aligned(scores.queries)), handed(aligned(scores.keys)), scores.visible
+    if visible is None:
+        return _core.Scores(queries, keys, scores.scale)
+    return _core.Scores(queries, keys, scores.scale, first=visible.first, last=visible.last)
+
+
+def handed(tensor: Tensor) -> Any:
+    """As the kernel takes it: the tensor itself where PyTorch lets C look into it, a NumPy view of it elsewhere."""
+    return tensor if DIRECT and type(tensor) in OWN and not tensor.is_neg() else view(tensor)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    return tensor if tensor.data_ptr() % tensor.dtype.itemsize == 0 else tensor.clone()
 
 
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
@@ -91,6 +134,8 @@ def backward(
     scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
+    if not wanted and not _is_lazy(scores.visible):
+        return _gradients(scores, values, output, normaliser, flow)
     found = native.wide_gradients(in_numpy(scores), view(values), view(output), view(normaliser), view(flow), wanted)
     given = {"queries": scores.queries, "keys": scores.keys, "values": values}
     given.update({name: getattr(scores, name) for name in wanted})
@@ -120,7 +165,7 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return tensor(native.rms_norm(view(x), view(weight), epsilon))
 
 
-def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
+def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool, in_place: bool = False) -> Tensor:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
     if followed(x, cosines, sines):
         return torch_layers.rotary(x, cosines, sines, interleaved)
@@ -157,8 +202,18 @@ def tensor(array: Any) -> Tensor:
     return found.view(BFLOAT16) if array.dtype is native.BITS else found
 
 
+def _is_lazy(visible: Visible | None) -> bool:
+    return visible is not None and visible.rest is not None and visible.rest.dense is None
+
+
 def _is_plain(scores: Scores) -> bool:
-    return scores.visible is None is scores.bias and scores.relative is None is scores.sinks and not scores.softcap
+    """Whether this is the usual case: no options, and a mask of one interval a query at most."""
+    return (
+        scores.bias is None is scores.relative
+        and scores.sinks is None
+        and not scores.softcap
+        and (scores.visible is None or native.is_interval(scores.visible))
+    )
 
 
 def in_numpy(scores: Scores) -> Scores:

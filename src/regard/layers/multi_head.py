@@ -12,10 +12,11 @@ from regard import arrays, errors
 from regard.arrays import Array
 from regard.attention import Attention, Cache
 from regard.layers import given
+from regard.layers.joining import joined_rows
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
 from regard.layers.norms import Norm
-from regard.layers.positions import Alibi, Rotary
+from regard.layers.positions import Alibi, Rotary, Turns
 from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask, causal, window
 
@@ -66,6 +67,8 @@ class MultiHead(Layer):
         if self.kv_heads is None:
             object.__setattr__(self, "kv_heads", self.heads)
         _check(self)
+        # Not a field: where the weights of all three lie behind each other in memory, one product gives all.
+        object.__setattr__(self, "_all_three", joined_rows(self.w_q, self.w_k, self.w_v))
 
     @property
     def width(self) -> int:
@@ -117,12 +120,21 @@ class MultiHead(Layer):
         before = 0 if cache is None else len(cache)
         if cache is not None and offset is None:
             offset = before
-        queries = self.queries(x, 0 if offset is None else offset)
-        keys, values = self.keys_and_values(x if context is None else context, before)
+        first = 0 if offset is None else offset
+        if context is None and type(first) is int and first == before:
+            x = given.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+            queries, keys, values = self.projections(x, self.turns(first, x))
+        else:
+            queries = self.queries(x, first)
+            keys, values = self.keys_and_values(x if context is None else context, before)
         if cache is not None:
             cache.append(keys, values)
             keys, values = cache.keys, cache.values
-        attention = Attention(
+        return Seen(self.look(queries, keys, mask=mask, offset=offset), values)
+
+    def look(self, queries: Array, keys: Array, *, mask: Mask | None = None, offset: Any = None) -> Attention:
+        """The lazy matrix of queries and keys that are projected already."""
+        return Attention(
             queries,
             keys,
             scale=self.scale,
@@ -131,7 +143,6 @@ class MultiHead(Layer):
             softcap=self.softcap,
             offset=offset,
         )
-        return Seen(attention, values)
 
     def queries(self, x: Any, offset: Any = 0) -> Array:
         """(…, head, token, size), the first token at `offset`."""
@@ -143,6 +154,32 @@ class MultiHead(Layer):
         context = given.sequence("context", context, self.w_k.weight, self.w_k.inputs)
         keys = self._normed(self.w_k(context), self.groups, self.k_norm)
         return self._turned(keys, offset), self.split(self.w_v(context), self.groups)
+
+    def turns(self, offset: Any, x: Array) -> Turns | None:
+        """What the rotary positions of these tokens need, the first of them at `offset`; None without such positions."""
+        return None if self.rotary is None else self.rotary.cosines_and_sines(offset, x.shape[-2], x)
+
+    def projections(self, x: Array, turns: Turns | None = None) -> tuple[Array, Array, Array]:
+        """Queries, keys and values of the same tokens, each (…, head, token, size), turned where `turns` are given."""
+        joined: Linear | None = self._all_three  # type: ignore[attr-defined]
+        if joined is None:
+            queries, keys, values = self.w_q(x), self.w_k(x), self.w_v(x)
+        else:
+            rows = joined(x)  # (…, token, (head + 2 · key head) · size)
+            ends = self.w_q.outputs, self.w_q.outputs + self.w_k.outputs
+            if self.q_norm is None is self.k_norm and turns is not None:
+                both = self.turned(self.split(rows[..., : ends[1]], self.heads + self.groups), turns)
+                queries, keys = both[..., : self.heads, :, :], both[..., self.heads :, :, :]
+                return queries, keys, self.split(rows[..., ends[1] :], self.groups)
+            queries, keys, values = rows[..., : ends[0]], rows[..., ends[0] : ends[1]], rows[..., ends[1] :]
+        queries, keys = self._normed(queries, self.heads, self.q_norm), self._normed(keys, self.groups, self.k_norm)
+        if turns is not None:
+            queries, keys = self.turned(queries, turns), self.turned(keys, turns)
+        return queries, keys, self.split(values, self.groups)
+
+    def turned(self, x: Array, turns: Turns) -> Array:
+        """Rows that nobody else has, (…, head, token, size), turned in place where the engine can."""
+        return x if self.rotary is None else self.rotary.turned(x, turns, in_place=True)
 
     def mask(self, more: Mask | None = None) -> Mask | None:
         """What the layer allows and what `more` allows."""

@@ -18,6 +18,9 @@ from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
 
 
+Turns = tuple[Array, Array]  # cosines and sines, each (batch or 1, token, pair)
+
+
 def sinusoidal(count: int, width: int, base: float = 10000.0) -> NDArray[np.float64]:
     """The table (position, width) of Vaswani et al. (2017): sine and cosine in turn, ever slower along the row.
 
@@ -90,20 +93,26 @@ class Rotary(Layer):
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
         """(…, head, token, size) turned; the first token stands at `offset`: one number, or one a sequence."""
+        return self.turned(x, self.cosines_and_sines(offset, x.shape[-2], x))
+
+    def turned(self, x: Array, turns: Turns, *, in_place: bool = False) -> Array:
+        """(…, head, token, size) turned by given angles; `in_place`: x itself may become the result."""
         if x.shape[-1] < self.size:
             raise errors.option("size", self.size, f"at most {x.shape[-1]}, the size of a head")
-        cosines, sines = self.cosines_and_sines(offset, x.shape[-2], x)
-        turned = engine_for(x).rotary(arrays.four_axes(x), cosines, sines, self.interleaved)
+        turned = engine_for(x).rotary(arrays.four_axes(x), *turns, self.interleaved, in_place)
         return turned if x.ndim == 4 else turned[(0,) * (4 - x.ndim)]
 
-    def cosines_and_sines(self, offset: Any, count: int, like: Array) -> tuple[Array, Array]:
+    def cosines_and_sines(self, offset: Any, count: int, like: Array) -> Turns:
         """Of the angles, each (batch or 1, token, pair), in at least single precision."""
-        kind = arrays.wide_type(like)
         if isinstance(like, np.ndarray) and type(offset) is int:
-            return _turns(self.size, self.base, self.frequencies, offset, count, kind)
-        xp = arrays.library(like)
+            return _turns(self.size, self.base, self.frequencies, offset, count, arrays.wide_type(like))
+        return self.at(positions_of(offset, count, like), like)
+
+    def at(self, positions: Array, like: Array) -> Turns:
+        """Cosines and sines for positions (token,) or (batch, token)."""
+        xp, kind = arrays.library(like), arrays.wide_type(like)
         speeds = xp.asarray(_speeds(self.size, self.base, self.frequencies), **_double(like))
-        angles = positions_of(offset, count, like)[..., None] * speeds
+        angles = positions[..., None] * speeds
         angles = angles if angles.ndim == 3 else angles[None]
         return arrays.cast(xp.cos(angles), kind), arrays.cast(xp.sin(angles), kind)
 
