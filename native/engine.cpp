@@ -39,7 +39,9 @@ constexpr int sums = registers == 32 ? 24 : 12;
 double multiply_adds(int64_t count) {
     Vec<float> sum[sums];
     for (int i = 0; i < sums; ++i) sum[i] = all(static_cast<float>(i));
-    Vec<float> by = all(0.999f), plus = all(0.001f);
+    // Unknown to the compiler, which else finds the sum that stays 1 and leaves it out.
+    const volatile float decay = 0.999f, growth = 0.001f;
+    const Vec<float> by = all<float>(decay), plus = all<float>(growth);
     for (int64_t c = 0; c < count; ++c) {
 #pragma GCC unroll 32
         for (int i = 0; i < sums; ++i) sum[i] = sum[i] * by + plus;
