@@ -102,7 +102,24 @@ class Pool {
   public:
     explicit Pool(int workers) {
         for (int w = 0; w < workers; ++w) workers_.emplace_back([this] { serve(); });
+#if defined(__linux__)
+        for (auto& worker : workers_) handles_.push_back(worker.native_handle());
+        if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) handles_.clear();
+#endif
         for (auto& worker : workers_) worker.detach();
+    }
+
+    // Keeps the workers off the core that the caller is on. Where other libraries' threads still spin on all others,
+    // the kernel would wake a worker on the caller's own core, and both would take turns.
+    void make_room() {
+#if defined(__linux__)
+        const int core = sched_getcpu();
+        if (core < 0 || core >= CPU_SETSIZE || core == kept_off_.exchange(core, std::memory_order_relaxed)) return;
+        cpu_set_t others = allowed_;
+        CPU_CLR(core, &others);
+        if (CPU_COUNT(&others) < size()) return;
+        for (const auto handle : handles_) pthread_setaffinity_np(handle, sizeof others, &others);
+#endif
     }
 
     int size() const { return static_cast<int>(workers_.size()); }
@@ -213,6 +230,11 @@ class Pool {
     std::atomic<int> spinning_{0}, waiting_{0};
     int sleeping_ = 0;
     bool closing_ = false;
+#if defined(__linux__)
+    std::vector<std::thread::native_handle_type> handles_;
+    cpu_set_t allowed_;
+    std::atomic<int> kept_off_{-1};
+#endif
 };
 
 std::mutex pool_mutex;
@@ -326,6 +348,7 @@ bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* cont
     if (shared && cost < worth_waking && !shared->awake() && Clock::now() - last_job > soon) shared = nullptr;
     job.wanted = shared ? static_cast<int>(std::min<int64_t>(shared->size(), items - 1)) : 0;
     if (job.wanted > 0) {
+        shared->make_room();
         shared->offer(job);
         claim_items(job, memory);
         shared->finish(job);
