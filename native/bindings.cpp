@@ -181,16 +181,18 @@ void backward(const HeldScores& held, nb::handle values, nb::handle output, nb::
     call(kernels().backward, b);
 }
 
-void linear(nb::handle x, nb::handle weight, nb::handle bias, nb::handle residual, nb::handle output, int activation) {
-    const Buffer xb(x, "x"), wb(weight, "weight"), bb(bias, "bias"), rb(residual, "residual"),
+void linear(nb::handle x, nb::handle weight, nb::handle bias, nb::handle residual, nb::handle output, int activation,
+            nb::handle times) {
+    const Buffer xb(x, "x"), wb(weight, "weight"), bb(bias, "bias"), tb(times, "times"), rb(residual, "residual"),
         ob(output, "output", true);
-    const Linear l{xb.view, wb.view, bb.view, rb.view, ob.view, static_cast<Activation>(activation)};
+    const Linear l{xb.view, wb.view, bb.view, tb.view, rb.view, ob.view, static_cast<Activation>(activation)};
     const int64_t rows = l.x.shape[2], in = l.x.shape[3], out = l.weight.shape[2];
     if (l.weight.shape[3] != in || !same(l.output, 1, 1, rows, out)) shapes("weight");
     if (l.bias && l.bias.shape[3] != out) shapes("bias");
+    if (l.times && !same(l.times, 1, 1, rows, out)) shapes("times");
     if (l.residual && !same(l.residual, 1, 1, rows, out)) shapes("residual");
     if (activation < 0 || activation > 5) throw std::invalid_argument("`activation` is unknown.");
-    for (const View* view : {&l.x, &l.weight, &l.bias, &l.residual, &l.output})
+    for (const View* view : {&l.x, &l.weight, &l.bias, &l.times, &l.residual, &l.output})
         if (*view && view->type > Type::f64) throw std::invalid_argument("linear wants floating point arrays.");
     call(kernels().linear, l);
 }
@@ -287,7 +289,7 @@ NB_MODULE(_core, m) {
           nb::arg("flow"), nb::arg("grad_queries"), nb::arg("grad_keys"), nb::arg("grad_values"),
           nb::arg("grad_bias") = nb::none(), nb::arg("grad_relative") = nb::none(), nb::arg("grad_sinks") = nb::none());
     m.def("linear", &linear, nb::arg("x"), nb::arg("weight"), nb::arg("bias").none(), nb::arg("residual").none(),
-          nb::arg("output"), nb::arg("activation") = 0);
+          nb::arg("output"), nb::arg("activation") = 0, nb::arg("times") = nb::none());
     m.def("norm", &norm, nb::arg("x"), nb::arg("weight").none(), nb::arg("bias").none(), nb::arg("output"),
           nb::arg("epsilon"), nb::arg("centred"));
     m.def("rotary", &rotary, nb::arg("x"), nb::arg("cosines"), nb::arg("sines"), nb::arg("output"),

@@ -1,4 +1,4 @@
-// activation(x weightᵀ + bias) + residual, in one pass.
+// activation(x weightᵀ + bias) · times + residual, in one pass; the output may be the array `times`.
 //
 // Two kernels share the rows. Full panels go through the micro-kernel with lanes as rows of x: x is packed once, the
 // weight, the larger side, is broadcast from where it lies, and only the results are transposed. The rows that do not
@@ -97,7 +97,7 @@ struct LinearPlan {
     int64_t weights() const { return copy_weight ? round_up(out_block * depth_block, 16) : 0; }
     int64_t sums() const { return row_block * W * out_block; }
     int64_t tile() const { return std::max<int64_t>(W, rest) * out_block; }
-    int64_t scratch() const { return weights() + (panels ? sums() : 0) + tile() + 3 * out_block + W; }
+    int64_t scratch() const { return weights() + (panels ? sums() : 0) + tile() + 4 * out_block + W; }
 };
 
 // One panel times all weights of a block. The weights of a register block lie far from each other, so that the weight
@@ -114,26 +114,29 @@ void panel_product(int64_t outs, int64_t depth, const Real* weight, int64_t weig
                        sums + streamed * W, W);
 }
 
-// Sums of one row into their place: bias, activation and residual on the way.
+// Sums of one row into their place: bias, activation, gate and residual on the way.
 template <class Real, Activation activation>
-void finish_sums(const Real* sums, const Real* bias, const Real* residual, int64_t count, Real* to) {
+void finish_sums(const Real* sums, const Real* bias, const Real* times, const Real* residual, int64_t count, Real* to) {
     constexpr int L = lanes<Real>;
     const auto finished = [](Vec<Real> sum, Vec<Real> shift) { return activated<Real, activation>(sum + shift); };
     int64_t i = 0;
-    if (residual)
-        for (; i + L <= count; i += L)
-            store<Real>(to + i, finished(load(sums + i), load(bias + i)) + load(residual + i));
-    else
-        for (; i + L <= count; i += L) store<Real>(to + i, finished(load(sums + i), load(bias + i)));
+    for (; i + L <= count; i += L) {
+        Vec<Real> x = finished(load(sums + i), load(bias + i));
+        if (times) x *= load(times + i);
+        store<Real>(to + i, residual ? x + load(residual + i) : x);
+    }
     if (i == count) return;
     Real last[L] = {}, shift[L] = {};
     std::copy(sums + i, sums + count, last);
     std::copy(bias + i, bias + count, shift);
     store<Real>(last, finished(load(last), load(shift)));
-    for (int64_t s = i; s < count; ++s) to[s] = residual ? last[s - i] + residual[s] : last[s - i];
+    for (int64_t s = i; s < count; ++s) {
+        const Real x = times ? last[s - i] * times[s] : last[s - i];
+        to[s] = residual ? x + residual[s] : x;
+    }
 }
 template <class Real>
-using FinishSums = void (*)(const Real*, const Real*, const Real*, int64_t, Real*);
+using FinishSums = void (*)(const Real*, const Real*, const Real*, const Real*, int64_t, Real*);
 template <class Real>
 FinishSums<Real> finisher(Activation activation) {
     switch (activation) {
@@ -154,7 +157,7 @@ struct LinearBlock {
     const Linear& linear;
     const Real* packed;
     int64_t strip, first_panel, panels, rest, first_out, outs;
-    Real *weights, *sums, *tile, *bias, *residual, *line, *ones;
+    Real *weights, *sums, *tile, *bias, *gate, *residual, *line, *ones;
 
     LinearBlock(const LinearPlan<Real>& p, const Real* packed_rows, int64_t strip_row, int64_t item, void* memory)
         : plan(p), linear(p.linear), packed(packed_rows), strip(strip_row) {
@@ -168,7 +171,8 @@ struct LinearBlock {
         sums = weights + p.weights();
         tile = sums + (p.panels ? p.sums() : 0);
         bias = tile + p.tile();
-        residual = bias + p.out_block;
+        gate = bias + p.out_block;
+        residual = gate + p.out_block;
         line = residual + p.out_block;
         ones = line + p.out_block;
     }
@@ -233,14 +237,15 @@ struct LinearBlock {
 
     // Rows of the tile into the output.
     void finish_rows(int64_t first_row, int64_t count) {
-        const View &out = linear.output, &added = linear.residual;
+        const View &out = linear.output, &by = linear.times, &added = linear.residual;
         const FinishSums<Real> finish_row = finisher<Real>(linear.activation);
         const bool direct = plain<Real>(out);
         for (int64_t r = 0; r < count; ++r) {
-            const Real* more = nullptr;
+            const Real *times = nullptr, *more = nullptr;
+            if (by) times = numbers<Real>(place(by, first_row + r), by.type, by.stride[3], outs, gate);
             if (added) more = numbers<Real>(place(added, first_row + r), added.type, added.stride[3], outs, residual);
             char* to = place(out, first_row + r);
-            finish_row(tile + r * plan.out_block, bias, more, outs, direct ? reinterpret_cast<Real*>(to) : line);
+            finish_row(tile + r * plan.out_block, bias, times, more, outs, direct ? reinterpret_cast<Real*>(to) : line);
             if (!direct) write_numbers<Real>(line, outs, to, out.type, out.stride[3]);
         }
     }

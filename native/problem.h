@@ -129,6 +129,7 @@ struct Linear {
     View x;         // 1, 1, row, in
     View weight;    // 1, 1, out, in
     View bias;      // 1, 1, 1, out
+    View times;     // 1, 1, row, out: a gate, multiplied with what the activation gives
     View residual;  // 1, 1, row, out
     View output;    // 1, 1, row, out
     Activation activation = Activation::none;

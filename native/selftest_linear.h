@@ -25,7 +25,7 @@ struct LinearCase {
     Type x = Type::f32, weight = Type::f32, output = Type::f32;
     Layout x_layout = Layout::contiguous, weight_layout = Layout::contiguous, output_layout = Layout::contiguous;
     Activation activation = Activation::none;
-    bool bias = true, residual = true;
+    bool bias = true, residual = true, times = false;
 
     std::string name() const {
         return "linear " + std::to_string(rows) + " × " + std::to_string(in) + " → " + std::to_string(out) +
@@ -39,12 +39,14 @@ inline void check(const Kernels& kernels, const LinearCase& c, Failures& failure
     const Array x = Array(c.x, 1, 1, c.rows, c.in, c.x_layout).random();
     const Array weight = Array(c.weight, 1, 1, c.out, c.in, c.weight_layout).random();
     const Array bias = Array(c.weight, 1, 1, 1, c.out).random(),
-                residual = Array(c.output, 1, 1, c.rows, c.out, c.x_layout).random();
+                residual = Array(c.output, 1, 1, c.rows, c.out, c.x_layout).random(),
+                times = Array(c.output, 1, 1, c.rows, c.out, c.x_layout).random();
     const Array output(c.output, 1, 1, c.rows, c.out, c.output_layout);
     Linear l;
     l.x = x.view;
     l.weight = weight.view;
     if (c.bias) l.bias = bias.view;
+    if (c.times) l.times = times.view;
     if (c.residual) l.residual = residual.view;
     l.output = output.view;
     l.activation = c.activation;
@@ -60,8 +62,10 @@ inline void check(const Kernels& kernels, const LinearCase& c, Failures& failure
                 size += std::fabs(part);
             }
             const double added = c.residual ? residual.get(r, o) : 0;
-            const double expected = activation_of(c.activation, sum) + added;
-            const double bound = unit * (8 + std::sqrt(static_cast<double>(c.in))) * (size + std::fabs(added)) +
+            const double gate = c.times ? times.get(r, o) : 1;
+            const double expected = activation_of(c.activation, sum) * gate + added;
+            const double bound = unit * (8 + std::sqrt(static_cast<double>(c.in))) *
+                                     (size * std::max(1., std::fabs(gate)) + std::fabs(added)) +
                                  2 * rounding(c.output) * std::fabs(expected) + 1e-12 * (unit > 1e-10) +
                                  0x1p-24 * (c.output == Type::f16);
             if (failures.differ(c.name(), output.get(r, o), expected, bound)) return;
@@ -86,6 +90,14 @@ inline void check_linear_shapes(const Kernels& kernels, Failures& failures) {
     LinearCase bare{20, 40, 30};
     bare.bias = bare.residual = false;
     check(kernels, bare, failures);
+    for (const Type type : {Type::f16, Type::f32, Type::f64})
+        for (const int64_t rows : {1, 7, 20, 33}) {
+            LinearCase gated{rows, 40, 30, type, type, type};
+            gated.activation = Activation::silu;
+            gated.times = true;
+            gated.residual = rows > 7;
+            check(kernels, gated, failures);
+        }
 }
 
 inline void check_linear_storage(const Kernels& kernels, Failures& failures) {

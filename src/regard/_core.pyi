@@ -76,6 +76,7 @@ def linear(
     residual: _Array | None,
     output: _Array,
     activation: int = 0,
+    times: _Array | None = None,
 ) -> None: ...
 def norm(
     x: _Array, weight: _Array | None, bias: _Array | None, output: _Array, epsilon: float, centred: bool

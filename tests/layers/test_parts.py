@@ -35,6 +35,9 @@ def test_linear(draw: Draw, engine_name: str, activation: str | None) -> None:
     x, weight, bias, residual = draw(2, 5, 7), draw(3, 7), draw(3), draw(2, 5, 3)
     found = Linear(weight, bias)(x, activation=activation, residual=residual)
     assert_allclose(found, ACTIVATION[activation](x @ weight.T + bias) + residual, **CLOSE)
+    gate = draw(2, 5, 3)
+    gated = Linear(weight, bias)(x, activation=activation, residual=residual, times=gate)
+    assert_allclose(gated, ACTIVATION[activation](x @ weight.T + bias) * gate + residual, **CLOSE)
     assert_allclose(Linear(weight)(x[0, 0]), weight @ x[0, 0], **CLOSE)
 
 

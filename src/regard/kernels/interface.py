@@ -86,8 +86,9 @@ class Engine(Protocol):
         bias: Array | None = None,
         activation: str | None = None,
         residual: Array | None = None,
+        times: Array | None = None,
     ) -> Array:
-        """activation(x @ weightᵀ + bias) + residual; weight is (out, in); activation of ACTIVATIONS."""
+        """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in); activation of ACTIVATIONS."""
 
     def layer_norm(self, x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
         """(x − mean) / √(variance + ε) · weight + bias over the last axis."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from regard import _core
 from regard.kernels import parts
 from regard.kernels.interface import ACTIVATIONS, STAGES, Gradients, Pool, Scores, Stage
+from regard.kernels.memory import empty
 from regard.masks import Visible
 from regard.masks.rest import Dense
 
@@ -160,21 +161,27 @@ def wide_gradients(
 
 
 def linear(
-    x: Array, weight: Array, bias: Array | None = None, activation: str | None = None, residual: Array | None = None
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    activation: str | None = None,
+    residual: Array | None = None,
+    times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) + residual."""
-    output = np.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
+    """activation(x @ weightᵀ + bias) · times + residual."""
+    output = empty((*x.shape[:-1], weight.shape[0]), x.dtype)
     flat = readable(output).reshape(-1, weight.shape[0])
     added = None if residual is None else readable(residual).reshape(flat.shape)
+    gate = None if times is None else readable(times).reshape(flat.shape)
     which = 0 if activation is None else 1 + ACTIVATIONS.index(activation)
     if flat.size:
-        _core.linear(_flat(x), readable(weight), readable(bias), added, flat, which)
+        _core.linear(_flat(x), readable(weight), readable(bias), added, flat, which, gate)
     return output
 
 
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
     """Layer norm over the last axis."""
-    output = np.empty(x.shape, x.dtype)
+    output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), readable(bias), _flat(output), epsilon, True)
     return output
@@ -182,7 +189,7 @@ def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> A
 
 def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
     """Root mean square norm over the last axis."""
-    output = np.empty(x.shape, x.dtype)
+    output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), None, _flat(output), epsilon, False)
     return output
@@ -283,8 +290,8 @@ def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
     """
     batch, head, token, _ = rows.shape
     if rows.strides[1] < rows.strides[2]:
-        return np.empty((batch, token, head, size), kind).swapaxes(1, 2)
-    return np.empty((batch, head, token, size), kind)
+        return empty((batch, token, head, size), kind).swapaxes(1, 2)
+    return empty((batch, head, token, size), kind)
 
 
 def readable(array: Array | None) -> Any:

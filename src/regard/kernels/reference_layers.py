@@ -51,12 +51,15 @@ def linear(
     bias: Array | None = None,
     activation: str | None = None,
     residual: Array | None = None,
+    times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) + residual; weight is (out, in)."""
+    """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in)."""
     result = _double(x) @ _double(weight).T
     if bias is not None:
         result += _double(bias)
     result = ACTIVATION[activation](result)
+    if times is not None:
+        result = result * _double(times)
     if residual is not None:
         result = result + _double(residual)
     return result.astype(x.dtype, copy=False)

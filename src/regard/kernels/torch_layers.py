@@ -23,16 +23,24 @@ ACTIVATION: dict[str | None, Callable[[Tensor], Tensor]] = {
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, residual: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+    residual: Tensor | None = None,
+    times: Tensor | None = None,
 ) -> Tensor:
-    """activation(x @ weightᵀ + bias) + residual; weight is (out, in)."""
-    if x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype) and activation is None and residual is None:
+    """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in)."""
+    bare = activation is None is residual and times is None
+    if bare and x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype):
         return functional.linear(x, weight, bias)
     common = x.dtype if x.dtype == weight.dtype else torch.promote_types(_wide(x).dtype, weight.dtype)
     result = _wide(functional.linear(x.to(common), weight.to(common)))
     if bias is not None:
         result = result + bias
     result = ACTIVATION[activation](result)
+    if times is not None:
+        result = result * times
     if residual is not None:
         result = result + residual
     return result.to(x.dtype)

@@ -143,12 +143,17 @@ def backward(
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, residual: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+    residual: Tensor | None = None,
+    times: Tensor | None = None,
 ) -> Tensor:
-    """activation(x @ weightᵀ + bias) + residual."""
-    if followed(x, weight, bias, residual):
-        return torch_layers.linear(x, weight, bias, activation, residual)
-    return tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual)))
+    """activation(x @ weightᵀ + bias) · times + residual."""
+    if followed(x, weight, bias, residual, times):
+        return torch_layers.linear(x, weight, bias, activation, residual, times)
+    return tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual), _view(times)))
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:

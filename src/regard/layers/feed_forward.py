@@ -45,7 +45,7 @@ class FeedForward(Layer):
         """What the activation gives, gated where there is a gate: (…, token, hidden)."""
         if self.gate is None:
             return self.up(x, activation=self.activation)
-        return self.gate(x, activation=self.activation) * self.up(x)
+        return self.gate(x, activation=self.activation, times=self.up(x))
 
     def __call__(self, x: Any, *, residual: Array | None = None) -> Array:
         """The rows of x through both maps, plus a residual."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def together(weights: Sequence[Array], biases: Sequence[Array | None]) -> tuple[
             np.zeros(len(its), its.dtype) if one is None else one for one, its in zip(biases, weights, strict=True)
         ]
         bias = np.concatenate(parts)
-    places = [slice(int(start), int(stop)) for start, stop in zip(ends, ends[1:], strict=False)]
+    places = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
     return tuple(Linear(weight[place], None if bias is None else bias[place]) for place in places)
 
 

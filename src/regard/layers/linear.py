@@ -44,10 +44,12 @@ class Linear(Layer):
         """The width of what it gives."""
         return int(self.weight.shape[0])
 
-    def __call__(self, x: Any, *, activation: str | None = None, residual: Array | None = None) -> Array:
-        """activation(x @ weightᵀ + bias) + residual, in the type of x."""
+    def __call__(
+        self, x: Any, *, activation: str | None = None, residual: Array | None = None, times: Array | None = None
+    ) -> Array:
+        """activation(x @ weightᵀ + bias) · times + residual, in the type of x."""
         x = given.rows("x", x, self.weight, self.weight.shape[1])
-        return engine_for(x).linear(x, self.weight, self.bias, activation, residual)
+        return engine_for(x).linear(x, self.weight, self.bias, activation, residual, times)
 
     @classmethod
     def seeded(

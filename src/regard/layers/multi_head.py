@@ -156,7 +156,7 @@ class MultiHead(Layer):
         return self._turned(keys, offset), self.split(self.w_v(context), self.groups)
 
     def turns(self, offset: Any, x: Array) -> Turns | None:
-        """What the rotary positions of these tokens need, the first of them at `offset`; None without such positions."""
+        """What rotary positions of these tokens need, the first of them at `offset`; None without such positions."""
         return None if self.rotary is None else self.rotary.cosines_and_sines(offset, x.shape[-2], x)
 
     def projections(self, x: Array, turns: Turns | None = None) -> tuple[Array, Array, Array]:

@@ -17,7 +17,6 @@ from regard.layers import given
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
 
-
 Turns = tuple[Array, Array]  # cosines and sines, each (batch or 1, token, pair)
 
 
