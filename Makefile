@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check format bench picture emulator clean
+.PHONY: help demo test test-all check format bench picture emulator browser clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -24,8 +24,8 @@ native_wanted := $(if $(REGARD_NATIVE),$(REGARD_NATIVE),on)
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(stamps)/regard-$(native_wanted)  ## set up, then show the worked example "The cat sat", step by step
-	@$(bin)/regard steps --example cat-sat
+demo: $(stamps)/models $(stamps)/regard-$(native_wanted)  ## set up, then let a real model read a sentence, and see it
+	@$(bin)/regard see "The kids were scared of the lions, so they left right away."
 
 test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
@@ -77,10 +77,25 @@ $(stamps)/torch: $(stamps)/made constraints.txt
 	@$(install) torch
 	@touch $@
 
-$(stamps)/tests: $(stamps)/torch constraints.txt
-	@echo "Installing what the tests need"
-	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime safetensors resvg-py cmake ninja
+$(stamps)/models: $(stamps)/made constraints.txt
+	@echo "Installing what real models need"
+	@$(install) tokenizers safetensors gguf
 	@touch $@
+
+$(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
+	@echo "Installing what the tests need"
+	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime resvg-py cmake ninja transformers \
+		starlette uvicorn httpx anywidget playwright
+	@touch $@
+
+# A browser and Node for the tests of the viewer: the system's where they are there.
+browser:
+	@command -v node >/dev/null && { command -v chromium || command -v chromium-browser || command -v google-chrome; } \
+		>/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+			echo "Please install: sudo apt-get install chromium nodejs" >&2; exit 1; }; \
+		echo "Installing Chromium and Node"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends chromium nodejs fonts-dejavu-core >/dev/null; }
 
 $(stamps)/checks: $(stamps)/made constraints.txt
 	@echo "Installing what the checks need"

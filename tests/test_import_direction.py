@@ -36,6 +36,7 @@ HAND_OVERS: set[tuple[str, str]] = {
     ("layers.transformer", "trace"),
     ("scaling", "show"),
     ("trace.steps", "show"),
+    ("reading.reading", "show"),
     ("tables", "show"),
 }
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from regard.hand_check import check_notes
     from regard.kernels.choosing import engine
     from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+    from regard.models.loading import model
+    from regard.models.model import Model
+    from regard.reading import Reading
     from regard.scaling import scaling_lesson
     from regard.soft_lookup import lookup, lookup_lesson
     from regard.tables import Table
@@ -31,6 +34,8 @@ __all__ = [
     "Cache",
     "Map",
     "Mask",
+    "Model",
+    "Reading",
     "Stage",
     "Table",
     "Top",
@@ -48,6 +53,7 @@ __all__ = [
     "lengths",
     "lookup",
     "lookup_lesson",
+    "model",
     "prefix",
     "relative_positions",
     "scaling_lesson",
@@ -73,6 +79,9 @@ _HOMES = {
         "where",
         "window",
     ),
+    "regard.models.loading": ("model",),
+    "regard.models.model": ("Model",),
+    "regard.reading": ("Reading",),
     "regard.scaling": ("scaling_lesson",),
     "regard.soft_lookup": ("lookup", "lookup_lesson"),
     "regard.tables": ("Table",),

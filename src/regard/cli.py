@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import regard
-from regard.commands import check, examples, lookup, printing, scaling, steps
+from regard.commands import check, examples, lookup, models, printing, scaling, see, steps, studio
 from regard.errors import RegardError
 
 BAD_INPUT = 2  # the exit code; 1 is what a check says that found something wrong
@@ -55,11 +55,14 @@ def regard_(
     pass
 
 
+app.command(epilog=see.EXAMPLES)(see.see)
+app.command(epilog=studio.EXAMPLES)(studio.studio)
 app.command(epilog=steps.EXAMPLES)(steps.steps)
 app.command(epilog=lookup.EXAMPLES)(lookup.lookup)
 app.command(epilog=scaling.EXAMPLES)(scaling.scaling)
 app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog=examples.EXAMPLES)(examples.examples)
+app.add_typer(models.app, name="models")
 
 
 @app.command()

@@ -15,8 +15,8 @@ from regard.show.words import printable
 from regard.tables import Table
 
 
-def show(parts: Iterable[Table | str], full: bool = False) -> None:
-    """Tables and lines below each other, a blank line between them."""
+def show(parts: Iterable[Any], full: bool = False) -> None:
+    """Tables, lines and whatever rich prints below each other, a blank line between them."""
     console = Console(highlight=False)
     for place, part in enumerate(parts):
         if place:

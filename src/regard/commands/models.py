@@ -1,0 +1,102 @@
+"""`regard models`: what there is by name, what is in the cache, getting and removing.
+
+The store is imported when a command runs: it takes a while to load, and the others do not need it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.commands import files, printing
+from regard.errors import OptionError, RegardError
+from regard.tables import Column, Table
+
+EXAMPLES = """Examples:
+
+\b
+  regard models
+  regard models get minilm
+  regard models remove smollm2
+  REGARD_CACHE=/data/regard regard models get smollm2
+"""
+GET_EXAMPLES = """Examples:
+
+\b
+  regard models get minilm
+  regard models get google-bert/bert-base-uncased
+"""
+REMOVE_EXAMPLES = """Examples:
+
+\b
+  regard models remove smollm2
+"""
+
+app = typer.Typer(
+    help="List models by name; get them, remove them.",
+    epilog=EXAMPLES,
+    invoke_without_command=True,
+    rich_markup_mode=None,  # keeps the lines of the examples as they are
+    add_completion=False,
+)
+
+
+@app.callback()
+def models(context: typer.Context) -> None:
+    """List models by name; get them, remove them."""
+    if context.invoked_subcommand is None:
+        printing.show([listing()])
+
+
+@app.command(epilog=GET_EXAMPLES)
+def get(name: Annotated[str, typer.Argument(help="A name of the list, or owner/name on the hub.")]) -> None:
+    """Get a model into the cache, once."""
+    from regard.models import store
+
+    there = store.kept(name)
+    found = there or store.get(name)
+    printing.show([f"{name} {'was there already' if there else 'is there'}: {found.path} ({_size(found.size)})"])
+
+
+@app.command(epilog=REMOVE_EXAMPLES)
+def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -> None:
+    """Remove a model from the cache, whole or in part."""
+    from regard.models import store
+
+    try:
+        freed = store.remove(name)
+    except OSError as problem:
+        if isinstance(problem, RegardError):
+            raise
+        raise OptionError(f"The model {name!r} cannot be removed: {files.reason(problem)}.") from None
+    if not freed:
+        kept = ", ".join(one.name for one in store.all_kept()) or "empty"
+        raise OptionError(f"The model {name!r} is not in the cache.\nThe cache {store.root()} holds: {kept}.")
+    printing.show([f"Removed {name}: {_size(freed)} are free again."])
+
+
+def listing() -> Table:
+    """The models of the catalogue, and others that are in the cache."""
+    from regard.models import store
+
+    kept = {one.name: one for one in store.all_kept()}
+    rows = [
+        (known.name, known.what, known.licence, _size(known.size), "yes" if known.name in kept else "no")
+        for known in store.CATALOGUE.values()
+    ]
+    rows += [
+        (one.name, "from the hub", one.licence, _size(one.size), "yes")
+        for one in kept.values()
+        if one.name not in store.CATALOGUE
+    ]
+    columns = (Column("Name", "word"), *(Column(name) for name in ("What it is", "Licence", "Size", "Here")))
+    notes = (
+        "`regard models get NAME` fetches one. A folder or GGUF file is used by its path.",
+        f"The cache: {store.root()}",
+    )
+    return Table("Models", columns, tuple(rows), notes)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{count / 1e3:,.0f} kB"

@@ -1,0 +1,1 @@
+"""Real models: the store they come from, their files, their tokenisers, their architectures."""

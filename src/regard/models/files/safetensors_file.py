@@ -1,0 +1,142 @@
+"""Safetensors files: 8 bytes of length, a JSON header, then the numbers, end to end.
+
+Every claim of the header is held against the size of the file before anything is made from it, and the numbers stay in
+the file: a tensor is a view of the mapped file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from regard.errors import unsupported
+from regard.models.faults import broken, missing
+from regard.models.files.json_file import object_of
+from regard.models.files.weights import Array, widened
+
+LONGEST_HEADER = 2**25  # bytes; the format allows 100 MB, which Python would take gigabytes to read
+MOST_AXES = 16
+SIZES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
+    "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8,
+}  # fmt: skip
+READ_AS = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "<u1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor is in the file, and how it is stored."""
+
+    kind: str
+    shape: tuple[int, ...]
+    start: int  # bytes from the beginning of the file
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class SafetensorsFile:
+    """A safetensors file whose header was checked."""
+
+    path: Path
+    tensors: Mapping[str, Stored]
+    content: Array  # the mapped file, as bytes
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tensors."""
+        return frozenset(self.tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of one tensor."""
+        return self._stored(name).shape
+
+    def __getitem__(self, name: str) -> Array:
+        """One tensor in float32."""
+        stored = self._stored(name)
+        if stored.kind not in READ_AS:
+            raise unsupported(
+                f"Tensor {name!r} of type {stored.kind} in {self.path}", f"Known types are {', '.join(READ_AS)}."
+            )
+        numbers = self.content[stored.start : stored.stop].view(READ_AS[stored.kind])
+        return widened(numbers, stored.kind).reshape(stored.shape)
+
+    def _stored(self, name: str) -> Stored:
+        if name not in self.tensors:
+            raise missing(f"tensor {name!r} in {self.path}", f"it among the {len(self.tensors)} there")
+        return self.tensors[name]
+
+
+def open_safetensors(path: Path) -> SafetensorsFile:
+    """Check the header of a file and map it; nothing else is read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            header_size = _header_size(file, size, path)
+            header = file.read(header_size)
+    except FileNotFoundError:
+        raise missing(path, "a safetensors file") from None
+    except OSError as problem:
+        raise broken(path, f"it cannot be read ({(problem.strerror or str(problem)).lower()})") from None
+    entries = object_of(header, path, "its header")
+    entries.pop("__metadata__", None)
+    first = 8 + header_size
+    tensors = {name: _checked(name, entry, first, size, path) for name, entry in entries.items()}
+    _check_places(tensors, first, size, path)
+    content = np.memmap(path, np.uint8, mode="r") if size > first else np.zeros(size, np.uint8)
+    return SafetensorsFile(path, tensors, content.view(np.ndarray))
+
+
+def _header_size(file: BinaryIO, size: int, path: Path) -> int:
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8:
+        raise broken(path, f"it has {size} bytes, and a safetensors file begins with 8 that give the header's length")
+    if length > min(LONGEST_HEADER, size - 8):
+        allowed = f"the file has {size}" if length > size - 8 else f"more than {LONGEST_HEADER} are not read"
+        raise broken(path, f"its header claims {length} bytes, {allowed}", "It may be cut off: get it again.")
+    return length
+
+
+def _checked(name: str, entry: Any, first: int, size: int, path: Path) -> Stored:
+    """One entry of the header, its claims held against each other and against the file."""
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
+        raise broken(path, f"its header has no dtype, shape and data_offsets for {name[:80]!r}")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(kind, str) or kind not in SIZES:
+        raise broken(path, f"tensor {name[:80]!r} is of type {str(kind)[:20]!r}, which safetensors does not have")
+    if not _counts(shape) or len(shape) > MOST_AXES:
+        raise broken(path, f"tensor {name[:80]!r} has shape {str(shape)[:80]}")
+    if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise broken(path, f"tensor {name[:80]!r} has data_offsets {str(offsets)[:80]}")
+    start, stop = offsets
+    if stop > size - first:
+        why = f"tensor {name[:80]!r} ends at byte {stop} of the numbers, and there are {size - first}"
+        raise broken(path, why, "It may be cut off: get it again.")
+    if math.prod(shape) * SIZES[kind] != stop - start:
+        raise broken(path, f"tensor {name[:80]!r} of shape {shape} in {kind} does not take {stop - start} bytes")
+    return Stored(kind, tuple(shape), first + start, first + stop)
+
+
+def _counts(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(type(number) is int and 0 <= number < 2**62 for number in numbers)
+
+
+def _check_places(tensors: Mapping[str, Stored], first: int, size: int, path: Path) -> None:
+    """Tensors lie end to end: none over another, no bytes that belong to none."""
+    before, end = "the header", first
+    for name, stored in sorted(tensors.items(), key=lambda entry: (entry[1].start, entry[1].stop)):
+        if stored.start < end:
+            raise broken(path, f"tensors {before[:80]!r} and {name[:80]!r} overlap")
+        if stored.start > end:
+            raise broken(path, f"{stored.start - end} bytes before tensor {name[:80]!r} belong to no tensor")
+        before, end = name, stored.stop
+    if end < size:
+        raise broken(path, f"its last {size - end} bytes belong to no tensor")

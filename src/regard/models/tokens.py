@@ -1,0 +1,276 @@
+"""Tokenisers: text to tokens and back, and what a person reads in each token."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.errors import RegardError
+from regard.models.faults import broken, library_missing, missing
+
+Spelling = Literal["bytes", "pieces", "spaces"]  # GPT-2's letters for bytes, ##pieces of words, ▁ for blanks
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # tokens that are nothing but blanks
+PROBE = "A word, ünknown ones 漢😀, and 12."
+LARGEST = 256 * 2**20  # bytes of a tokenizer.json
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as tokens: one entry a token in every list."""
+
+    ids: list[int]
+    texts: list[str]  # as a person reads it: ing for ##ing, the for Ġthe
+    spans: list[tuple[int, int]]  # where in the text, in characters, without the blank before; empty for added tokens
+    special: list[bool]  # [CLS], <|im_start|> and the like, whether added or typed
+    joined: list[bool]  # goes on with the word of the token before
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokeniser:
+    """A tokeniser of the `tokenizers` library, with what a person reads in its tokens.
+
+    A token starts a new word unless it is `joined`; punctuation is a word of its own.
+    """
+
+    engine: Any = field(repr=False)  # tokenizers.Tokenizer, without padding and without a limit of its own
+    spelling: Spelling
+    specials: frozenset[int] = field(repr=False)
+    path: Path  # the file that it came from
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are, counted by the largest number among them."""
+        with trusted(self.path):
+            return max(self.engine.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def encode(self, text: str, *, special: bool = True) -> Encoded:
+        """The tokens of a text, with those that the model wants around it unless `special` is False."""
+        with trusted(self.path):
+            return self._placed(text, self.engine.encode(_sound(text), add_special_tokens=special))
+
+    def encode_many(self, texts: Sequence[str], *, special: bool = True) -> list[Encoded]:
+        """The tokens of several texts; faster than one after the other."""
+        with trusted(self.path):
+            encodings = self.engine.encode_batch([_sound(text) for text in texts], add_special_tokens=special)
+            return [self._placed(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Tokens as text; special ones are left out unless `special` is True."""
+        with trusted(self.path):
+            return str(self.engine.decode([int(number) for number in ids], skip_special_tokens=not special))
+
+    def spell(self, ids: Sequence[int]) -> tuple[str, Encoded]:
+        """The text that tokens spell, and the tokens placed in it, for what a model writes.
+
+        Encoding that text may give other tokens: a model need not write the ones a tokeniser would choose.
+        """
+        ids = [int(number) for number in ids]
+        tokens = [self.engine.id_to_token(number) or "" for number in ids]
+        content, stops = bytearray(), []
+        for place, (number, token) in enumerate(zip(ids, tokens, strict=True)):
+            as_is = number in self.specials and self.spelling != "pieces"
+            content += token.encode() if as_is else self._bytes(token, first=place == 0)
+            stops.append(len(content))
+        text, characters = _text_and_places(bytes(content))
+        starts = [0, *stops][: len(stops)]
+        spans = [
+            (characters[start], characters[stop - 1] + 1 if stop > start else characters[start])
+            for start, stop in zip(starts, stops, strict=True)
+        ]
+        return text, self._encoded(text, ids, tokens, spans, [False] * len(ids))
+
+    def token(self, number: int) -> str:
+        """One token as the vocabulary has it: ##ing, Ġthe."""
+        return str(self.engine.id_to_token(int(number)) or "")
+
+    def number(self, token: str) -> int | None:
+        """The number of a token of the vocabulary."""
+        found: int | None = self.engine.token_to_id(token)
+        return found
+
+    def _placed(self, text: str, encoding: Any) -> Encoded:
+        added = [bool(mask) for mask in encoding.special_tokens_mask]
+        return self._encoded(text, encoding.ids, encoding.tokens, encoding.offsets, added)
+
+    def _encoded(
+        self, text: str, ids: list[int], tokens: list[str], offsets: Sequence[tuple[int, int]], added: list[bool]
+    ) -> Encoded:
+        special = [mask or number in self.specials for mask, number in zip(added, ids, strict=True)]
+        spans = [_without_blanks(text, *offset) for offset in offsets]
+        texts = [
+            self._text(token, text, span) if not named else token
+            for token, span, named in zip(tokens, spans, special, strict=True)
+        ]
+        joined = [
+            place > 0 and not special[place] and not special[place - 1] and self._joined(text, tokens, spans, place)
+            for place in range(len(ids))
+        ]
+        return Encoded(ids, texts, spans, special, joined)
+
+    def _joined(self, text: str, tokens: list[str], spans: list[tuple[int, int]], place: int) -> bool:
+        """Whether a token goes on with the word before it."""
+        if self.spelling == "pieces":
+            return tokens[place].startswith("##")
+        (before_start, before), (start, stop) = spans[place - 1], spans[place]
+        if start < before or (start, stop) == (before_start, before):  # pieces of one character
+            return True
+        if start > before or start == stop:
+            return False
+        return _in_words(text[before - 1 : before]) and _in_words(text[start : start + 1])
+
+    def _text(self, token: str, text: str, span: tuple[int, int]) -> str:
+        """What a person reads: the text as typed, or bytes where a token is less than a character."""
+        if token == self._unknown:
+            return token
+        if self.spelling != "pieces":
+            content = self._bytes(token, first=False)
+            try:
+                content.decode("utf-8")
+            except UnicodeDecodeError:
+                return f"<{content.lstrip(b' ').hex(' ').upper()}>"
+        typed = text[slice(*span)]
+        if self.spelling == "spaces" and _is_byte(token):  # the library places it in all that was unknown around it
+            typed = chr(int(token[3:5], 16))
+        if typed and not typed.isspace():
+            return typed
+        return "".join(VISIBLE.get(letter, letter) for letter in typed) or token
+
+    @property
+    def _unknown(self) -> str | None:
+        found: str | None = getattr(self.engine.model, "unk_token", None)
+        return found
+
+    def _bytes(self, token: str, first: bool) -> bytes:
+        """The bytes that a token adds to a text."""
+        if self.spelling == "bytes":
+            return b"".join(BYTES.get(letter, letter.encode()) for letter in token)
+        if self.spelling == "pieces":
+            return token[2:].encode() if token.startswith("##") else (b"" if first else b" ") + token.encode()
+        if _is_byte(token):
+            return bytes([int(token[3:5], 16)])
+        return token.replace("▁", " ").encode()
+
+
+def from_file(path: Path) -> Tokeniser:
+    """The tokeniser of a tokenizer.json."""
+    tokenizers = library()
+    try:
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= LARGEST else b""
+    except FileNotFoundError:
+        raise missing(path, "the tokeniser of the model", "Folders of models hold a tokenizer.json.") from None
+    except OSError as problem:
+        raise broken(path, f"it cannot be read ({(problem.strerror or str(problem)).lower()})") from None
+    if size > LARGEST:
+        raise broken(path, f"{size} bytes are too many for a tokeniser")
+    with trusted(path):
+        return of(tokenizers.Tokenizer.from_str(content.decode("utf-8")), path)
+
+
+def of(engine: Any, path: Path) -> Tokeniser:
+    """A tokeniser of the library; padding and limits that it came with are left out."""
+    engine.no_padding()
+    engine.no_truncation()
+    unknown = getattr(engine.model, "unk_token", None)
+    added = engine.get_added_tokens_decoder()
+    specials = frozenset(number for number, token in added.items() if token.special and token.content != unknown)
+    made = Tokeniser(engine, _spelling(engine), specials, path)
+    made.encode(PROBE)  # some faults show only in use
+    return made
+
+
+@contextmanager
+def trusted(path: Path) -> Iterator[None]:
+    """What the library says about a file, as our error; its panics are no ordinary exceptions."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except BaseException as problem:
+        if isinstance(problem, Exception) or type(problem).__name__ == "PanicException":
+            why = " ".join(str(problem)[:200].split())
+            raise broken(path, f"its tokeniser does not work ({why})") from None
+        raise
+
+
+def library() -> Any:
+    """The `tokenizers` library."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise library_missing("tokenizers", "Reading text") from None
+    return tokenizers
+
+
+def _spelling(engine: Any) -> Spelling:
+    if type(engine.model).__name__ == "WordPiece":
+        return "pieces"
+    parts = json.loads(engine.to_str())["decoder"] or {}
+    return "bytes" if "ByteLevel" in json.dumps(parts) else "spaces"
+
+
+def _is_byte(token: str) -> bool:
+    """Whether a token stands for one byte, as <0x0A> does."""
+    return re.fullmatch("<0x[0-9A-Fa-f]{2}>", token) is not None
+
+
+def _bytes_of_letters() -> dict[str, bytes]:
+    """GPT-2's alphabet: printable bytes stand for themselves, the others for letters from 256 on, in their order."""
+    themselves = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in themselves]
+    letters = {chr(byte): bytes([byte]) for byte in themselves}
+    return letters | {chr(256 + place): bytes([byte]) for place, byte in enumerate(others)}
+
+
+BYTES = _bytes_of_letters()
+
+
+def _text_and_places(content: bytes) -> tuple[str, list[int]]:
+    """Bytes as text, and for each byte, and the end, the character that it belongs to."""
+    text = content.decode("utf-8", "replace")
+    if "\ufffd" not in text:
+        lengths = [len(letter.encode()) for letter in text]
+    else:  # bytes that are no text: find out letter by letter how many were replaced
+        lengths = _lengths(content)
+    places = [place for place, length in enumerate(lengths) for _ in range(length)]
+    return text, [*places, len(text)]
+
+
+def _lengths(content: bytes) -> list[int]:
+    """How many bytes each character of the text took, replaced ones included."""
+    decoder, lengths, waiting = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
+    for byte in content:
+        made = len(decoder.decode(bytes([byte])))
+        left = len(decoder.getstate()[0])  # bytes of a character that is not whole yet
+        if made == 2:  # this byte broke off the character before it, and is one itself
+            lengths += [waiting, 1]
+        elif made == 1:
+            lengths.append(waiting + 1 - left)
+        waiting = left
+    return [*lengths, waiting] if waiting else lengths
+
+
+def _without_blanks(text: str, start: int, stop: int) -> tuple[int, int]:
+    """The span without blanks before it; one of nothing but blanks stays."""
+    typed = text[start:stop]
+    return (start, stop) if not typed or typed.isspace() else (stop - len(typed.lstrip()), stop)
+
+
+def _in_words(letter: str) -> bool:
+    """Letters, digits and marks on letters."""
+    return letter.isalnum() or (bool(letter) and unicodedata.category(letter)[0] == "M")
+
+
+def _sound(text: str) -> str:
+    """Text without halves of surrogate pairs, which UTF-8 cannot hold; as many characters as before."""
+    return text.encode("utf-8", "replace").decode("utf-8") if any("\ud800" <= c <= "\udfff" for c in text) else text

@@ -1,0 +1,231 @@
+"""A text that a model has read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from regard.arrays import Array
+from regard.attention import Attention
+from regard.attention.looking import LIMIT
+from regard.layers import Encoder, Seen
+from regard.reading import flowing, making, ranking, weights
+from regard.reading.certificate import Certificate, certified
+from regard.reading.tokens import Token, Word, labelled, words_of
+from regard.reading.weights import Numbers, Unit
+from regard.tables import Table
+from regard.trace.words import place_of
+
+if TYPE_CHECKING:
+    from regard.trace import Trace
+
+FEW_WORDS = 12  # of a text that a reading names itself by
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reading:
+    """What a model made of one text: tokens and words, and for each layer its attention with the values.
+
+    A word is named by itself, as "they"; by itself and which of its occurrences, as ("the", 2); or by its position
+    among the words, from 0, special ones such as [CLS] included. Layers and heads count from 0; without one, a method
+    averages over all of them. Weights to a word are sums over its pieces, from a word means over them.
+
+    >>> import numpy as np
+    >>> from regard.attention import Attention
+    >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+    >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
+    >>> reading
+    Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors)
+    >>> for row in reading.looks("The"):
+    ...     print(row)
+    ('The', 0.42...)
+    ('sat', 0.42...)
+    ('cat', 0.15...)
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    seen: tuple[Seen, ...]  # one a layer: attention (head, query, key), values (key head, key, size)
+    outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, size)
+    states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
+    blocks: tuple[Encoder, ...] = ()  # of the model
+    model: str = "given vectors"  # its name
+    given: int | None = None  # tokens of the prompt, where the rest was generated
+
+    def __post_init__(self) -> None:
+        making.check(self)
+
+    @classmethod
+    def of(
+        cls,
+        attention: Attention | Sequence[Attention],
+        values: Any,
+        words: Sequence[Any] | None = None,
+        text: str | None = None,
+        model: str = "given vectors",
+    ) -> Reading:
+        """Any `Attention` of two or three axes as a reading, or several with their values, one a layer.
+
+        words   one for each token, or `Token`s; their positions where none are given
+        """
+        return cls(*making.parts(attention, values, words, text), model=model)
+
+    # Words
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """Tokens joined into words, special ones too."""
+        return words_of(self.tokens, self.text)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The words as tables name them: the second "the" is the:2."""
+        return labelled([word.text for word in self.words])
+
+    def word(self, given: Any, name: str = "query") -> Word:
+        """The word that is meant: "they", ("the", 2) or a position; an error that lists the words where none is."""
+        if isinstance(given, Word):
+            return given
+        return self.words[place_of(name, given, [word.text for word in self.words])]
+
+    @cached_property
+    def sinks(self) -> tuple[int, ...]:
+        """Tokens that take weight whatever the text says: special ones, and the first of a causal model."""
+        return making.sinks(self.tokens, self.seen[0].attention)
+
+    @cached_property
+    def sink_words(self) -> tuple[int, ...]:
+        """The places of the words that these tokens belong to."""
+        sinks = set(self.sinks)
+        return tuple(place for place, word in enumerate(self.words) if word.first in sinks)
+
+    # Layers
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are."""
+        return len(self.seen)
+
+    @property
+    def heads(self) -> int:
+        """How many heads a layer has."""
+        return int(self.seen[0].attention.shape[0])
+
+    def attention(self, layer: int) -> Attention:
+        """The lazy matrix of one layer, (head, query, key), between tokens."""
+        return self.seen[weights.whole("layer", layer, self.layers)].attention
+
+    def weights(
+        self, layer: int | None = None, head: int | None = None, by: Unit = "word", limit: int | None = LIMIT
+    ) -> Numbers:
+        """All weights between words, or tokens, as an array: O(n²), an error where it takes more than the limit."""
+        return weights.matrix(self, layer, head, by, limit)
+
+    # What people ask
+
+    def looks(
+        self, query: Any, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = True
+    ) -> Table:
+        """The words that one word looks at, strongest first; O(n) memory.
+
+        Sinks are set aside unless `sinks`, and the word itself unless `itself`; the column *of the rest* then says
+        which share of what is left each word gets.
+        """
+        return ranking.looks(self, query, layer, head, sinks, itself)
+
+    def pairs(
+        self,
+        itself: bool = False,
+        layer: int | None = None,
+        head: int | None = None,
+        sinks: bool = False,
+        words: tuple[int, int] | None = None,
+    ) -> Table:
+        """Query, key, probability: for every word the one that it looks at most, in the rest of the sentence.
+
+        words   from which word up to which one; all of them, in O(n²) time, by default
+        """
+        return ranking.pairs(self, layer, head, sinks, itself, making.span(self, words))
+
+    def heads_for(self, query: Any, key: Any = None) -> Table:
+        """All heads, those first in which one word looks most at the key, or at any single word of the text."""
+        return ranking.heads_for(self, query, key)
+
+    def top(
+        self,
+        k: int = 10,
+        layer: int | None = None,
+        head: int | None = None,
+        sinks: bool = False,
+        itself: bool = False,
+    ) -> Table:
+        """The k strongest looks from one word at another, in any layer and head."""
+        return ranking.top(self, making.count("k", k), layer, head, sinks, itself)
+
+    def norms(self, layer: int, head: int | None = None, query: Any = 0) -> Table:
+        """‖weight · v · W_O‖: how much of each word really arrives at one word, beside the weight alone; O(n).
+
+        A weight can be large on a value that is tiny. Without `head`, what all heads bring is added up first.
+        """
+        return flowing.norms(self, layer, head, query)
+
+    def rollout(self, query: Any = None, limit: int | None = LIMIT) -> Numbers:
+        """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), rows of sum 1.
+
+        With a `query`, that word's row alone, (token,), by products `u @ A` in O(n) memory.
+        """
+        return flowing.rollout(self, query, limit)
+
+    def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
+        """How far a word's vector moves between two texts, layer by layer: the mean over its pieces is compared."""
+        return flowing.moved(self, word, other, other_word)
+
+    # Every number
+
+    def explain(self, query: Any = None, layer: int = 0) -> Trace:
+        """Every step of one layer as a `Trace`: of all tokens of a short text, or in O(n) of one word's last piece."""
+        return making.explained(self, query, layer)
+
+    def table(self, query: Any, layer: int = 0, head: int = 0) -> Table:
+        """The slide's table on the model's own vectors: q, k, v, score, score/√d_k, softmax, softmax × v, sum."""
+        layer = weights.whole("layer", layer, self.layers)
+        head = weights.whole("head", head, self.seen[layer].attention.shape[0])
+        table = self.explain(query, layer).table(head=head)
+        word, _, rest = table.title.rpartition(" asks")
+        return replace(table, title=f"{word} asks, layer {layer}{rest}")
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """How far these numbers can be trusted: rows of every head, checked against float64."""
+        return certified(self)
+
+    # Files and notebooks
+
+    def save(self, path: str | os.PathLike[str], *, blocks: bool = False) -> None:
+        """Write the reading to a safetensors file; with `blocks`, the weights of the model's blocks as well."""
+        from regard.reading.saving import save
+
+        save(self, path, blocks)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Reading:
+        """Read what `save` wrote. Nothing is unpickled; a broken file gives an error that says what is wrong."""
+        from regard.reading.saving import load
+
+        return load(path)
+
+    def __repr__(self) -> str:
+        words = [word.text for word in self.words if not word.special]
+        shown = words if len(words) <= FEW_WORDS else [*words[: FEW_WORDS - 1], "…"]
+        tokens = f"{len(self.tokens):,} token{'' if len(self.tokens) == 1 else 's'}"
+        layers = f"{self.layers} layer{'' if self.layers == 1 else 's'}"
+        heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
+        return f"Reading({' '.join(shown)}; {tokens}, {layers} × {heads}, {self.model})"
+
+    def _repr_html_(self) -> str:
+        from regard.show import seeing
+
+        return seeing.notebook(self)

@@ -1,0 +1,155 @@
+"""Models write: the same tokens as in transformers, and a reading of all of it without a second pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.errors import OptionError, Unsupported
+from regard.models.generating import Drawing
+from regard.models.loading import opened
+from regard.models.model import Model
+from regard.reading import Reading
+
+from .checkpoints import Tiny, torch, transformers, twin_of, write
+from .test_bert import config_of
+from .test_gpt2 import SMALL as SMALL_GPT2
+from .test_llama import SMALL
+
+PROMPT = "the kids were scared"
+
+
+@pytest.fixture(params=["Llama", "Mistral", "Qwen2", "Qwen3", "GPT2"])
+def tiny(request: pytest.FixtureRequest, tmp_path: Path) -> Tiny:
+    more = {"Mistral": {"sliding_window": 5, "head_dim": 8}, "Qwen3": {"head_dim": 10}}.get(request.param, {})
+    small = SMALL_GPT2 if request.param == "GPT2" else SMALL
+    config = getattr(transformers, f"{request.param}Config")(**small, **more, eos_token_id=None, bos_token_id=None)
+    model_class = "GPT2LMHeadModel" if request.param == "GPT2" else f"{request.param}ForCausalLM"
+    return write(tmp_path, config, "causal", model_class)
+
+
+def ids(reading: Reading) -> list[int]:
+    return [token.id for token in reading.tokens]
+
+
+def written_by(twin: Any, prompt: list[int], count: int, **more: Any) -> list[int]:
+    with torch.no_grad():
+        given = torch.tensor([prompt])
+        mask = torch.ones_like(given)
+        whole = twin.generate(given, attention_mask=mask, max_new_tokens=count, do_sample=False, pad_token_id=0, **more)
+    return list(map(int, whole[0]))
+
+
+def test_the_likeliest_tokens_are_those_of_transformers(tiny: Tiny) -> None:
+    reading = tiny.open().generate(PROMPT, 30)
+    assert reading.given == 4
+    assert ids(reading) == written_by(tiny.twin, ids(reading)[:4], 30)
+
+
+def test_a_generated_reading_is_that_of_reading_the_whole(tiny: Tiny) -> None:
+    model = tiny.open()
+    reading = model.generate(PROMPT, 9)
+    whole = model.read(" ".join(model.tokeniser.token(number) for number in ids(reading)))
+    assert ids(whole) == ids(reading)
+    for ours, right in zip(reading.states, whole.states, strict=True):
+        np.testing.assert_allclose(ours, right, atol=1e-5 * np.abs(right).max())
+    for ours, right in zip(reading.seen, whole.seen, strict=True):
+        np.testing.assert_allclose(ours.attention.dense(), right.attention.dense(), atol=1e-5)
+        np.testing.assert_allclose(ours.values, right.values, atol=1e-5 * np.abs(right.values).max())
+    for ours, right in zip(reading.outputs, whole.outputs, strict=True):
+        np.testing.assert_allclose(ours, right, atol=1e-5 * np.abs(right).max())
+
+
+def test_tokens_stand_where_the_text_has_them(tiny: Tiny) -> None:
+    reading = tiny.open().generate(PROMPT, 6)
+    assert reading.text.startswith(PROMPT)
+    for token in reading.tokens:
+        assert reading.text[token.start : token.stop] == token.text or token.special
+    assert all(one.stop <= other.start for one, other in zip(reading.tokens, reading.tokens[1:], strict=False))
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Model:
+    return write(tmp_path, transformers.LlamaConfig(**SMALL, eos_token_id=None), "causal", "LlamaForCausalLM").open()
+
+
+def test_a_seed_gives_the_same_tokens_and_another_one_others(llama: Model) -> None:
+    first, again, other = (ids(llama.generate(PROMPT, 20, temperature=2.0, seed=seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_the_first_of_one_is_the_likeliest(llama: Model) -> None:
+    likeliest = ids(llama.generate(PROMPT, 12))
+    assert ids(llama.generate(PROMPT, 12, temperature=5.0, top_k=1)) == likeliest
+    assert ids(llama.generate(PROMPT, 12, temperature=5.0, top_p=1e-9)) == likeliest
+
+
+def test_drawn_tokens_come_as_often_as_their_probability_says() -> None:
+    scores = np.log(np.array([0.1, 0.6, 0.3]))
+    choose = Drawing(temperature=1.0, seed=3).choices()
+    counts = np.bincount([choose(scores) for _ in range(4000)], minlength=3) / 4000
+    np.testing.assert_allclose(counts, [0.1, 0.6, 0.3], atol=0.03)  # four standard deviations
+    among = Drawing(temperature=1.0, top_p=0.7, seed=3).choices()
+    assert {among(scores) for _ in range(200)} == {1, 2}
+    of_two = Drawing(temperature=1.0, top_k=2, seed=3).choices()
+    assert {of_two(scores) for _ in range(200)} == {1, 2}
+
+
+def test_the_end_of_text_ends_it(tmp_path: Path) -> None:
+    endless = write(tmp_path, transformers.LlamaConfig(**SMALL, eos_token_id=None), "causal", "LlamaForCausalLM")
+    written = ids(endless.open().generate(PROMPT, 9))
+    end = written[6]
+    config = transformers.LlamaConfig(**SMALL, eos_token_id=[end])
+    tiny = write(tmp_path, config, "causal", "LlamaForCausalLM")
+    reading = tiny.open().generate(PROMPT, 9)
+    assert ids(reading) == written[: written.index(end, 4) + 1] == written_by(tiny.twin, written[:4], 9)
+
+
+def test_a_text_to_stop_at_ends_it(llama: Model) -> None:
+    whole = llama.generate(PROMPT, 9)
+    third = whole.tokens[6].text
+    reading = llama.generate(PROMPT, 9, stop=[third])
+    assert third in [token.text for token in reading.tokens[4:]]
+    assert len(reading.tokens) < len(whole.tokens)
+
+
+def test_pieces_are_told_as_they_come(llama: Model) -> None:
+    told: list[str] = []
+    reading = llama.generate(PROMPT, 7, on_token=told.append)
+    assert "".join(told) == llama.tokeniser.decode(ids(reading)[4:])
+    assert len(told) > 1
+
+
+def test_more_than_the_model_can_read_is_refused_with_both_counts(llama: Model) -> None:
+    assert len(llama.generate(PROMPT, 57).tokens) == 61
+    with pytest.raises(OptionError, match="has 4 tokens, and 58 more are to be written; tiny reads at most 61"):
+        llama.generate(PROMPT, 58)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tokens": 0}, {"temperature": -1}, {"temperature": "hot"}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5},
+        {"seed": -1}, {"stop": ""}, {"stop": [3]},
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_named(llama: Model, wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        llama.generate(PROMPT, **wrong)
+
+
+def test_a_model_that_sees_everything_at_once_does_not_write(tmp_path: Path) -> None:
+    model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
+    with pytest.raises(Unsupported, match="smollm2"):
+        model.generate("the cat")
+
+
+def test_smollm2_writes_what_transformers_writes(smollm2_path: Path) -> None:
+    model = opened(smollm2_path, "smollm2")
+    reading = model.generate("The kids were scared of the lions, so", 64)
+    twin = twin_of(model)
+    assert ids(reading) == written_by(twin, ids(reading)[: reading.given], 64, eos_token_id=sorted(model.ends))

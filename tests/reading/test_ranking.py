@@ -1,0 +1,179 @@
+"""Who looks at whom, against plain NumPy."""
+
+import numpy as np
+import pytest
+
+from regard import errors
+from regard.masks import causal
+from regard.reading import weights
+
+from .cases import HEADS, LAYERS, PIECES, PLAIN, Truth, made
+
+NEAR = {"atol": 2e-6}  # float32 softmax over a dozen keys
+
+
+@pytest.fixture(params=["all", "causal", "sink logits"])
+def reading(request):
+    if request.param == "all":
+        return made()
+    if request.param == "causal":
+        return made(PLAIN, causal())
+    return made(sinks=np.linspace(-1, 2, HEADS, dtype=np.float32))
+
+
+def test_weights_by_word_sum_over_pieces_looked_at_and_average_over_pieces_that_look(reading):
+    truth = Truth(reading)
+    np.testing.assert_allclose(reading.weights(1, 4), truth.by_word(1)[4], **NEAR)
+    np.testing.assert_allclose(reading.weights(2), truth.by_word(2).mean(axis=0), **NEAR)
+    np.testing.assert_allclose(reading.weights(), truth.averaged(), **NEAR)
+    np.testing.assert_allclose(reading.weights(1, 4, by="token"), truth.of_layer(1)[4], **NEAR)
+    of_all = np.mean([truth.of_layer(layer).mean(axis=0) for layer in range(LAYERS)], axis=0)
+    np.testing.assert_allclose(reading.weights(by="token"), of_all, **NEAR)
+
+
+def test_weights_do_not_depend_on_how_rows_are_blocked(monkeypatch):
+    reading = made()
+    whole = reading.weights()
+    monkeypatch.setattr(weights, "BLOCK", 1)
+    np.testing.assert_allclose(reading.weights(), whole, **NEAR)
+    assert reading.pairs().rows == made().pairs().rows
+    assert reading.top(5).rows == made().top(5).rows
+
+
+@pytest.mark.parametrize("place", [(None, None), (1, None), (2, 3), (None, 5)])
+def test_looks_ranks_the_words_and_says_what_sinks_took(place):
+    reading, (layer, head) = made(), place
+    of_layers = [Truth(reading).by_word(one) for one in ([layer] if layer is not None else range(LAYERS))]
+    row = np.mean([one.mean(axis=0) if head is None else one[head] for one in of_layers], axis=0)[4]
+    found = reading.looks("watchingly", layer, head)
+    places = {label: number for number, label in enumerate(reading.labels)}
+    assert [places[word] for word in found["Word"]] == [one for one in np.argsort(-row) if one not in (0, 8)]
+    np.testing.assert_allclose(found["weight"], [row[places[word]] for word in found["Word"]], **NEAR)
+    np.testing.assert_allclose(found["of the rest"], np.array(found["weight"]) / row[1:8].sum(), atol=2e-5)
+    assert f"{row[0] + row[8]:.2f} of the weight" in found.notes[0]
+    assert "[CLS] and [SEP] take" in found.notes[0]
+
+
+def test_looks_with_everything_is_the_whole_row():
+    found = made().looks("cats", sinks=True)
+    assert len(found) == 9
+    assert sum(found["weight"]) == pytest.approx(1, abs=1e-5)
+    assert [column.name for column in found.columns] == ["Word", "weight"]
+
+
+def test_looks_without_itself_says_what_it_gives_itself():
+    found = made().looks("cats", itself=False)
+    assert "cats" not in found["Word"]
+    assert "to itself" in found.notes[-1]
+
+
+def test_equal_weights_are_ranked_in_the_order_of_the_text():
+    reading = made()
+    same = [np.zeros_like(seen.attention.queries) for seen in reading.seen]
+    from dataclasses import replace
+
+    seen = tuple(
+        one._replace(attention=replace(one.attention, queries=queries))
+        for one, queries in zip(reading.seen, same, strict=True)
+    )
+    one_piece = [
+        word for word in replace(reading, seen=seen).looks("cats")["Word"] if word not in ("watchingly", "Keeping")
+    ]
+    assert one_piece == ["the", "cats", ",", "the:2", "end"]
+
+
+def test_pairs_hold_the_strongest_partner_in_the_rest_of_the_sentence():
+    reading = made()
+    expected = Truth(reading).averaged()
+    found = reading.pairs()
+    assert found["query"] == reading.labels[1:8]
+    for place, (_, key, probability) in enumerate(found.rows, 1):
+        row = expected[place].copy()
+        row[[0, 8, place]] = -1
+        assert key == reading.labels[row.argmax()]
+        assert probability == pytest.approx(row.max(), abs=2e-6)
+    assert f"{expected[1:8][:, [0, 8]].sum(axis=1).mean():.2f} of the weight on average" in found.notes[0]
+
+
+def test_pairs_can_count_sinks_and_the_word_itself():
+    reading = made()
+    expected = Truth(reading).by_word(0)[2]
+    found = reading.pairs(itself=True, layer=0, head=2, sinks=True)
+    assert found["key"] == tuple(reading.labels[place] for place in expected.argmax(axis=1))
+    assert len(found) == 9
+
+
+def test_pairs_of_some_words_are_those_of_all():
+    reading = made()
+    assert reading.pairs(words=(3, 6)).rows == reading.pairs().rows[2:5]
+    for wrong in ((6, 3), (0, 99, 2), "words", (0.5, 2)):
+        with pytest.raises(errors.OptionError):
+            reading.pairs(words=wrong)
+
+
+def test_a_word_that_sees_no_other_has_no_partner():
+    found = made(PLAIN, causal()).pairs()
+    assert found.rows[0] == ("the", None, None)  # what comes before it is the sink
+
+
+def test_heads_for_ranks_the_heads_by_what_they_give_to_a_word():
+    reading = made()
+    found = reading.heads_for("watchingly", "Keeping")
+    expected = np.stack([Truth(reading).by_word(layer)[:, 4, 1] for layer in range(LAYERS)])  # (layer, head)
+    assert len(found) == LAYERS * HEADS
+    order = np.argsort(-expected.reshape(-1))
+    assert [layer * HEADS + head for layer, head, *_ in found.rows] == order.tolist()
+    np.testing.assert_allclose(found["weight"], expected.reshape(-1)[order], **NEAR)
+    to_sinks = np.stack([Truth(reading).by_word(layer)[:, 4][:, [0, 8]].sum(axis=-1) for layer in range(LAYERS)])
+    np.testing.assert_allclose(found["to sinks"], to_sinks.reshape(-1)[order], **NEAR)
+
+
+def test_heads_for_any_word_names_the_word():
+    reading = made()
+    layer, head, key, weight, _ = reading.heads_for("cats").rows[0]
+    expected = np.stack([Truth(reading).by_word(layer)[:, 3] for layer in range(LAYERS)])
+    expected[..., [0, 3, 8]] = -1
+    assert (layer, head, reading.labels.index(key)) == np.unravel_index(expected.argmax(), expected.shape)
+    assert weight == pytest.approx(expected.max(), abs=2e-6)
+
+
+def test_top_finds_the_strongest_looks_of_all_heads():
+    reading = made()
+    expected = np.stack([Truth(reading).by_word(layer) for layer in range(LAYERS)])
+    expected[..., [0, 8]] = -1
+    expected[..., [0, 8], :] = -1
+    expected[..., np.arange(9), np.arange(9)] = -1
+    order = np.argsort(-expected.reshape(-1))[:7]
+    found = reading.top(7)
+    labels = reading.labels
+    for row, flat in zip(found.rows, order, strict=True):
+        layer, head, query, key = np.unravel_index(flat, expected.shape)
+        assert row[:4] == (layer, head, labels[query], labels[key])
+        assert row[4] == pytest.approx(expected.reshape(-1)[flat], abs=2e-6)
+    assert "of the weight on average" in found.notes[0]
+    assert len(reading.top(10**6, layer=0, head=0, sinks=True, itself=True)) == 81
+
+
+def test_layers_and_heads_that_are_not_there_are_refused():
+    reading = made()
+    for wrong in (lambda: reading.looks("cats", 99), lambda: reading.looks("cats", 0, 6), lambda: reading.attention(3),
+                  lambda: reading.pairs(layer=True), lambda: reading.table("cats", 0, 17),
+                  lambda: reading.norms(-4, 0, "cats")):  # fmt: skip
+        with pytest.raises(errors.OutOfRange, match="counted from 0"):
+            wrong()
+    for k in (0, -1, 2.5, True):
+        with pytest.raises(errors.OptionError, match="`k`"):
+            reading.top(k)
+    with pytest.raises(errors.OptionError, match="`by`"):
+        reading.weights(by="letter")
+
+
+def test_a_negative_layer_counts_from_the_end():
+    assert made().looks("cats", -1).rows == made().looks("cats", LAYERS - 1).rows
+
+
+def test_without_sinks_nothing_is_set_aside_and_nothing_said():
+    reading = made(PLAIN)
+    assert reading.looks("cats").notes == ()
+    assert len(reading.looks("cats")) == len(reading.words)
+    assert PIECES[0].special  # the others hold special tokens

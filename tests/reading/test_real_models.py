@@ -1,0 +1,101 @@
+"""What a real model does with the sentences of the documentation."""
+
+import numpy as np
+import pytest
+
+from regard.models.loading import model
+from regard.reading import Reading
+
+KIDS = "The kids were scared of the lions, so they left right away."
+
+
+@pytest.fixture(scope="module")
+def minilm(minilm_path):
+    return model("minilm")
+
+
+@pytest.fixture(scope="module")
+def kids(minilm):
+    return minilm.read(KIDS)
+
+
+def test_they_gives_a_third_of_its_weight_to_cls_and_sep_and_of_the_rest_most_to_kids(kids):
+    looks = kids.looks("they")
+    assert looks.notes[0] == "[CLS] and [SEP] take 0.37 of the weight."
+    assert looks["Word"][0] == "kids"
+    assert kids.looks("they", sinks=True)["Word"][0] == "[CLS]"
+
+
+def test_one_head_looks_at_the_kids_and_another_at_the_lions(kids):
+    assert kids.looks("they", 3, 1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
+    assert kids.looks("they", 5, 5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
+    assert kids.heads_for("they", "kids").rows[0][:2] == (3, 1)
+    assert kids.heads_for("they", "lions").rows[0][:2] == (5, 5)
+
+
+def test_a_head_looks_at_the_word_before(kids):
+    weights = kids.weights(0, 2)
+    assert (weights[np.arange(2, 15), np.arange(1, 14)] > 0.98).all()
+
+
+def test_cls_gets_much_weight_and_gives_little(kids):
+    found = {row[0]: row[1:] for row in kids.norms(5, None, "they")}
+    assert found["[CLS]"][0] > found["lions"][0] > found["kids"][0]
+    assert found["[CLS]"][2] < 0.1 * min(found["kids"][2], found["lions"][2])
+    assert found["kids"][2] > found["lions"][2]
+
+
+def test_norms_of_all_words_add_up_to_what_the_layer_adds(kids):
+    """‖Σ weight · v · W_O‖ is at most the sum of lengths, and the vectors themselves add up to the projection."""
+    trace = kids.explain("they", 5)
+    attention = kids.blocks[5].attention
+    added = np.linalg.norm(trace["projected"][0] - attention.w_o.bias)
+    assert added <= sum(kids.norms(5, None, "they")["‖weight · v · W_O‖"]) + 1e-4
+
+
+def test_the_certificate_of_a_real_model_is_small(kids):
+    found = kids.certificate
+    assert found.row_sums < 5e-6
+    assert found.forbidden == 0
+    assert found.output < 1e-5
+    assert found.rows == 6 * 12 * 16
+
+
+def test_steps_end_where_the_model_went_on(kids):
+    for layer in (0, 3, 5):
+        trace = kids.explain("they", layer)
+        np.testing.assert_allclose(trace["result"][0], kids.states[layer + 1][10], atol=2e-5)
+
+
+def test_apple_moves_with_its_context(minilm):
+    phones = minilm.read("Love Apple phones")
+    fruit = phones.moved("Apple", minilm.read("I ate an apple and a pear"))
+    same = phones.moved("Apple", minilm.read("The new Apple phones cost more"))
+    assert len(fruit) == 7
+    for layer in range(1, 7):
+        assert fruit["distance"][layer] > 1.5 * same["distance"][layer]
+        assert fruit["cosine"][layer] < same["cosine"][layer]
+
+
+def test_pieces_of_a_word_are_one_word(minilm):
+    reading = minilm.read("Tokenization of unbelievable embeddings")
+    assert [word.text for word in reading.words][1:-1] == ["Tokenization", "of", "unbelievable", "embeddings"]
+    assert len(reading.tokens) > len(reading.words)
+    np.testing.assert_allclose(reading.weights().sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_reading_is_kept_in_a_file(kids, tmp_path):
+    kids.save(tmp_path / "kids.safetensors")
+    back = Reading.load(tmp_path / "kids.safetensors")
+    assert back.looks("they").rows == kids.looks("they").rows
+    assert back.certificate == kids.certificate
+    assert back.moved("they", kids)["distance"] == (0,) * 7
+
+
+def test_a_causal_model_has_its_first_token_as_sink(smollm2_path):
+    reading = model("smollm2").read("The kids were scared of the lions, so they left")
+    assert reading.sinks == (0,)
+    assert "The first word, The, takes 0.4" in reading.looks("they").notes[0]
+    assert set(reading.looks("they")["Word"]) <= set(reading.labels[1:10])
+    np.testing.assert_allclose(reading.rollout("they")[10:], 0, atol=1e-12)
+    assert reading.certificate.forbidden == 0

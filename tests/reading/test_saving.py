@@ -1,0 +1,195 @@
+"""Readings in files: what comes back, and what broken files say."""
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from regard import errors
+from regard.attention import Attention
+from regard.biases import alibi, relative_positions
+from regard.layers import Seen, Transformer
+from regard.masks import allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.reading import Reading
+
+from .cases import HEADS, PIECES, PLAIN, made, run_of
+
+safetensors = pytest.importorskip("safetensors")
+MASKS = {
+    "none": None,
+    "causal": causal(),
+    "window": causal() & window(3),
+    "either": causal() & (first(2) | window(2, 0)),
+    "not": ~window(1) | chunks(4),
+    "lengths": lengths(7),
+    "lengths of one": lengths([7]),
+    "array of lengths": lengths(np.array([7]), side="left"),
+    "prefix": prefix(3, start=1),
+    "documents": documents([0] * 5 + [1] * 7),
+    "array": allowed(np.tril(np.ones((12, 12), bool))),
+    "array of heads": allowed(np.random.default_rng(0).random((HEADS, 12, 12)) < 0.7),
+}
+
+
+def same(one, other):
+    assert repr(one) == repr(other)
+    assert (one.text, one.tokens, one.words, one.given, one.model) == (
+        other.text, other.tokens, other.words, other.given, other.model,
+    )  # fmt: skip
+    for mine, its in zip(one.seen, other.seen, strict=True):
+        np.testing.assert_array_equal(mine.attention.dense(), its.attention.dense())
+        np.testing.assert_array_equal(mine.values, its.values)
+    assert one.looks("cats").rows == other.looks("cats").rows
+    assert one.certificate == other.certificate
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_reading_comes_back_as_it_was(tmp_path, name):
+    reading = made(mask=MASKS[name])
+    reading.save(tmp_path / "reading.safetensors")
+    same(reading, Reading.load(tmp_path / "reading.safetensors"))
+    assert [path.name for path in tmp_path.iterdir()] == ["reading.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sinks": np.linspace(-1, 1, HEADS, dtype=np.float32)},
+        {"softcap": 20.0, "scale": 0.5},
+        {"bias": alibi(heads=HEADS)},
+        {"bias": relative_positions(np.zeros((32, HEADS)))},
+        {"bias": np.random.default_rng(1).normal(size=(1, 12, 12)).astype(np.float32)},
+        {"similarity": "cosine"},
+        {"offset": 0},
+    ],
+    ids=lambda options: ", ".join(options),
+)
+def test_options_of_attention_come_back(tmp_path, options):
+    reading = made(**options)
+    reading.save(tmp_path / "reading.safetensors")
+    same(reading, Reading.load(tmp_path / "reading.safetensors"))
+
+
+def test_a_sequence_chosen_from_a_batch_comes_back(tmp_path):
+    rng = np.random.default_rng(3)
+    queries, keys, values = rng.normal(size=(3, 2, 4, 12, 5))
+    batch = Attention(queries, keys, mask=lengths([3, 11]), bias=alibi(heads=4))
+    reading = Reading.of(batch.select(batch=1, head=[0, 2]), values[1][[0, 2]], words=PIECES)
+    reading.save(tmp_path / "reading.safetensors")
+    same(reading, Reading.load(tmp_path / "reading.safetensors"))
+
+
+def test_states_outputs_and_blocks_come_back(tmp_path):
+    reading = replace(run_of(Transformer.seeded(11, 24, 6, encoders=2, seed=5)), given=4)
+    reading.save(tmp_path / "all.safetensors", blocks=True)
+    reading.save(tmp_path / "bare.safetensors")
+    back, bare = Reading.load(tmp_path / "all.safetensors"), Reading.load(tmp_path / "bare.safetensors")
+    same(reading, back)
+    assert back.norms(1, 2, "cats").rows == reading.norms(1, 2, "cats").rows
+    np.testing.assert_array_equal(back.explain("cats", 1)["result"], reading.explain("cats", 1)["result"])
+    assert bare.blocks == () and len(bare.states) == 3
+    assert bare.moved("cats", reading).rows[2][2] == 0
+    assert (tmp_path / "bare.safetensors").stat().st_size < (tmp_path / "all.safetensors").stat().st_size
+
+
+def test_functions_are_not_saved_and_leave_no_file(tmp_path):
+    reading = made(mask=where(lambda query, key: key <= query))
+    with pytest.raises(errors.Unsupported, match="function"):
+        reading.save(tmp_path / "reading.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_and_files_that_are_not_there(tmp_path):
+    with pytest.raises(errors.OptionError, match="folder that is there"):
+        made().save(tmp_path / "no" / "reading.safetensors")
+    with pytest.raises(errors.OptionError, match="a file that is there"):
+        Reading.load(tmp_path / "reading.safetensors")
+
+
+def changed(path, change):
+    """The file with another header."""
+    content = path.read_bytes()
+    (size,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + size])
+    structure = json.loads(header["__metadata__"]["regard_reading"])
+    replaced = change(structure)
+    structure = structure if replaced is None else replaced
+    header["__metadata__"]["regard_reading"] = structure if isinstance(structure, str) else json.dumps(structure)
+    new = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(new)) + new + content[8 + size :])
+
+
+def deep(structure):
+    mask = {"kind": "Causal"}
+    for _ in range(200):
+        mask = {"kind": "Inverse", "inner": mask}
+    structure["layers"][0]["mask"] = mask
+
+
+BROKEN = {
+    "no JSON": lambda structure: "{",
+    "a list": lambda structure: [],
+    "another version": lambda structure: structure.update(version=2),
+    "no layers": lambda structure: structure.update(layers=[]),
+    "missing array": lambda structure: structure["layers"][0].update(queries="elsewhere"),
+    "array by number": lambda structure: structure["layers"][0].update(keys=3),
+    "queries as values": lambda structure: structure["layers"][0].update(queries="layers.0.values"),
+    "a token too many": lambda structure: structure["tokens"].append(["x", 1, 0, 1, False, False]),
+    "a token of words": lambda structure: structure["tokens"].__setitem__(0, ["x", "y", 0, 1, False, False]),
+    "half a token": lambda structure: structure["tokens"].__setitem__(0, ["x"]),
+    "an unknown mask": lambda structure: structure["layers"][0].update(mask={"kind": "Where", "function": "os.system"}),
+    "a mask of words": lambda structure: structure["layers"][0].update(
+        mask={"kind": "Window", "left": "a", "right": 1}
+    ),
+    "a mask with more": lambda structure: structure["layers"][0].update(mask={"kind": "Causal", "left": 1}),
+    "no mask": lambda structure: structure["layers"][0].update(mask=3),
+    "a nested mask": deep,
+    "a wild scale": lambda structure: structure["layers"][0].update(scale="wide"),
+    "missing option": lambda structure: structure["layers"][0].pop("bias"),
+    "wrong text": lambda structure: structure.update(text=3),
+    "wrong count": lambda structure: structure.update(given="all"),
+    "a block that is none": lambda structure: structure.update(blocks=[{"kind": "Linear", "weight": {"array": "x"}}]),
+    "states of another": lambda structure: structure.update(states=["layers.0.queries"]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_headers_name_the_file_and_the_fault(tmp_path, name):
+    path = tmp_path / "reading.safetensors"
+    made(PLAIN, causal()).save(path)
+    changed(path, BROKEN[name])
+    with pytest.raises(errors.OptionError, match="cannot be read as a reading") as caught:
+        Reading.load(path)
+    assert "reading.safetensors" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 100, -1])
+def test_files_that_end_too_soon_name_the_fault(tmp_path, kept):
+    path = tmp_path / "reading.safetensors"
+    made().save(path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(errors.OptionError, match=r"reading\.safetensors cannot be read as a reading"):
+        Reading.load(path)
+
+
+def test_a_header_that_claims_everything_is_refused_at_once(tmp_path):
+    path = tmp_path / "reading.safetensors"
+    path.write_bytes(struct.pack("<Q", 2**63) + b"{}")
+    with pytest.raises(errors.OptionError, match="cannot be read as a reading"):
+        Reading.load(path)
+
+
+def test_a_file_of_layers_is_no_reading(tmp_path):
+    from regard.layers import Linear
+    from regard.layers.saving import save
+
+    save(Linear.seeded(3, 2), tmp_path / "layer.safetensors")
+    with pytest.raises(errors.OptionError, match="holds no reading"):
+        Reading.load(tmp_path / "layer.safetensors")
+
+
+def test_seen_is_what_layers_give():
+    assert isinstance(Reading.of(Attention(np.eye(2), np.eye(2)), np.eye(2)).seen[0], Seen)

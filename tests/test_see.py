@@ -1,0 +1,269 @@
+"""`regard see`: what it prints and writes, where, and how it ends."""
+
+import json
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from regard import errors
+from regard.cli import app
+from regard.commands import see
+
+from .models.conftest import cache, minilm_path, smollm2_path  # noqa: F401 - fixtures
+
+KIDS = "The kids were scared of the lions, so they left right away."
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def call(*arguments: str, typed: str | bytes | None = None, width: int = 80):
+    runner = CliRunner(env={"COLUMNS": str(width)})
+    return runner.invoke(app, ["see", *arguments], input=typed, catch_exceptions=False)
+
+
+def said(*arguments: str, **options) -> str:
+    finished = call(*arguments, **options)
+    assert finished.exit_code == 0, finished.output
+    return finished.stdout
+
+
+def refused(*arguments: str, **options) -> str:
+    finished = call(*arguments, **options)
+    assert finished.exit_code == 2, finished.output
+    assert "Traceback" not in finished.output
+    return finished.stderr
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def kids(minilm_path):  # noqa: F811
+    return said(KIDS)
+
+
+# What it prints
+
+
+def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certificate(kids):
+    found = lines(kids)
+    assert found[:2] == [KIDS, ""]
+    titles = [
+        "Whom each word looks at most, all heads",
+        "they looks at, all heads they → kids",
+        "Layer 3, head 1: rows look at columns",
+    ]
+    places = [found.index(title) for title in titles]
+    assert places == sorted(places)
+    assert "query key probability query key probability" in found
+    assert found[places[1] + 1].startswith("Word weight of the rest layer head at most layer head weight")
+    assert any(line.startswith("minilm: 6 layers × 12 heads, 16 tokens. Loaded and read in") for line in found)
+    assert any(line.startswith("Certificate: 1,152 rows: sums within") for line in found)
+    assert "not why the model says" in kids
+
+
+def test_it_reports_what_the_model_really_does(kids):
+    found = lines(kids)
+    assert "[CLS] and [SEP] take 0.37 of the weight." in found
+    assert any(line.startswith("kids 0.08 0.14 3 1 0.81 3 1 0.81") for line in found)
+    assert any(line.startswith("lions 0.07 0.12 5 5 0.57") for line in found)
+    (row,) = [line for line in found if line.startswith("they .")]
+    assert row.split()[:4] == ["they", ".02", ".08", ".81"]
+
+
+def test_a_pipe_gets_plain_text_of_80_columns(kids):
+    assert "\x1b" not in kids
+    assert max(map(len, kids.splitlines())) <= 80
+    assert not any(line != line.rstrip() for line in kids.splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 132])
+def test_it_fits_any_terminal(minilm_path, width):  # noqa: F811
+    assert max(map(len, said(KIDS, width=width).splitlines())) <= width
+
+
+def test_a_terminal_gets_colour_and_nothing_wider(minilm_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    shown = said(KIDS)
+    assert "\x1b[38;2;255;255;255;48;2;" in shown
+    assert max(len(ESCAPE.sub("", line)) for line in shown.splitlines()) <= 80
+
+
+def test_the_sentence_stands_there_while_the_model_loads(minilm_path, monkeypatch):  # noqa: F811
+    def fail(*_):
+        raise errors.OptionError("It broke.")
+
+    monkeypatch.setattr(see, "_read", fail)
+    finished = call(KIDS)
+    assert finished.stdout.strip() == KIDS
+    assert finished.stderr == "regard: It broke.\n"
+
+
+def test_a_word_can_be_chosen_and_a_layer_and_a_head(minilm_path):  # noqa: F811
+    shown = said(KIDS, "--query", "the", "--layer", "2", "--head", "5")
+    assert "the looks at, layer 2, head 5" in shown
+    assert "Layer 2, head 5: rows" in shown
+    shown = said(KIDS, "--query", "lions", "--layer", "4")
+    assert "lions looks at, layer 4, all heads" in shown
+    assert "Layer 4, head" in shown
+
+
+def test_without_a_pronoun_the_most_focused_word_asks(minilm_path):  # noqa: F811
+    assert "gets looks at" in said("Action gets results")
+
+
+def test_steps_print_the_table_of_the_slides_on_the_models_vectors(minilm_path):  # noqa: F811
+    shown = said(KIDS, "--query", "they", "--layer", "3", "--head", "1", "--steps")
+    found = lines(shown)
+    assert "they asks, layer 3, head 1: d_k = 32, √d_k = 5.66" in found
+    (row,) = [line for line in found if line.startswith("kids ")]
+    assert "0.81" in row
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "Certificate" not in shown
+    assert len(said(KIDS, "--query", "they", "--layer", "3", "--head", "1", "--steps", "--full")) > 3 * len(shown)
+    assert "they asks, layer 3, head 1" in said(KIDS, "--steps")  # chosen as without --steps
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hi", ".", "Ünbelievable 日本語 👩‍👩‍👧 שלום", "tab\tand\x1b[31m red", "the the the the", "It", "a\n\nb"],
+)
+def test_texts_of_all_kinds(minilm_path, text):  # noqa: F811
+    shown = said(text)
+    assert "Certificate" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_long_text_is_shortened_and_pooled_and_says_so(minilm_path):  # noqa: F811
+    text = " ".join(f"Sentence number {place} is about lions." for place in range(60))
+    shown = said(text, "--query", "lions:40")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert len(shown.splitlines()) < 110
+    assert "characters …" in shown
+    assert "24 of 422 words: those around lions:40." in shown
+    assert "422 words, some to a cell" in " ".join(shown.split())
+
+
+# Where texts come from and where results go
+
+
+def test_a_file_and_standard_input_say_the_same_as_an_argument(minilm_path, tmp_path, kids):  # noqa: F811
+    path = tmp_path / "kids.txt"
+    path.write_text(KIDS + "\n", encoding="utf-8")
+
+    def without_time(text):
+        return re.sub(r"read in \S+ s", "read", text)
+
+    assert without_time(said("--file", str(path))) == without_time(kids)
+    assert without_time(said("-", typed=KIDS)) == without_time(kids)
+
+
+def test_json_is_all_that_a_program_gets(minilm_path):  # noqa: F811
+    found = json.loads(said(KIDS, "--json", "-"))
+    assert found["text"] == KIDS
+    assert found["query"] == {"word": "they", "place": 10}
+    assert (found["layers"], found["heads"], found["sinks"]) == (6, 12, [0, 15])
+    assert found["map"]["weights"][10][2] == pytest.approx(0.81, abs=0.005)
+    assert found["heads_for"][0]["layer"] == 3 and found["heads_for"][0]["head"] == 1
+    assert [len(found[name]) for name in ("tokens", "words", "pairs")] == [16, 16, 14]
+    assert found["certificate"]["output"] < 1e-5
+    assert found["seconds"] > 0
+
+
+def test_files_are_written_as_asked(minilm_path, tmp_path):  # noqa: F811
+    paths = {name: tmp_path / f"kids.{name}" for name in ("html", "svg", "json")}
+    shown = said(KIDS, *[part for name, path in paths.items() for part in (f"--{name}", str(path))])
+    assert shown.count("Wrote") == 3
+    assert "Certificate" not in shown
+    assert "which words look at which" in "".join(
+        ElementTree.fromstring(paths["svg"].read_text(encoding="utf-8")).itertext()
+    )
+    page = paths["html"].read_text(encoding="utf-8")
+    assert "<!DOCTYPE html>" in page and "Certificate" in page and "src=" not in page
+    assert json.loads(paths["json"].read_text(encoding="utf-8"))["model"] == "minilm"
+    assert said(KIDS, "--svg", "-").startswith("<svg")
+
+
+def test_png_is_a_picture(minilm_path, tmp_path):  # noqa: F811
+    pytest.importorskip("resvg_py", reason="PNG needs the `figures` extra")
+    said(KIDS, "--png", str(tmp_path / "kids.png"))
+    assert (tmp_path / "kids.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_goes_on_with_a_text_and_looks_at_what_it_wrote(smollm2_path):  # noqa: F811
+    shown = said("Once upon a time", "--generate", "8")
+    assert shown.startswith("Once upon a time, ")
+    assert "The first word, Once, takes" in shown
+    assert "smollm2: 30 layers × 9 heads" in shown
+    assert "may not be seen" in shown
+
+
+# What cannot be done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "Give a text"),
+        ([""], "no word"),
+        (["  \n "], "no word"),
+        (["a", "--file", "b"], "not both"),
+        (["--file", "no/such/file.txt"], "There is no file"),
+        (["--file", "."], "folder"),
+        (["The cat", "--model", "minilmm"], "minilm"),
+        (["The cat", "--model", "no/such/path/model.gguf"], "There is no model"),
+        (["The cat", "--json", "-", "--svg", "-"], "Only one"),
+        (["The cat", "--steps", "--html", "a.html"], "--steps"),
+        (["The cat", "--generate", "0"], "--generate"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_printed(arguments, complaint):
+    message = refused(*arguments)
+    assert complaint in message
+    assert not call(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["The cat sat", "--query", "dog"], "not among the words"),
+        (["The cat sat", "--query", "9"], "5 words"),
+        (["The cat sat", "--layer", "99"], "there are 6 layers"),
+        (["The cat sat", "--head", "12"], "there are 12 heads"),
+        (["The cat sat", "--svg", "no/such/folder/cat.svg"], "cannot be written"),
+        (["lions " * 600], "512"),
+        (["The cat sat", "--generate", "3", "--model", "minilm"], "smollm2"),
+    ],
+)
+def test_what_the_model_cannot_do_is_said_in_a_sentence(minilm_path, arguments, complaint):  # noqa: F811
+    assert complaint in refused(*arguments)
+
+
+def test_text_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "picture").write_bytes(b"\xff\xfe\x00\x01")
+    assert "UTF-8" in refused("--file", str(tmp_path / "picture"))
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(minilm_path, monkeypatch):  # noqa: F811
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert "pip install 'regard[models]'" in refused(KIDS)
+
+
+def test_no_torch_is_needed(minilm_path):  # noqa: F811
+    program = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['regard', 'see', 'The cat sat', '--json', '-']\n"
+        "from regard.cli import main; main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(finished.stdout)["model"] == "minilm"
+
+
+def test_help_shows_examples_in_80_columns():
+    shown = said("--help")
+    assert "  regard see " in shown
+    assert max(map(len, shown.splitlines())) <= 80
