@@ -27,7 +27,7 @@ struct BackflowPlan {
         copy_queries = !plain<Real>(s.queries);
     }
     struct Workspace {
-        Real *keys, *outputs, *queries, *rows, *sheet, *before, *ones;
+        Real *keys, *outputs, *queries, *rows, *sheet, *before, *ones, *normalisers;
         Workspace(const BackflowPlan& p, Parts& parts) {
             keys = parts.take<Real>(p.block * p.b.scores.size());
             outputs = parts.take<Real>(p.block * std::max<int64_t>(1, p.size));
@@ -36,6 +36,7 @@ struct BackflowPlan {
             sheet = parts.take<Real>(row_tile * W);
             before = parts.take<Real>(row_tile * W);
             ones = parts.take<Real>(W);
+            normalisers = parts.take<Real>(row_tile);
         }
     };
     size_t scratch() const {
@@ -67,6 +68,7 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
         if (hull.misses(key, key + keys)) continue;
         const PlainRows<Real> queries = plain_rows<Real>(s.queries, sequence, head, first, last - first, w.queries);
         const bool finite = !b.rows || copy_apart<Real>(b.rows, sequence, head, first, last - first, w.rows);
+        read_normalisers<Real>(b.normaliser, line + first, last - first, w.normalisers);
         for (int64_t p = 0; p < panels; ++p) {
             const int64_t at = key + p * W, here = std::min<int64_t>(W, keys - p * W);
             int64_t from = first, to = last;
@@ -77,13 +79,16 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             scorer.finish(from, to, at, here, whole, Stage::masked, w.sheet);
             const bool careful = !finite && (!whole || may_hide(s));
             if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>((to - from) * W) * sizeof(Real));
-            weigh<Real>(w.sheet, to - from, units.factor, b.normaliser, line + from);
+            weigh<Real>(w.sheet, to - from, units.factor, w.normalisers + (from - first));
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);
             if (!b.rows) {
                 for (int v = 0; v < panel_vectors; ++v) {
-                    Vec<Real> sum[2] = {};
-                    for (int64_t i = 0; i < to - from; ++i) sum[i & 1] += load(w.sheet + i * W + v * L);
-                    store<Real>(outputs + v * L, load(outputs + v * L) + (sum[0] + sum[1]));
+                    Vec<Real> sum[4] = {};
+                    int64_t i = 0;
+                    for (; i + 4 <= to - from; i += 4)
+                        for (int k = 0; k < 4; ++k) sum[k] += load(w.sheet + (i + k) * W + v * L);
+                    for (; i < to - from; ++i) sum[0] += load(w.sheet + i * W + v * L);
+                    store<Real>(outputs + v * L, load(outputs + v * L) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
                 }
             } else if (careful) {
                 add_seen_values<Real>(w.sheet, w.before, to - from, b.rows, sequence, head, from, outputs);

@@ -151,12 +151,18 @@ REGARD_INLINE Real row_normaliser(const double* normaliser, int64_t at) {
     return log2 == -std::numeric_limits<double>::infinity() ? -minus_infinity<Real> : static_cast<Real>(log2);
 }
 
+// The normalisers of some rows: read once for all panels of keys.
+template <class Real>
+void read_normalisers(const double* normaliser, int64_t at, int64_t rows, Real* to) {
+    for (int64_t i = 0; i < rows; ++i) to[i] = row_normaliser<Real>(normaliser, at + i);
+}
+
 // weights = 2^(factor · score − normaliser of the row), in place.
 template <class Real>
-void weigh(Real* __restrict sheet, int64_t rows, Real factor, const double* normaliser, int64_t at) {
+void weigh(Real* __restrict sheet, int64_t rows, Real factor, const Real* normalisers) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     for (int64_t i = 0; i < rows; ++i) {
-        const Vec<Real> down = all(row_normaliser<Real>(normaliser, at + i));
+        const Vec<Real> down = all(normalisers[i]);
         for (int v = 0; v < panel_vectors; ++v) {
             Real* place = sheet + i * W + v * L;
             const Vec<Real> score = load(place);

@@ -47,13 +47,14 @@ struct PooledPlan {
         return at;
     }
     struct Workspace {
-        Real *keys, *queries, *sheet;
+        Real *keys, *queries, *sheet, *normalisers;
         int32_t* cell;
         Workspace(const PooledPlan& plan, Parts& parts) {
             keys = parts.take<Real>(round_up(std::min<int64_t>(plan.widest, 384), W) * plan.p.scores.size());
             queries = parts.take<Real>(plain<Real>(plan.p.scores.queries) ? 0 : row_tile * plan.p.scores.size());
             sheet = parts.take<Real>(row_tile * W);
             cell = parts.take<int32_t>(round_up(384, W));
+            normalisers = parts.take<Real>(row_tile);
         }
     };
     size_t scratch() const {
@@ -112,6 +113,8 @@ class PooledItem {
             hull.read(s, sequence, first, last);
             if (hull.misses(key, key + keys)) continue;
             const PlainRows<Real> queries = plain_rows<Real>(s.queries, sequence, head, first, last - first, w.queries);
+            read_normalisers<Real>(p.normaliser, (sequence * s.heads() + head) * s.rows() + first, last - first,
+                                   w.normalisers);
             for (int64_t at = 0; at < keys; at += W) {
                 const int64_t here = std::min<int64_t>(W, keys - at);
                 int64_t from = first, to = last;
@@ -120,11 +123,25 @@ class PooledItem {
                 product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                      w.keys + at * s.size(), W, w.sheet, W);
                 scorer.finish(from, to, key + at, here, whole, Stage::masked, w.sheet);
-                weigh<Real>(w.sheet, to - from, units.factor, p.normaliser,
-                            (sequence * s.heads() + head) * s.rows() + from);
+                weigh<Real>(w.sheet, to - from, units.factor, w.normalisers + (from - first));
                 gather(from, to, cell, w.cell + at, here);
             }
         }
+    }
+
+    static Vec<Real> sum_of(const Real* weights, int64_t rows) {
+        Vec<Real> sum{};
+        for (int64_t r = 0; r < rows; ++r) sum += load(weights + r * W);
+        return sum;
+    }
+    static Vec<Real> largest_of(const Real* weights, int64_t rows) {
+        Vec<Real> largest{}, probe{};  // a maximum forgets NaN, a sum of zeros does not
+        for (int64_t r = 0; r < rows; ++r) {
+            const Vec<Real> weight = load(weights + r * W);
+            largest = larger(weight, largest);
+            probe += weight * Real(0);
+        }
+        return largest + probe;
     }
 
     // Rows of one cell are pooled lane by lane, then the lanes into their columns' cells.
@@ -132,17 +149,12 @@ class PooledItem {
         for (int64_t i = from; i < to;) {
             while (i >= p.row_edges[cell + 1]) ++cell;
             const int64_t end = std::min(to, p.row_edges[cell + 1]);
-            Vec<Real> pooled[panel_vectors] = {};
-            for (int64_t r = i; r < end; ++r)
-                for (int v = 0; v < panel_vectors; ++v) {
-                    const Vec<Real> weights = load(w.sheet + (r - from) * W + v * L);
-                    if (p.pool == Pool::sum)
-                        pooled[v] += weights;
-                    else  // NaN stays
-                        pooled[v] = (weights <= pooled[v]) | (pooled[v] != pooled[v]) ? pooled[v] : weights;
-                }
             Real lane[W];
-            for (int v = 0; v < panel_vectors; ++v) store<Real>(lane + v * L, pooled[v]);
+            for (int v = 0; v < panel_vectors; ++v) {
+                const Real* weights = w.sheet + (i - from) * W + v * L;
+                store<Real>(lane + v * L,
+                            p.pool == Pool::sum ? sum_of(weights, end - i) : largest_of(weights, end - i));
+            }
             Real* line = map + cell * p.column_cells;
             if (p.pool == Pool::sum)
                 for (int64_t j = 0; j < here; ++j) line[columns[j]] += lane[j];

@@ -21,18 +21,20 @@ bool tile_of(const Tile& tile) {
         Real* keys = parts.take<Real>(W * size);
         Real* sheet = parts.take<Real>(row_tile * W);
         Real* copy = parts.take<Real>(row_tile * size);
+        Real* normalisers = parts.take<Real>(row_tile);
         const int64_t span = item % spans, first = item / spans % rows * row_tile, which = item / spans / rows;
         const int64_t last = std::min(s.rows(), first + row_tile);
         const KeyPanel<Real> scorer{s, which / s.heads(), which % s.heads(), !weight};
         const PlainRows<Real> queries =
             plain_rows<Real>(s.queries, scorer.sequence, scorer.head, first, last - first, copy);
         const int64_t end = std::min(s.columns(), (span + 1) * key_span);
+        if (weight) read_normalisers<Real>(tile.normaliser, which * s.rows() + first, last - first, normalisers);
         for (int64_t key = span * key_span; key < end; key += W) {
             const int64_t here = std::min<int64_t>(W, s.columns() - key);
             scorer.pack(key, here, weight ? units.packing : Real(1), keys);
             product<Real, false>(last - first, size, queries.data, queries.row, 1, keys, W, sheet, W);
             scorer.finish(first, last, key, here, !s.visible, tile.stage, sheet);
-            if (weight) weigh<Real>(sheet, last - first, units.factor, tile.normaliser, which * s.rows() + first);
+            if (weight) weigh<Real>(sheet, last - first, units.factor, normalisers);
             for (int64_t i = first; i < last; ++i)
                 std::memcpy(static_cast<Real*>(tile.output) + (which * s.rows() + i) * s.columns() + key,
                             sheet + (i - first) * W, static_cast<size_t>(here) * sizeof(Real));
@@ -42,6 +44,7 @@ bool tile_of(const Tile& tile) {
     parts.take<Real>(W * size);
     parts.take<Real>(row_tile * W);
     parts.take<Real>(row_tile * size);
+    parts.take<Real>(row_tile);
     return run_items(sequences * rows * spans, parts.used, 2. * sequences * s.rows() * s.columns() * size, work);
 }
 
