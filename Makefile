@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check format bench picture emulator browser clean
+.PHONY: help demo test test-all check format bench picture emulator latex browser clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -30,7 +30,7 @@ demo: $(stamps)/models $(stamps)/regard-$(native_wanted)  ## set up, then let a 
 test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(stamps)/tests $(stamps)/regard-$(native_wanted) emulator  ## all tests: sanitizers and the arm64 emulator too
+test-all: $(stamps)/tests $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator and LaTeX too
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(stamps)/checks  ## ruff, mypy and clang-format
@@ -101,6 +101,16 @@ $(stamps)/checks: $(stamps)/made constraints.txt
 	@echo "Installing what the checks need"
 	@$(install) ruff mypy clang-format numpy rich typer
 	@touch $@
+
+# Three engines of LaTeX: the tables must compile with each.
+latex:
+	@command -v pdflatex >/dev/null && command -v lualatex >/dev/null && command -v xelatex >/dev/null && \
+		kpsewhich luaotfload.sty >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+			echo "LaTeX is not installed: its tests are skipped" >&2; exit 0; }; \
+		echo "Installing LaTeX"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends texlive-latex-base texlive-latex-recommended lmodern \
+			texlive-luatex texlive-xetex >/dev/null; }
 
 # A cross compiler and an emulator for arm64: how NEON is tested on other machines.
 emulator:

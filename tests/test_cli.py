@@ -13,7 +13,7 @@ import regard
 from regard import examples
 from regard.cli import app
 
-COMMANDS = ("steps", "lookup", "scaling", "check", "examples", "engine")
+COMMANDS = ("see", "models", "steps", "lookup", "scaling", "check", "examples", "engine", "studio")
 
 
 def run(*arguments: str) -> str:

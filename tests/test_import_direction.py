@@ -20,9 +20,10 @@ FLOORS = (
     ("reading", "hand_check"),
     ("models", "watching", "transformers"),
     ("heads", "training"),
-    ("show", "studio"),
+    ("show", "viewer", "studio"),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in names}
 
@@ -30,13 +31,17 @@ FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in name
 HAND_OVERS: set[tuple[str, str]] = {
     ("attention.matrix", "trace"),
     ("attention.matrix", "show"),
+    ("attention.matrix", "viewer"),
     ("layers.multi_head", "trace"),
     ("layers.encoder", "trace"),
     ("layers.decoder", "trace"),
     ("layers.transformer", "trace"),
     ("scaling", "show"),
+    ("soft_lookup.given", "models"),
     ("trace.steps", "show"),
+    ("trace.steps", "viewer"),
     ("reading.reading", "show"),
+    ("reading.reading", "viewer"),
     ("tables", "show"),
 }
 

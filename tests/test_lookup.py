@@ -12,6 +12,8 @@ from regard.soft_lookup import lookup, lookup_lesson
 from regard.soft_lookup.lesson import KEYS, QUERIES, VALUES
 from regard.soft_lookup.spelling import SIZE, pieces, spelled
 
+from .models.conftest import cache, minilm_path  # noqa: F401 - fixtures
+
 PERSON = json.loads(
     """{"first_name": "John", "last_name": "Smith", "is_alive": true, "age": 27,
     "address": {"street": "21 2nd Street", "city": "New York"}, "phone_numbers": [{"type": "home", "number": "212"}]}"""
@@ -187,9 +189,12 @@ def test_a_function_compares_texts_as_they_are():
     assert seen.soft("xx", 0).value == 1
 
 
-def test_the_model_is_not_there_yet():
-    with pytest.raises(errors.Unsupported, match="spelling"):
-        lookup(JANE, embed="model")
+def test_a_model_finds_meaning(minilm_path):
+    person = {"name": "Jane Doe", "lives at": "37 Coronation street", "born on": "May 5th 2000", "works as": "pilot"}
+    by_meaning = lookup(person, embed="model")
+    assert by_meaning.soft("date of birth").value == "May 5th 2000"
+    assert by_meaning.soft("where she lives").value == "37 Coronation street"
+    assert lookup(person).soft("date of birth").value != "May 5th 2000"  # spelling alone does not find it
 
 
 # Answers

@@ -56,6 +56,9 @@ PEERS = {
     "numpy": Peer("NumPy", "peers.numpy_peer", "prepare", False, lambda case: case.heads),
     "limit": Peer("limit", "peers.limit", "prepare"),
     "alternation": Peer("alternation", "peers.alternation", "prepare"),
+    "model_regard": Peer("Regard", "peers.model_regard", "prepare"),
+    "model_transformers": Peer("transformers", "peers.model_transformers", "prepare"),
+    "model_onnx": Peer("ONNX Runtime", "peers.model_onnx", "prepare"),
 }
 
 

@@ -166,3 +166,10 @@ def test_notebooks_pages_and_figures_show_it():
     assert "<b>kids" not in page and "Certificate" in page
     drawn = ElementTree.fromstring(str(seeing.figure(seeing.sight(reading))))
     assert drawn.tag.endswith("svg")
+
+
+def test_a_sign_is_no_partner_where_there_is_a_word():
+    reading = read("she . , left", seed=1)
+    found = seeing.sight(reading, "she")
+    assert reading.labels[found.partner] == "left"
+    assert reading.labels[seeing.sight(read(["she", ".", "."]), "she").partner] in (".", ".:2")

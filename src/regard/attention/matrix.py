@@ -142,6 +142,11 @@ class Attention:
 
         return attention(self)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        from regard.viewer.widget import mimebundle
+
+        return mimebundle(self)
+
     # Products
 
     def __matmul__(self, values: Any) -> Array:

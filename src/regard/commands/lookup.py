@@ -25,13 +25,15 @@ EXAMPLES = """Examples:
   regard lookup jane.json "Date of birth"
   regard lookup jane.json "birth date"
   regard lookup jane.json "birth date" --temperature 1
+  regard lookup jane.json "when was she born" --embed model
   regard examples person | regard lookup - city --leaves
   regard examples four-words | regard lookup - "[0.3, 1.2, 4]"
 
 \b
 FILE holds a JSON object of keys and values, or "keys" and "values" that are
 lists. Where keys are vectors, the query is one too. Texts are compared by
-their spelling: pieces of three letters, hashed.
+their spelling, pieces of three letters, hashed; with --embed model by their
+meaning, as the default model has learned it.
 """
 
 
@@ -44,6 +46,13 @@ class SimilarityName(StrEnum):
     NEGATIVE_DISTANCE = "negative-distance"
 
 
+class EmbedName(StrEnum):
+    """What makes vectors of texts."""
+
+    SPELLING = "spelling"
+    MODEL = "model"
+
+
 def lookup(
     file: Annotated[str, typer.Argument(help="A JSON file with keys and values; - for standard input.")],
     query: Annotated[str, typer.Argument(help='A text, or a vector as in "[1, 0]".')],
@@ -54,6 +63,9 @@ def lookup(
     similarity: Annotated[
         SimilarityName | None, typer.Option(help="By default cosine for texts, scaled-dot for vectors.")
     ] = None,
+    embed: Annotated[
+        EmbedName | None, typer.Option(help="What makes vectors of texts: spelling (the default), or a model.")
+    ] = None,
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
     ] = False,
@@ -62,7 +74,7 @@ def lookup(
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
     content = files.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
-    found = _dictionary(content, files.called(file), how, temperature)
+    found = replace(_dictionary(content, files.called(file), how, temperature), embed=embed and embed.value)
     found = found.leaves() if leaves else found
     asked = _query(query, found)
     hard, soft = found.hard(asked), found.soft(asked)

@@ -62,7 +62,10 @@ def see(
     generate: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
     ] = None,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page to this file.")] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the viewer and all weights as one page to this file.")
+    ] = None,
+    light: Annotated[bool, typer.Option("--light", help="A page of --html with the strongest weights alone.")] = False,
     svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the head's map into this file.")] = None,
     png: Annotated[str | None, typer.Option(metavar="FILE", help="The same as pixels.")] = None,
     json: Annotated[
@@ -74,6 +77,8 @@ def see(
     outputs = {name: path for name, path in (("html", html), ("svg", svg), ("png", png), ("json", json)) if path}
     if list(outputs.values()).count(files.STANDARD) > 1:
         raise OptionError("Only one of --html, --svg, --png and --json can go to standard output.")
+    if light and not html:
+        raise OptionError("--light is for the page that --html writes.")
     if steps and outputs:
         raise OptionError("--steps prints a table: leave --html, --svg, --png and --json out.")
     written = _text(text, file)
@@ -81,10 +86,10 @@ def see(
     asked = Asked(query, layer, head, full)
     name = model or (USUAL if generate is None else WRITER)
     started = time.perf_counter()
-    found = _found(name)
+    _find(name)
     if aloud and generate is None:  # the sentence stands there while the model loads
         printing.show([_sentence(written)])
-    reading = _read(found, written, generate)
+    reading = _read(name, written, generate)
     seconds = time.perf_counter() - started
     if aloud and generate is not None:
         printing.show([_sentence(reading)])
@@ -94,7 +99,7 @@ def see(
         return
     shown = _sight(reading, asked)
     if outputs:
-        _write(shown, outputs, seconds)
+        _write(shown, outputs, seconds, light)
         return
     _print(shown, seconds)
 
@@ -112,12 +117,11 @@ def _text(text: str | None, file: str | None) -> str:
     return text.strip()
 
 
-def _found(name: str) -> Any:
-    """Where a model is, fetched if it has to be: a name that nobody knows is refused before anything is printed."""
+def _find(name: str) -> None:
+    """Fetch a model if it has to be; a name that nobody knows is refused before anything is printed."""
     from regard.models import store
 
     store.find(name)
-    return name
 
 
 def _read(name: str, text: str, generate: int | None) -> Reading:
@@ -154,16 +158,18 @@ def _steps(reading: Reading, asked: Asked) -> list[Table]:
     return [table if asked.full else shortened(table)]
 
 
-def _write(shown: Sight, outputs: dict[str, str], seconds: float) -> None:
+def _write(shown: Sight, outputs: dict[str, str], seconds: float, light: bool) -> None:
     """The files that were asked for."""
     from regard.show import seeing
+    from regard.viewer import page
 
     for medium, path in outputs.items():
         content: str | bytes
         if medium == "json":
             content = seeing.data(shown, seconds)
         elif medium == "html":
-            content = seeing.page(shown)
+            start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
+            content = page.page(shown.reading, light=light, start=start)
         else:
             drawn = seeing.figure(shown)
             content = drawn.png() if medium == "png" else str(drawn)

@@ -2,19 +2,20 @@
 
 A system hands out memory page by page, each cleared first: for 14 MB that took 8 to 40 ms in a virtual machine where the
 product that fills them takes 20. So the memory of a large array goes back to a list here when nobody uses it any more,
-and the next array of about its size gets it. At most `MOST` bytes wait there; the rest goes back to the system.
+and the next array of about its size gets it. Only so many bytes wait there; the rest goes back to the system.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 1 << 18  # bytes: below, the C library keeps memory itself
-MOST = 1 << 28
+MOST = 1 << 30  # and never more than a sixteenth of the machine's memory
 
 _waiting: dict[int, list[NDArray[np.uint8]]] = {}  # by size in bytes
 _bytes_waiting = 0
@@ -49,7 +50,7 @@ class Block:
     def __del__(self) -> None:
         global _bytes_waiting
         size = self.memory.nbytes
-        if _bytes_waiting + size <= MOST:
+        if _bytes_waiting + size <= _most:
             _bytes_waiting += size
             _waiting.setdefault(size, []).append(self.memory)
 
@@ -57,6 +58,23 @@ class Block:
 def waiting() -> int:
     """How many bytes wait to be used again."""
     return _bytes_waiting
+
+
+def release() -> None:
+    """Give all memory that waits back to the system."""
+    global _bytes_waiting
+    _waiting.clear()
+    _bytes_waiting = 0
+
+
+def _share_of_machine() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16
+    except (AttributeError, OSError, ValueError):  # not every system says
+        return 1 << 28
+
+
+_most = min(MOST, _share_of_machine())
 
 
 def _rounded(size: int) -> int:

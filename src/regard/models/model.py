@@ -81,7 +81,7 @@ class Model:
         """
         depth = self._depth(layers)
         texts = texts_of(text)
-        encoded = [self._encoded(one) for one in texts]
+        encoded = self._encoded(texts)
         together = packed([one.ids for one in encoded])
         steps = list(run(self.transformer, together, depth))
         layers_of = [block.attention for block in self.blocks[:depth]]
@@ -142,11 +142,12 @@ class Model:
             check_length(self, len(ids))
         return numbers
 
-    def _encoded(self, text: str) -> Encoded:
-        """The tokens of a text, as many as the model can read."""
-        encoded = self.tokeniser.encode(text)
-        check_length(self, len(encoded.ids))
-        return encoded
+    def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
+        """The tokens of each text, as many as the model can read."""
+        found = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]
+        for encoded in found:
+            check_length(self, len(encoded.ids))
+        return found
 
     def _depth(self, layers: int | None) -> int:
         count = len(self.blocks)

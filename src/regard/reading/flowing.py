@@ -48,15 +48,11 @@ def _rollout_of(reading: Reading, word: Word) -> Numbers:
 def _through(attention: Attention, u: Numbers) -> Numbers:
     """`u @ A`, averaged over heads."""
     heads = attention.shape[0]
-    rows = np.broadcast_to(u[:, None], (heads, len(u), 1)).astype(_numpy_type(attention))
-    given: Any = rows if isinstance(attention.queries, np.ndarray) else rows.tolist()
+    rows = np.broadcast_to(u[:, None], (heads, len(u), 1))
+    queries = attention.queries
+    given: Any = rows.astype(queries.dtype) if isinstance(queries, np.ndarray) else queries.new_tensor(rows.copy())
     back: Numbers = numpy_of(attention.backflow(given))[..., 0].mean(axis=0, dtype=np.float64)
     return back
-
-
-def _numpy_type(attention: Attention) -> Any:
-    queries = attention.queries
-    return queries.dtype if isinstance(queries, np.ndarray) else np.float64
 
 
 def _row_sums(attention: Attention) -> Numbers:

@@ -217,6 +217,16 @@ class Reading:
 
         return load(path)
 
+    def save_html(self, path: str | os.PathLike[str], *, light: bool = False, steps: bool = True) -> None:
+        """Write the viewer and the reading as one page, which opens from disk with the network off.
+
+        light   statistics, strongest keys and thumbnails alone: a few megabytes at most
+        steps   with the values, so that every step can be followed; a third smaller without
+        """
+        from regard.viewer.page import save
+
+        save(self, path, light=light, steps=steps)
+
     def __repr__(self) -> str:
         words = [word.text for word in self.words if not word.special]
         shown = words if len(words) <= FEW_WORDS else [*words[: FEW_WORDS - 1], "…"]
@@ -229,3 +239,8 @@ class Reading:
         from regard.show import seeing
 
         return seeing.notebook(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        from regard.viewer.widget import mimebundle
+
+        return mimebundle(self)

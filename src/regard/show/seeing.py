@@ -42,7 +42,7 @@ class Sight:
 
     reading: Reading
     query: int  # the place of the word that asks
-    partner: int | None  # of the word that it looks at most
+    partner: int | None  # of the word that it looks at most, signs aside
     layer: int  # of the head that is drawn
     head: int
     pairs: Table
@@ -67,7 +67,7 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
     if pairs is None or len(reading.words) > MOST_PAIRS:
         pairs = _pairs(reading, place, layer, head)
     looks = reading.looks(place, layer, head, itself=False)
-    partner = reading.labels.index(looks.rows[0][0]) if len(looks) and looks.rows[0][1] > 0 else None
+    partner = _partner(reading, looks)
     heads = reading.heads_for(place, partner)
     meant = [(row[0], row[1]) for row in heads if layer in (None, row[0]) and head in (None, row[1])]
     drawn = meant[0] if meant else (layer or 0, head or 0)
@@ -75,6 +75,17 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
         looks = reading.looks(place, layer, head, sinks=True)
     looks = _with_heads(reading, place, looks, layer, head)
     return Sight(reading, place, partner, drawn[0], drawn[1], pairs, looks, _first(heads, MOST_LOOKS))
+
+
+def _partner(reading: Reading, looks: Table) -> int | None:
+    """The first word of the list, rather than a sign."""
+    names = [str(word) for word in looks["Word"]]
+    worded = [name for name in names if _is_word(name)] or names
+    return reading.labels.index(worded[0]) if worded else None
+
+
+def _is_word(name: str) -> bool:
+    return any(letter.isalnum() for letter in name.rpartition(":")[0] or name)
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
@@ -114,7 +125,7 @@ def _most_focused(reading: Reading, pairs: Table) -> int:
         place = reading.labels.index(query)
         others = place if causal else len(reading.words)  # words that it could look at
         if probability is not None:
-            found.append((any(letter.isalnum() for letter in query), probability * others, -place))
+            found.append((_is_word(query), probability * others, -place))
     usual = [place for place in range(len(reading.words)) if place not in reading.sink_words]
     return -max(found)[2] if found else usual[0] if usual else 0
 

@@ -23,9 +23,11 @@ LONGEST_LABEL = 12  # letters of a word beside the map
 TALLEST_HEADING = 8  # letters of a word above it, one below the other
 NUMBER = 4  # columns of a cell with a number: " .81"
 SHADE = 2  # of a cell without one
+TALLEST, POOLED = 36, 24  # rows of a map with a row a word, and of one where words share a row
 FAINT = 0.005  # what is less has two zeros
 GROUND = 0.05  # from here on a cell is coloured: paler ones would dazzle on a dark ground
 SHADES = ((0.5, "█"), (0.25, "▓"), (0.1, "▒"), (0.03, "░"))  # where there is no colour
+GOES_ON = " …"  # behind the first word of a cell that holds several
 LEGEND = "█ from 0.50, ▓ from 0.25, ▒ from 0.10, ░ from 0.03"
 
 
@@ -38,7 +40,7 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     attention = reading.attention(layer).select(head=head)
     array = numpy_of(attention.map(row_edges=edges, column_edges=edges, pool="words").array).astype(np.float64)
     labels = tuple(
-        words[first].text if last - first == 1 else f"{words[first].text} …" for first, last in pairwise(groups)
+        words[first].text if last - first == 1 else f"{words[first].text}{GOES_ON}" for first, last in pairwise(groups)
     )
     note = ""
     if pooled:
@@ -71,7 +73,9 @@ class WordMap:
         labels = [printable(word.text) for word in self.reading.words]
         beside = min(max(map(cell_len, labels)), LONGEST_LABEL)
         room = max(width - beside - 1, 3 * SHADE)
-        weights = weights_between_words(self.reading, self.layer, self.head, room // SHADE)
+        fit = room // SHADE
+        most = fit if len(labels) <= min(fit, TALLEST) else min(fit, POOLED)
+        weights = weights_between_words(self.reading, self.layer, self.head, most)
         numbers = len(weights.key_words) * NUMBER <= room and not weights.pooled
         cell = NUMBER if numbers else SHADE
         yield Text(f"Layer {self.layer}, head {self.head}: rows look at columns", "bold")
@@ -103,7 +107,7 @@ class WordMap:
 
 def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
     """Words above their columns: along where all fit, letter below letter elsewhere."""
-    names = [_cut(printable(word), TALLEST_HEADING) for word in words]
+    names = [_cut(printable(word.removesuffix(GOES_ON)), TALLEST_HEADING) for word in words]
     if all(cell_len(name) < cell for name in names):
         return [Text(" " * left + "".join(" " * (cell - cell_len(name)) + name for name in names), "italic")]
     letters = [_letters(name) for name in names]
@@ -123,8 +127,8 @@ def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
 def _letters(word: str) -> list[str]:
     """The signs that stand on their own: marks stay on their letters, joined emoji together.
 
-    >>> _letters("cafe\u0301"), len(_letters("👩‍👩‍👧"))
-    (['c', 'a', 'f', 'é'], 1)
+    >>> [len(_letters(word)) for word in ("cat", "👩‍👩‍👧")]
+    [3, 1]
     """
     signs: list[str] = []
     for letter in word:

@@ -254,7 +254,7 @@ class Lookup:
             asked = self.temperature
         if asked is not None:
             return asked
-        return TEXT_TEMPERATURE if self._to_vector is spelled else 1.0
+        return TEXT_TEMPERATURE if self._to_vector in (spelled, given.by_model) else 1.0
 
     # How it is answered
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,17 +100,20 @@ def embedding(embed: Any) -> Embed | None:
     if embed == "spelling":
         return spelled
     if embed == "model":
-        return _by_model()
+        return by_model
     raise errors.bad_name("embed", embed, METHODS)
 
 
-def _by_model() -> Embed:
-    """A text to the default model's embedding of it, which finds meaning; here it will come from."""
-    raise errors.unsupported(
-        'embed="model"',
-        'No model is available yet. embed="spelling" compares how keys are spelled; embed=function takes any function '
-        "from a key to a vector.",
-    )
+def by_model(text: Any) -> Any:
+    """The default model's embedding of a text, which finds meaning: a vector of length 1."""
+    return _default_model().embed(str(text))
+
+
+@lru_cache(maxsize=1)
+def _default_model() -> Any:
+    from regard.models.loading import model
+
+    return model()
 
 
 def embedded(things: Sequence[Any], name: str, embed: Embed) -> Floats:

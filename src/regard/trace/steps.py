@@ -231,6 +231,11 @@ class Trace:
 
         return html.fragment(self)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        from regard.viewer.widget import mimebundle
+
+        return mimebundle(self)
+
 
 def read_only(array: Array) -> Array:
     """A view that can't be written to; tensors have no such thing, and stay as they are."""

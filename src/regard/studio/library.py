@@ -1,0 +1,97 @@
+"""The models at hand: those of the catalogue, and one that the command line named; loaded when first used."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from regard.reading import Reading
+from regard.studio.guarding import Refused
+
+LOADED = 2  # models in memory at once
+QUICK = 1_500  # characters: what a small model reads between two keystrokes
+
+
+class Reader(Protocol):
+    """What the studio needs of a model."""
+
+    @property
+    def causal(self) -> bool:
+        """Whether it can write."""
+
+    def read(self, text: str) -> Reading:
+        """One text."""
+
+    def generate(self, prompt: str, tokens: int, *, temperature: float, seed: int, on_token: Any) -> Reading:
+        """The prompt, and what the model writes after it."""
+
+
+class Library:
+    """Models by name. Only names that are known beforehand can be asked for: a page names no files."""
+
+    def __init__(self, chosen: str | None = None, load: Callable[[str], Any] | None = None) -> None:
+        self._load = _load if load is None else load
+        self._names = _catalogue()
+        self.usual = chosen or "minilm"
+        if self.usual not in self._names:
+            self._names[self.usual] = "named on the command line"
+        self._loaded: OrderedDict[str, Reader] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All models that can be asked for."""
+        return [
+            {"name": name, "about": about, "here": self.is_here(name), "default": name == self.usual}
+            for name, about in self._names.items()
+        ]
+
+    def is_here(self, name: str) -> bool:
+        """Whether nothing has to be fetched for it."""
+        return name in self._loaded or name not in _catalogue() or name in _kept()
+
+    def checked(self, name: Any) -> str:
+        """A name that is known."""
+        if name is None:
+            return self.usual
+        if not isinstance(name, str) or name not in self._names:
+            raise Refused(400, f"There is no such model here; there are {', '.join(self._names)}.")
+        return name
+
+    def is_quick(self, name: str, text: str) -> bool:
+        """Whether a text is read so soon that a page can wait for it."""
+        return name in self._loaded and len(text) <= QUICK
+
+    def model(self, name: str) -> Reader:
+        """A model, loaded if it is not yet."""
+        with self._loading:
+            with self._lock:
+                if name in self._loaded:
+                    self._loaded.move_to_end(name)
+                    return self._loaded[name]
+            found: Reader = self._load(name)
+            with self._lock:
+                self._loaded[name] = found
+                while len(self._loaded) > LOADED:
+                    self._loaded.popitem(last=False)
+            return found
+
+
+def _load(name: str) -> Any:
+    from regard.models.loading import model
+
+    return model(name)
+
+
+def _catalogue() -> dict[str, str]:
+    from regard.models.store import CATALOGUE
+
+    return {name: known.what for name, known in CATALOGUE.items()}
+
+
+def _kept() -> set[str]:
+    from regard.models.store import all_kept
+
+    return {kept.name for kept in all_kept()}

@@ -1,0 +1,337 @@
+"""The studio's application.
+
+Every address needs the cookie that the first one gave (guarding.py). Questions and answers are JSON, but for frames.
+What goes wrong is answered by {"error": "a sentence"} with a status from 400 on.
+
+    GET    /                  the page
+    GET    /web/{path}        the viewer's modules and style sheets
+    GET    /start             {"text", "model", "reading", "description"?}: what the command line asked for
+    GET    /models            {"models": [{"name", "about", "here", "default"}]}
+    POST   /read              {"text", "model"} → {"reading", "description"}, or {"job"} where that takes longer
+    POST   /generate          {"text", "model", "tokens", "temperature", "seed"} → {"job"}
+    POST   /open?name=x.txt   a file: a text, or a reading that was saved → {"reading", "description"} or {"job"}
+    POST   /ask/{id}/{kind}   the parameters of a question about a reading → a frame
+    DELETE /readings/{id}     let go of a reading
+    GET    /jobs/{id}?after=N waits up to 20 s for news, a step after the Nth → {"state", "step", "progress", "message",
+                              "text"?, "error"?, "reading"? and "description"? when done}; states are "waiting",
+                              "running", "done", "failed" and "cancelled"
+    DELETE /jobs/{id}         give a job up
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from regard.errors import RegardError
+from regard.reading import Reading
+from regard.reading.saving import KEY
+from regard.studio import pages
+from regard.studio.guarding import Refused
+from regard.studio.jobs import Job, Jobs
+from regard.studio.library import Library
+from regard.studio.shelf import Shelf
+from regard.studio.working import GivenUp, Wish, Workers
+from regard.viewer import checking, frames
+from regard.viewer.describing import describe
+
+MOST_TEXT = 400_000  # characters
+MOST_BODY = 4 << 20  # bytes of JSON
+MOST_FILE = 1 << 30  # bytes of a saved reading
+MOST_TOKENS = 2048  # to be written
+SECONDS = 30.0  # for an answer
+SECONDS_WHOLE = 180.0  # for a picture: the exact one of a long text takes a pass over all its weights
+TIDY = 2.0  # seconds between looks for jobs that nobody asks about
+START = 4096  # bytes that tell what a file is
+FRAME = "application/octet-stream"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Studio:
+    """The application's parts, and what each address does with them."""
+
+    def __init__(self, library: Library, text: str | None = None, subject: Any = None) -> None:
+        self.library = library
+        self.text = text
+        self.workers = Workers()
+        self.jobs = Jobs()
+        self.shelf = Shelf()
+        self.first: str | None = None if subject is None else self.shelf.put(subject, keep=True)[0]
+
+    def application(self) -> Starlette:
+        """What a server runs, without its guard."""
+        routes = [
+            Route("/", self._page),
+            Route("/web/{path:path}", self._file),
+            Route("/start", self._start),
+            Route("/models", self._models),
+            Route("/read", self._read, methods=["POST"]),
+            Route("/generate", self._generate, methods=["POST"]),
+            Route("/open", self._open, methods=["POST"]),
+            Route("/ask/{reading}/{kind}", self._ask, methods=["POST"]),
+            Route("/readings/{reading}", self._forget, methods=["DELETE"]),
+            Route("/jobs/{job}", self._job, methods=["GET"]),
+            Route("/jobs/{job}", self._cancel, methods=["DELETE"]),
+        ]
+        handlers: Any = {Refused: _refused, RegardError: _problem, HTTPException: _not_found, Exception: _broken}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, _application: Any) -> AsyncIterator[None]:
+        if self.first is None and self.library.is_here(self.library.usual):
+            self.jobs.prepare(lambda: self.library.model(self.library.usual))
+        tidying = asyncio.ensure_future(self._tidy())
+        try:
+            yield
+        finally:
+            tidying.cancel()
+            self.close()
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY)
+            self.jobs.tidy()
+
+    def close(self) -> None:
+        """Give all work up."""
+        self.jobs.close()
+        self.workers.close()
+
+    # Pages
+
+    async def _page(self, _request: Request) -> Response:
+        return Response(pages.index(), media_type="text/html")
+
+    async def _file(self, request: Request) -> Response:
+        content, kind = pages.web_file(request.path_params["path"])
+        return Response(content, headers={"content-type": kind})
+
+    # Readings
+
+    async def _start(self, request: Request) -> Response:
+        found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
+        if self.first is not None:
+            subject = self.shelf.get(self.first).subject
+            found["description"] = await self.workers.answer(lambda _wish: describe(subject), _gone(request), SECONDS)
+        return _reply(found)
+
+    async def _models(self, _request: Request) -> Response:
+        return _reply({"models": self.library.listed()})
+
+    async def _read(self, request: Request) -> Response:
+        given = await _json(request, ("text", "model"))
+        text = checking.text("text", given.get("text"), MOST_TEXT)
+        return await self._read_text(request, text, self.library.checked(given.get("model")))
+
+    async def _read_text(self, request: Request, text: str, name: str) -> Response:
+        if self.library.is_quick(name, text):
+
+            def work(wish: Wish) -> dict[str, Any]:
+                wish.stop()
+                return self._shelved(self.library.model(name).read(text))
+
+            return _reply(await self.workers.answer(work, _gone(request), SECONDS))
+
+        def long_work(job: Job) -> dict[str, Any]:
+            job.tell(message=f"{name} is being loaded.")
+            model = self.library.model(name)
+            job.tell(message=f"{name} reads {len(text):,} characters.")
+            return self._shelved(model.read(text))
+
+        return _reply({"job": self.jobs.start(long_work).name}, 202)
+
+    async def _generate(self, request: Request) -> Response:
+        given = await _json(request, ("text", "model", "tokens", "temperature", "seed"))
+        text = checking.text("text", given.get("text"), MOST_TEXT)
+        name = self.library.checked(given.get("model"))
+        tokens = checking.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
+        temperature = checking.number("temperature", given.get("temperature")) or 0.0
+        seed = checking.place("seed", given.get("seed", 0), 1 << 31)
+
+        def work(job: Job) -> dict[str, Any]:
+            job.tell(message=f"{name} is being loaded.")
+            model = self.library.model(name)
+            if not model.causal:
+                raise Refused(400, f"{name} reads and does not write: choose another model.")
+            written: list[str] = []
+
+            def on_token(piece: str) -> None:
+                written.append(piece)
+                said = f"{name} writes: {len(written)} of at most {tokens} tokens."
+                job.tell(text="".join(written), progress=len(written) / tokens, message=said)
+
+            job.tell(message=f"{name} reads the beginning.", text="")
+            return self._shelved(model.generate(text, tokens, temperature=temperature, seed=seed, on_token=on_token))
+
+        return _reply({"job": self.jobs.start(work).name}, 202)
+
+    async def _open(self, request: Request) -> Response:
+        """A file: what a saved reading is can be told from its beginning, anything else is a text."""
+        with NamedTemporaryFile(suffix=".regard", delete=False) as file:
+            path = Path(file.name)
+            try:
+                start = await _stored(request, file)
+                file.close()
+                if not is_saved(start):
+                    text = await asyncio.to_thread(_text_in, path)
+                    return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
+
+                def work(_wish: Wish) -> dict[str, Any]:
+                    try:
+                        return self._shelved(Reading.load(path))
+                    except RegardError as problem:
+                        raise Refused(400, str(problem).replace(str(path), "The file")) from None
+
+                return _reply(await self.workers.answer(work, _gone(request), SECONDS))
+            finally:
+                path.unlink(missing_ok=True)
+
+    async def _ask(self, request: Request) -> Response:
+        answers = self.shelf.get(request.path_params["reading"])
+        given = await _json(request)
+        kind = request.path_params["kind"]
+        seconds = SECONDS_WHOLE if kind == "tile" else SECONDS
+        frame = await self.workers.answer(lambda wish: answers.answer(kind, given, wish.stop), _gone(request), seconds)
+        return Response(frame, media_type=FRAME)
+
+    async def _forget(self, request: Request) -> Response:
+        self.shelf.remove(request.path_params["reading"])
+        return _reply({})
+
+    def _shelved(self, subject: Any) -> dict[str, Any]:
+        name, answers = self.shelf.put(subject)
+        return {"reading": name, "description": describe(answers.subject)}
+
+    # Jobs
+
+    async def _job(self, request: Request) -> Response:
+        job = self.jobs.get(request.path_params["job"])
+        after = request.query_params.get("after", "-1")
+        if not re.fullmatch(r"-?[0-9]{1,9}", after):
+            raise Refused(400, "`after` is the step of the last answer, a whole number.")
+        news, gone = asyncio.ensure_future(job.news(int(after))), asyncio.ensure_future(_gone(request)())
+        try:
+            await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if news.done():
+                return _reply(news.result())
+            job.left_alone()
+            return Response(status_code=499)
+        finally:
+            news.cancel()
+            gone.cancel()
+
+    async def _cancel(self, request: Request) -> Response:
+        job = self.jobs.get(request.path_params["job"])
+        job.cancel()
+        return _reply(job.said())
+
+
+# What comes in
+
+
+def is_saved(start: bytes) -> bool:
+    """Whether a file that begins so is a reading that was saved: the length of a header, then the header in JSON."""
+    return start[8:9] == b"{" and KEY.encode() in start
+
+
+async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
+    """The body as an object with no other names than these."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refused(415, "The body is to be application/json.")
+    body = b"".join([part async for part in _limited(request, MOST_BODY)])
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused(400, "The body is not JSON.") from None
+    if not isinstance(given, dict):
+        raise Refused(400, "The body is to be a JSON object.")
+    return given if known is None else checking.parameters(given, known)
+
+
+async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise Refused(413, f"The body has more than {most:,} bytes.")
+        yield part
+
+
+async def _stored(request: Request, file: Any) -> bytes:
+    """The body written to a file, and its beginning."""
+    start = b""
+    async for part in _limited(request, MOST_FILE):
+        start += part[: START - len(start)]
+        await asyncio.to_thread(file.write, part)
+    return start
+
+
+def _text_in(path: Path) -> str:
+    if path.stat().st_size > 4 * MOST_TEXT:
+        raise Refused(413, f"A text may have up to {MOST_TEXT:,} characters.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(400, "The file is neither a text in UTF-8 nor a reading that was saved.") from None
+    return checking.text("text", text, MOST_TEXT)
+
+
+def _gone(request: Request) -> Callable[[], Awaitable[None]]:
+    """What ends when the client goes away."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return watch
+
+
+def _reply(found: dict[str, Any], status: int = 200) -> Response:
+    return Response(frames.json_bytes(found), status, media_type="application/json")
+
+
+# What goes wrong
+
+
+def _refused(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Refused)
+    return _reply({"error": str(problem)}, problem.status)
+
+
+def _problem(_request: Request, problem: Exception) -> Response:
+    return _reply({"error": str(problem)}, 400)
+
+
+def _not_found(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    said = {404: "There is no such address.", 405: "That address is not asked in this way."}
+    return _reply({"error": said.get(problem.status_code, problem.detail)}, problem.status_code)
+
+
+def _broken(_request: Request, problem: Exception) -> Response:
+    if isinstance(problem, (ClientDisconnect, GivenUp)):
+        return Response(status_code=499)
+    with suppress(Exception):
+        print_problem(problem)
+    return _reply({"error": f"Something went wrong: {type(problem).__name__}."}, 500)
+
+
+def print_problem(problem: Exception) -> None:
+    """For whoever runs the server."""
+    import logging
+
+    logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)

@@ -1,0 +1,200 @@
+"""Questions about a subject, answered as frames.
+
+>>> from regard.attention import Attention
+>>> from regard.viewer import frames
+>>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+>>> answers = Answers(Attention(E, E).explain(E, words=["The", "cat", "sat"]))
+>>> header, arrays = frames.unpack(answers.answer("row", {"layer": 0, "heads": [0], "query": 1}))
+>>> arrays["weight"].round(2).tolist()
+[[0.16, 0.42, 0.42]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import numpy_of
+from regard.attention import Attention
+from regard.viewer import checking, frames, sampling, vectors, weights
+from regard.viewer.describing import answered, describe
+from regard.viewer.pyramid import Pyramids
+from regard.viewer.subject import Subject, subject_of
+
+Stop = Callable[[], None]  # called between steps; it raises where nobody waits for the answer any more
+POOLS = ("mean", "max")
+QUALITIES = ("exact", "first")
+
+
+def go_on() -> None:
+    """Never stop."""
+
+
+class Answers:
+    """Everything that a view may ask about one subject; several threads may ask at once."""
+
+    def __init__(self, subject: Any) -> None:
+        self.subject: Subject = subject_of(subject)
+        self._pyramids = Pyramids(self.subject)
+        self._heads: dict[tuple[int, int], Attention] = {}
+        self._kinds: dict[str, Callable[[Mapping[str, Any], Stop], bytes]] = {
+            "describe": self._describe,
+            "tile": self._tile,
+            "row": self._row,
+            "statistics": self._statistics,
+            "thumbnails": self._thumbnails,
+            "along": self._along,
+            "links": self._links,
+            "vectors": self._vectors,
+            "steps": self._steps,
+            "lookup": self._lookup,
+        }
+
+    def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
+        """The frame that answers a question; `stop` is called between steps and may raise to give up."""
+        known = ["describe", *answered(self.subject)]
+        if not isinstance(kind, str) or kind not in known:
+            raise errors.bad_name("kind", kind, known)
+        stop()
+        with np.errstate(all="ignore"):
+            return self._kinds[kind]({} if parameters is None else parameters, stop)
+
+    # Questions
+
+    def _describe(self, given: Any, stop: Stop) -> bytes:
+        checking.parameters(given, ())
+        return frames.pack(describe(self.subject))
+
+    def _tile(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality"))
+        layer, attention = self._layer(given)
+        head = checking.place("head", given.get("head"), attention.shape[0])
+        rows = checking.span("rows", given.get("rows"), attention.shape[1])
+        columns = checking.span("columns", given.get("columns"), attention.shape[2])
+        shape = checking.cells(given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
+        pool = checking.word("pool", given.get("pool"), POOLS)
+        quality = checking.word("quality", given.get("quality"), QUALITIES)
+        header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
+        if self.subject.is_long:
+            asked = sampling.Asked(rows, columns, shape, pool)
+            found, about = self._pyramids.tile(layer, head, asked, quality == "exact", stop)
+            header |= about
+        else:
+            of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # its normalisers are kept
+            found = of_head.map(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
+        return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
+
+    def _row(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "heads", "query", "by"))
+        _, attention = self._layer(given)
+        heads = checking.places("heads", given.get("heads"), attention.shape[0])
+        query = checking.place("query", given.get("query"), attention.shape[1])
+        by_word = checking.word("by", given.get("by"), ("token", "word")) == "word"
+        if by_word:
+            found = weights.word_row(self.subject, attention, heads, query)
+        else:
+            found = weights.row(attention, heads, query)
+        return frames.pack({"query": query, "heads": heads}, {"weight": found})
+
+    def _statistics(self, given: Any, stop: Stop) -> bytes:
+        checking.parameters(given, ())
+        subject, found, sampled = self.subject, [], None
+        for attention in subject.attentions:
+            stop()
+            if subject.is_long:
+                sample = sampling.statistics(subject, attention, stop)
+                sampled = sample.said
+                found.append(sample.arrays)
+            else:
+                found.append(weights.statistics(subject, attention))
+        return frames.pack({"sampled": sampled, "patterns": None}, _stacked(found))
+
+    def _thumbnails(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "shape"))
+        _, attention = self._layer(given)
+        wanted = given.get("shape", [64, 64])
+        most = (min(attention.shape[1], checking.MOST_CELLS), min(attention.shape[2], checking.MOST_CELLS))
+        shape = checking.cells(wanted, checking.MOST_CELLS, checking.MOST_CELLS)
+        shape = (min(shape[0], most[0]), min(shape[1], most[1]))
+        if not self.subject.is_long:
+            return frames.pack({"sampled": None}, {"weight": attention.map(shape).array})
+        whole = sampling.Asked((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
+        found = []
+        for head in range(attention.shape[0]):
+            stop()
+            found.append(sampling.picture(attention, head, whole, stop))
+        return frames.pack({"sampled": found[0].said}, {"weight": np.stack([one.array for one in found])})
+
+    def _along(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "heads"))
+        _, attention = self._layer(given)
+        heads = checking.places("heads", given.get("heads"), attention.shape[0])
+        if self.subject.is_long:
+            sample = sampling.along(self.subject, attention, heads, stop)
+            return frames.pack({"sampled": sample.said, "heads": heads}, sample.arrays)
+        found = weights.along(self.subject, attention)
+        return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in found.items()})
+
+    def _links(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "heads", "count", "itself", "sinks"))
+        _, attention = self._layer(given)
+        heads = checking.places("heads", given.get("heads"), attention.shape[0])
+        count = checking.count("count", given.get("count"), checking.MOST_LINKS, 50)
+        itself = checking.switch("itself", given.get("itself"), False)
+        sinks = checking.switch("sinks", given.get("sinks"), True)
+        blocks, said = weights.blocks_of(self.subject), None
+        if self.subject.is_long:
+            blocks, said = sampling.blocks_of(self.subject)
+        best: list[tuple[Any, Any, Any]] = []
+        for block in blocks:
+            stop()
+            rows = weights.mean_over_heads(attention, heads, block)
+            best.append(weights.links(self.subject, rows, block, count, itself, sinks))
+        queries, keys, found = (np.concatenate(parts) for parts in zip(*best, strict=True))
+        order = np.argsort(-found, kind="stable")[:count]
+        return frames.pack(
+            {"sampled": said, "heads": heads}, {"query": queries[order], "key": keys[order], "weight": found[order]}
+        )
+
+    def _vectors(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "head", "query", "keys"))
+        layer, attention = self._layer(given)
+        head = checking.place("head", given.get("head"), attention.shape[0])
+        query = None if given.get("query") is None else checking.place("query", given["query"], attention.shape[1])
+        keys = given.get("keys")
+        if keys is not None:
+            keys = checking.places("keys", keys, attention.shape[2], checking.MOST_KEYS)
+        elif attention.shape[2] > checking.MOST_KEYS or (query is None and attention.shape[1] > checking.MOST_KEYS):
+            raise errors.option("keys", None, f"the positions of at most {checking.MOST_KEYS} keys, and a query")
+        return frames.pack(*vectors.of_head(attention, self.subject.values[layer], head, query, keys))
+
+    def _steps(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("layer", "head", "query"))
+        layer, attention = self._layer(given)
+        checking.place("head", given.get("head", 0), attention.shape[0])
+        query = checking.place("query", given.get("query"), attention.shape[1])
+        return frames.pack(*vectors.steps(self.subject, layer, query))
+
+    def _lookup(self, given: Any, stop: Stop) -> bytes:
+        given = checking.parameters(given, ("query", "temperature"))
+        assert self.subject.lookup is not None
+        return frames.pack(*vectors.looked_up(self.subject.lookup, given.get("query"), given.get("temperature")))
+
+    def _layer(self, given: Mapping[str, Any]) -> tuple[int, Attention]:
+        layer = checking.place("layer", given.get("layer", 0), self.subject.layers)
+        return layer, self.subject.attentions[layer]
+
+
+def _stacked(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row a layer; layers with fewer heads than others are filled up with zeros."""
+    most = max(len(next(iter(of_layer.values()))) for of_layer in found)
+    names = ("entropy", "distance", "sinks", "peak")
+    stacked = {name: np.zeros((len(found), most), np.float32) for name in names}
+    for layer, of_layer in enumerate(found):
+        for name in names:
+            numbers = numpy_of(of_layer[name])
+            stacked[name][layer, : len(numbers)] = numbers
+    return stacked

@@ -1,0 +1,115 @@
+"""The parameters of a question, each checked: what a page sends is data from outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard import errors
+from regard.errors import OptionError
+
+MOST_CELLS = 1024  # along each side of a picture
+MOST_LINKS = 1000
+MOST_KEYS = 4096  # vectors at once
+MOST_LETTERS = 10_000  # of a query to a dictionary
+
+
+def parameters(given: Any, known: Sequence[str]) -> Mapping[str, Any]:
+    """A mapping with no other names than these."""
+    if not isinstance(given, Mapping):
+        raise errors.option("parameters", given, "an object with names and values")
+    for name in given:
+        if name not in known:
+            raise errors.bad_name("parameters", name, known)
+    return given
+
+
+def place(name: str, given: Any, count: int) -> int:
+    """A whole number from 0 up to `count`."""
+    if not _is_whole(given) or not 0 <= given < count:
+        raise errors.option(name, given, f"a whole number from 0 to {count - 1}")
+    return int(given)
+
+
+def places(name: str, given: Any, count: int, most: int | None = None) -> list[int]:
+    """Some whole numbers from 0 up to `count`, at least one; all of them where none are given."""
+    if given is None:
+        return list(range(count))
+    if not isinstance(given, list) or not given or len(given) > (count if most is None else most):
+        raise errors.option(name, given, f"a list of 1 to {count if most is None else most} whole numbers")
+    return [place(name, number, count) for number in given]
+
+
+def span(name: str, given: Any, count: int) -> tuple[int, int]:
+    """[start, stop] with at least one of `count` between them; everything where nothing is given."""
+    if given is None:
+        return 0, count
+    if not _is_pair(given) or not 0 <= given[0] < given[1] <= count:
+        raise errors.option(name, given, f"[start, stop] with 0 ≤ start < stop ≤ {count}")
+    return int(given[0]), int(given[1])
+
+
+def cells(given: Any, rows: int, columns: int) -> tuple[int, int]:
+    """[rows, columns] of a picture, no more than there are weights, and not too many."""
+    most = (min(rows, MOST_CELLS), min(columns, MOST_CELLS))
+    if not _is_pair(given) or not (1 <= given[0] <= most[0] and 1 <= given[1] <= most[1]):
+        raise errors.option("shape", given, f"[rows, columns] from [1, 1] to [{most[0]}, {most[1]}]")
+    return int(given[0]), int(given[1])
+
+
+def word(name: str, given: Any, known: Sequence[str]) -> str:
+    """One of a few words; the first where none is given."""
+    if given is None:
+        return known[0]
+    if not isinstance(given, str) or given not in known:
+        raise errors.bad_name(name, given, known)
+    return given
+
+
+def switch(name: str, given: Any, usual: bool) -> bool:
+    """True or false."""
+    if given is None:
+        return usual
+    if not isinstance(given, bool):
+        raise errors.option(name, given, "true or false")
+    return given
+
+
+def count(name: str, given: Any, most: int, usual: int) -> int:
+    """A whole number from 1 to `most`."""
+    if given is None:
+        return min(usual, most)
+    if not _is_whole(given) or not 1 <= given <= most:
+        raise errors.option(name, given, f"a whole number from 1 to {most}")
+    return int(given)
+
+
+def number(name: str, given: Any) -> float | None:
+    """A finite number, 0 or more, or None."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < math.inf:
+        raise errors.option(name, given, "a finite number, 0 or more")
+    return float(given)
+
+
+def text(name: str, given: Any, most: int) -> str:
+    """A text that is not too long."""
+    if not isinstance(given, str):
+        raise errors.option(name, given, "a text")
+    if len(given) > most:
+        raise OptionError(f"`{name}` has {len(given):,} characters; at most {most:,} are taken.")
+    if any("\ud800" <= letter <= "\udfff" for letter in given):
+        raise OptionError(
+            f"`{name}` holds half of a character that two 16-bit numbers make: a surrogate without its pair."
+        )
+    return given
+
+
+def _is_whole(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, list) and len(given) == 2 and all(map(_is_whole, given))

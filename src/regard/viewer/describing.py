@@ -1,0 +1,174 @@
+"""What a view has to know before it draws: tokens, sizes, masks, and which questions will be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.arrays import numpy_of
+from regard.attention import Attention
+from regard.attention.scoring import scores_of
+from regard.layers import Linear
+from regard.masks import Mask
+from regard.masks.kinds import Causal, Window
+from regard.masks.mask import Both
+from regard.soft_lookup.dictionary import Lookup
+from regard.trace import Trace
+from regard.trace.recipes import Projection
+from regard.viewer.subject import Subject
+
+FORMAT = 1
+SMALL = 16  # words, and numbers in an embedding: every entry can be edited
+CERTIFIED = 4096  # tokens: checking a longer reading takes more than a moment
+
+
+def describe(subject: Subject, *, light: bool = False, has: Sequence[str] | None = None) -> dict[str, Any]:
+    """The description, as JSON can hold it."""
+    first = subject.attentions[0] if subject.attentions else None
+    return {
+        "format": FORMAT,
+        "kind": subject.kind,
+        "title": subject.title,
+        "text": subject.text,
+        "model": subject.model,
+        "tokens": subject.tokens,
+        "special": subject.special,
+        "joined": subject.joined,
+        "words": subject.words,
+        "given": subject.given,
+        "layers": subject.layers,
+        **_sizes(subject, first),
+        "sinks": subject.sinks,
+        "queries": subject.queries,
+        "query_tokens": subject.query_tokens,
+        "first_query": subject.first_query,
+        "long": subject.is_long,
+        "certificate": _certificate(subject),
+        "has": answered(subject) if has is None else list(has),
+        "light": light,
+        "editable": None if subject.trace is None else _editable(subject.trace),
+        "lookup": None if subject.lookup is None else _lookup(subject.lookup),
+        "note": subject.note,
+    }
+
+
+def answered(subject: Subject) -> list[str]:
+    """The kinds of questions that this subject can answer."""
+    if subject.lookup is not None:
+        return ["lookup"]
+    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "vectors"]
+    if any(values is not None for values in subject.values):
+        found.append("steps")
+    return found
+
+
+def _sizes(subject: Subject, attention: Attention | None) -> dict[str, Any]:
+    if attention is None:
+        names = ("heads", "key_heads", "size", "value_size", "scale", "softcap", "mask", "causal", "window")
+        return {**dict.fromkeys(names), "causal": False, "heads": 0}
+    values = subject.values[0]
+    return {
+        "heads": attention.shape[0],
+        "key_heads": attention.keys.shape[0],
+        "size": attention.queries.shape[-1],
+        "value_size": None if values is None else values.shape[-1],
+        "scale": scores_of(attention).scale,
+        "softcap": attention.softcap,
+        "mask": None if attention.mask is None else attention.mask.expression,
+        "causal": _is_causal(subject, attention),
+        "window": _window(attention.mask),
+    }
+
+
+def _is_causal(subject: Subject, attention: Attention) -> bool:
+    """Whether no query sees a later key: by the kind of the mask, or by looking where the matrix is small."""
+    if attention.mask is None:
+        return False
+    if any(isinstance(part, Causal) for part in _parts(attention.mask)):
+        return True
+    if subject.queries * subject.keys > 1 << 20 or subject.first_query is None or subject.queries < 2:
+        return False
+    seen = numpy_of(attention.masked[:, :, :]) != -np.inf
+    own = np.arange(subject.queries)[:, None] + subject.first_query
+    later = np.arange(subject.keys) > own
+    return bool(later.any() and not seen[:, later].any())
+
+
+def _window(mask: Mask | None) -> int | None:
+    """How many keys a query sees up to its own and with it, where a window says so."""
+    return min((part.left + 1 for part in _parts(mask) if isinstance(part, Window)), default=None)
+
+
+def _parts(mask: Mask | None) -> list[Mask]:
+    """The masks that are joined by `&`."""
+    if isinstance(mask, Both):
+        return [*_parts(mask.one), *_parts(mask.other)]
+    whole = getattr(mask, "whole", None)  # a mask for some heads of a larger one
+    if isinstance(whole, Mask):
+        return _parts(whole)
+    return [] if mask is None else [mask]
+
+
+def _certificate(subject: Subject) -> dict[str, Any] | None:
+    if subject.certificate is None or subject.queries > CERTIFIED:
+        return None
+    found = subject.certificate()
+    return {
+        "row_sums": found.row_sums,
+        "forbidden": found.forbidden,
+        "output": found.output,
+        "rows": found.rows,
+        "line": str(found),
+    }
+
+
+# Small examples
+
+
+def _editable(trace: Trace) -> dict[str, Any] | None:
+    """Embeddings and matrices, where they are few enough to be changed by hand."""
+    parts = trace.origin.parts
+    made = [parts.get(name) for name in ("query", "key", "value")]
+    if "embedding" not in trace or len(trace.words) > SMALL or len(trace.query_words) != len(trace.words):
+        return None
+    embedding = numpy_of(trace["embedding"])
+    if embedding.shape[1] > SMALL or any(not isinstance(part, Projection) or part.then for part in made):
+        return None
+    if not all(np.array_equal(embedding, numpy_of(part.rows)) for part in made if isinstance(part, Projection)):
+        return None
+    found: dict[str, Any] = {"tokens": trace.words, "embedding": embedding.tolist(), "note": trace.note}
+    for letter, part in zip("qkv", made, strict=True):
+        assert isinstance(part, Projection)
+        found[f"w_{letter}"], found[f"b_{letter}"] = _of_heads(part)
+    last = parts.get("projected")
+    found["w_o"], found["b_o"] = _matrix(last.linear) if isinstance(last, Projection) else (None, None)
+    return found
+
+
+def _of_heads(part: Projection) -> tuple[Any, Any]:
+    """(head, size, width), and biases (head, size); heads that share theirs have them repeated."""
+    weight, bias = (None if array is None else numpy_of(array) for array in (part.linear.weight, part.linear.bias))
+    assert weight is not None
+    split = np.repeat(weight.reshape(part.heads, -1, weight.shape[1]), part.shared_by, 0)
+    shift = None if bias is None else np.repeat(bias.reshape(part.heads, -1), part.shared_by, 0).tolist()
+    return split.tolist(), shift
+
+
+def _matrix(linear: Linear) -> tuple[Any, Any]:
+    return numpy_of(linear.weight).tolist(), None if linear.bias is None else numpy_of(linear.bias).tolist()
+
+
+def _lookup(lookup: Lookup) -> dict[str, Any]:
+    how = lookup._how
+    numbers = lookup._value_numbers
+    return {
+        "keys": [key if isinstance(key, str) else str(key) for key in lookup.keys],
+        "values": [value if isinstance(value, str) else str(value) for value in lookup.values],
+        "numbers": None if numbers is None else numbers.reshape(len(lookup), -1).tolist(),
+        "vectors": None if callable(how) else lookup._vectors.tolist(),
+        "similarity": "function" if callable(how) else how,
+        "temperature": lookup._temperature_of(None),
+        "query": None,
+    }

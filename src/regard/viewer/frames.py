@@ -1,0 +1,102 @@
+"""Frames: a header in JSON and arrays behind it, as every answer travels.
+
+A frame is the length of the header (32 bits, little-endian), the header in UTF-8, padded with blanks so that what
+follows starts at a multiple of 8, and the arrays, each starting at a multiple of 8. The header says under "arrays"
+where they are:
+
+>>> frame = pack({"exact": True}, {"weight": np.array([[0.25, 0.75]])})
+>>> header, arrays = unpack(frame)
+>>> header["exact"], header["arrays"]["weight"], arrays["weight"].tolist()
+(True, {'dtype': 'f4', 'shape': [1, 2], 'offset': 0}, [[0.25, 0.75]])
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import numpy_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALIGNMENT = 8
+DTYPES = {"f4": "<f4", "f2": "<f2", "i4": "<i4", "u1": "u1", "u2": "<u2"}
+_NARROWED = {"f8": "f4", "i8": "i4", "b1": "u1"}
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> bytes:
+    """A header and arrays as bytes; double precision and 64-bit integers are narrowed to 32 bits."""
+    places: dict[str, Any] = {}
+    pieces: list[bytes] = []
+    offset = 0
+    for name, array in (arrays or {}).items():
+        kind, found = _portable(numpy_of(array))
+        places[name] = {"dtype": kind, "shape": list(found.shape), "offset": offset}
+        padding = -found.nbytes % ALIGNMENT
+        pieces += [found.tobytes(), b"\0" * padding]
+        offset += found.nbytes + padding
+    head = json_bytes({**header, "arrays": places})
+    head += b" " * (-(4 + len(head)) % ALIGNMENT)
+    return b"".join([struct.pack("<I", len(head)), head, *pieces])
+
+
+def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header, and the arrays as views of the bytes; an error where they do not fit in there."""
+    if len(frame) < 4 or 4 + (length := struct.unpack_from("<I", frame)[0]) > len(frame):
+        raise errors.option("frame", f"{len(frame)} bytes", "a header of the length that its first four bytes say")
+    try:
+        header = json.loads(frame[4 : 4 + length].decode())
+        places = dict(header["arrays"])
+        arrays = {name: _array(frame, 4 + length, place) for name, place in places.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise errors.option("frame", "broken", "a JSON header, and arrays that lie within the frame") from None
+    return header, arrays
+
+
+def _array(frame: bytes, body: int, place: Mapping[str, Any]) -> NDArray[Any]:
+    shape = tuple(int(size) for size in place["shape"])
+    if min(shape, default=1) < 0 or int(place["offset"]) < 0:
+        raise ValueError("negative")
+    return np.frombuffer(frame, DTYPES[place["dtype"]], math.prod(shape), body + int(place["offset"])).reshape(shape)
+
+
+def _portable(array: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    kind = array.dtype.str.lstrip("<>|=")
+    kind = _NARROWED.get(kind, kind)
+    if kind not in DTYPES:
+        raise errors.unsupported_dtype("arrays", array.dtype)
+    with np.errstate(over="ignore"):
+        return kind, np.ascontiguousarray(array, DTYPES[kind]).reshape(array.shape)
+
+
+def json_bytes(header: Mapping[str, Any]) -> bytes:
+    """In JSON: NaN and infinities, which it has not, become null; half a surrogate pair is written as an escape."""
+    header = _finite(header)
+    try:
+        return json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _finite(thing: Any) -> Any:
+    if isinstance(thing, Mapping):
+        return {str(name): _finite(part) for name, part in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_finite(part) for part in thing] if not _plain(thing) else thing
+    if isinstance(thing, (float, np.floating)):
+        return float(thing) if math.isfinite(thing) else None
+    if isinstance(thing, np.generic):
+        return thing.item()
+    return thing
+
+
+def _plain(things: Any) -> bool:
+    """Whether a list holds nothing but texts or whole numbers: those of 100,000 tokens need no second look."""
+    return all(type(thing) in (str, int) for thing in things)

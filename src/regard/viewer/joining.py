@@ -1,0 +1,186 @@
+r"""The viewer's JavaScript modules joined into one script, for places where imports do not work.
+
+Pages opened from disk and the blobs that notebooks load from cannot import other files. Each module becomes a function
+that returns what it exports, in the order in which they need each other:
+
+>>> modules = {
+...     "b.js": "export const two = 2;\n",
+...     "a.js": 'import { two } from "./b.js";\nexport const four = two * two;\n',
+... }
+>>> print(joined("a.js", modules.__getitem__, exported=("four",)))
+const module_1 = (() => {
+const two = 2;
+return { two };
+})();
+const module_2 = (() => {
+const { two } = module_1;
+const four = two * two;
+return { four };
+})();
+export const four = module_2.four;
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from posixpath import dirname, join, normpath
+
+from regard.errors import RegardError
+
+_NAME = r"[A-Za-z_$][\w$]*"
+_IMPORT = re.compile(r"""^import\s*\{([^}]*)\}\s*from\s*["']([^"']+)["'];?[ \t]*$""", re.MULTILINE)
+_DECLARED = re.compile(
+    rf"^export\s+((?:async\s+)?function\s*\*?\s*({_NAME})|(?:const|let|class)\s+({_NAME}))", re.MULTILINE
+)
+_LISTED = re.compile(r"^export\s*\{([^}]*)\};?[ \t]*$", re.MULTILINE)
+_DEFAULT = re.compile(
+    rf"^export\s+default\s+(?:((?:async\s+)?(?:function|class)\s+({_NAME}))|({_NAME});?[ \t]*$|)", re.MULTILINE
+)
+_COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)", re.DOTALL | re.MULTILINE)
+_LEFT = re.compile(r"^\s*(?:import\b(?!\s*\()|export\b).*$", re.MULTILINE)
+_PART = re.compile(rf"^({_NAME})(?:\s+as\s+({_NAME}))?$")
+DEFAULT = "default_"
+
+
+class JoiningError(RegardError, ValueError):
+    """Modules that cannot be joined."""
+
+
+@dataclass(frozen=True)
+class _Module:
+    path: str
+    body: str  # without its imports and the word `export`
+    imports: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # a module, and its names with ours for them
+    exports: tuple[tuple[str, str], ...]  # names outside, and the names inside
+
+
+def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ()) -> str:
+    """The entry and all modules it needs as one script; `exported` names are exported, others stay inside."""
+    order: dict[str, _Module] = {}
+    _collect(entry, read, order, ())
+    places = {path: f"module_{place}" for place, path in enumerate(order, 1)}
+    pieces = [_scoped(module, order, places) for module in order.values()]
+    known = {outside for outside, _ in order[entry].exports}
+    for name in exported:
+        wanted = DEFAULT if name == "default" else name
+        if wanted not in known:
+            raise JoiningError(f"{entry} does not export {name}.")
+        source = f"{places[entry]}.{wanted}"
+        pieces.append(f"export default {source};" if name == "default" else f"export const {name} = {source};")
+    return "\n".join(pieces)
+
+
+@lru_cache(maxsize=8)
+def script(entry: str, exported: tuple[str, ...] = ()) -> str:
+    """One of the viewer's own modules, with all it needs."""
+    return joined(entry, web_file, exported)
+
+
+@lru_cache(maxsize=8)
+def style() -> str:
+    """The viewer's style sheets as one."""
+    sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
+    return "\n".join(web_file(name) for name in sheets)
+
+
+def web_file(path: str) -> str:
+    """The text of one of the viewer's files, by its path below `web/`."""
+    return files("regard").joinpath("web", *path.split("/")).read_text(encoding="utf-8")
+
+
+def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], above: tuple[str, ...]) -> None:
+    """Depth first: what a module needs stands before it."""
+    if path in order:
+        return
+    if path in above:
+        circle = " → ".join([*above[above.index(path) :], path])
+        raise JoiningError(f"Modules import each other in a circle: {circle}.")
+    try:
+        text = read(path)
+    except (OSError, KeyError):
+        asked = f", which {above[-1]} imports" if above else ""
+        raise JoiningError(f"There is no module {path}{asked}.") from None
+    module = _parsed(path, text)
+    for needed, _ in module.imports:
+        _collect(needed, read, order, (*above, path))
+    order[path] = module
+
+
+def _parsed(path: str, text: str) -> _Module:
+    """A module taken apart: edits are found beside comments, and made in the text from its end on."""
+    bare = _blank_comments(text)
+    imports: list[tuple[str, tuple[tuple[str, str], ...]]] = []
+    exports: list[tuple[str, str]] = []
+    edits: list[tuple[int, int, str]] = []  # from, to, what stands there instead
+    for found in _IMPORT.finditer(bare):
+        imports.append((_source(path, found[2]), _parts(path, found[1])))
+        edits.append((*found.span(), ""))
+    for found in _DECLARED.finditer(bare):
+        name = found[2] or found[3]
+        exports.append((name, name))
+        edits.append((found.start(), found.start(1), ""))
+    for found in _LISTED.finditer(bare):
+        exports += [(ours, theirs) for theirs, ours in _parts(path, found[1])]
+        edits.append((*found.span(), ""))
+    if (default := _DEFAULT.search(bare)) is not None:
+        exports.append((DEFAULT, default[2] or default[3] or DEFAULT))
+        named = default[1] or default[3]
+        edits.append(
+            (default.start(), default.start(1) if default[1] else default.end(), "" if named else f"const {DEFAULT} = ")
+        )
+    left = _LEFT.search(_edited(bare, edits))
+    if left is not None:
+        said = left[0].strip()
+        raise JoiningError(f"{path} says {said!r}; only named imports and exports at line starts can be joined.")
+    return _Module(path, _edited(text, edits).strip("\n"), tuple(imports), tuple(exports))
+
+
+def _source(path: str, given: str) -> str:
+    """The path of a module that another one imports."""
+    if not given.startswith("."):
+        raise JoiningError(f"{path} imports {given!r}; only modules by their relative path can be joined.")
+    found = normpath(join(dirname(path), given))
+    if found.startswith(".."):
+        raise JoiningError(f"{path} imports {given!r}, which lies outside of the viewer's files.")
+    return found
+
+
+def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
+    for start, stop, instead in sorted(edits, reverse=True):
+        text = text[:start] + instead + text[stop:]
+    return text
+
+
+def _blank_comments(text: str) -> str:
+    """The text with blanks for its comments, so that all places stay; those behind code are left alone."""
+    return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:
+    """`a, b as c` → (("a", "a"), ("b", "c"))."""
+    found = []
+    for part in filter(None, (part.strip() for part in _blank_comments(listed).split(","))):
+        match = _PART.match(part)
+        if match is None:
+            raise JoiningError(f"{path} lists {part!r} among its imports or exports; expected `a` or `a as b`.")
+        found.append((match[1], match[2] or match[1]))
+    return tuple(found)
+
+
+def _scoped(module: _Module, order: dict[str, _Module], places: dict[str, str]) -> str:
+    """The module as a function that is called at once."""
+    lines = []
+    for needed, names in module.imports:
+        known = {outside for outside, _ in order[needed].exports}
+        for name, _ in names:
+            if name not in known:
+                raise JoiningError(f"{module.path} imports {name} from {needed}, which does not export it.")
+        bound = ", ".join(name if name == ours else f"{name}: {ours}" for name, ours in names)
+        lines.append(f"const {{ {bound} }} = {places[needed]};")
+    returned = ", ".join(outside if outside == inside else f"{outside}: {inside}" for outside, inside in module.exports)
+    start, end = f"const {places[module.path]} = (() => {{", [f"return {{ {returned} }};", "})();"]
+    return "\n".join([start, *lines, module.body, *end])

@@ -1,0 +1,246 @@
+"""The whole map of a long text: exact cells that one streaming pass leaves behind, and any closer look at them.
+
+Regions of up to 12,000 × 12,000 weights are pooled anew whenever somebody looks, and always exact. Larger ones come
+from 2,048 × 2,048 cells that a pass over the head leaves; before that pass, from sampled rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.arrays import numpy_of
+from regard.attention import Attention
+from regard.attention.pooling import even_edges
+from regard.attention.scoring import scores_of
+from regard.kernels import parts
+from regard.kernels.choosing import engine_for
+from regard.viewer import sampling
+from regard.viewer.sampling import Asked
+from regard.viewer.subject import Subject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+    Integers = NDArray[np.int64]
+
+Stop = Callable[[], None]
+Found = tuple[Any, dict[str, Any]]  # a picture, and what to say about it
+
+NEAR = 12_000**2  # weights: two cores pool so many in an eighth of a second
+QUICK = 1 << 28  # weights whose normalisers may be found for a first look
+CELLS = 2048  # along each side
+BLOCK = 1 << 26  # weights between two chances to stop: a few hundredths of a second
+LEAST = 48 << 20  # bytes of cells that are kept in any case, of one head with both pools
+
+
+class Pyramids:
+    """The heads of a long subject as far as they were looked at; cells of those looked at last are kept."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._limit = max(LEAST, subject.bytes_of_arrays() // 8) if subject.is_long else 0
+        self._heads: OrderedDict[tuple[int, int], Head] = OrderedDict()
+        self._lock = threading.Lock()
+        self._turns = Turns()
+
+    def tile(self, layer: int, head: int, asked: Asked, exact: bool, stop: Stop) -> Found:
+        """A picture: exact if that is wanted or costs little, and what it was made from."""
+        of_head = self._head(layer, head)
+        if asked.weights <= NEAR and (exact or of_head.is_quick(asked.rows)):
+            with self._turns.first():
+                return of_head.pooled(asked, stop), {}
+        if asked.weights > NEAR and (exact or of_head.has_cells(asked.pool)):
+            of_head.make_cells(asked.pool, stop, self._turns)
+            self._tidy((layer, head))
+            return of_head.from_cells(asked)
+        with self._turns.first():
+            sampled = sampling.picture(self._subject.attentions[layer], head, asked, stop)
+        return sampled.array, {"exact": sampled.said is None, "sampled": sampled.said}
+
+    def bytes_kept(self) -> int:
+        """What is kept besides the subject itself."""
+        with self._lock:
+            return sum(of_head.bytes for of_head in self._heads.values())
+
+    def _head(self, layer: int, head: int) -> Head:
+        with self._lock:
+            found = self._heads.get((layer, head))
+            if found is None:
+                found = self._heads[layer, head] = Head(self._subject.attentions[layer].select(head=head))
+            self._heads.move_to_end((layer, head))
+            return found
+
+    def _tidy(self, kept: tuple[int, int]) -> None:
+        """Let go of what was looked at longest ago."""
+        with self._lock:
+            while sum(of_head.bytes for of_head in self._heads.values()) > self._limit and len(self._heads) > 1:
+                oldest = next(place for place in self._heads if place != kept)
+                del self._heads[oldest]
+
+
+class Head:
+    """One head: its normalisers as far as they are known, and its cells once somebody asked for them."""
+
+    def __init__(self, attention: Attention) -> None:
+        self._scores = scores_of(attention)
+        self._engine = engine_for(self._scores.queries)
+        self.queries, self.keys = attention.shape
+        self._normaliser = np.zeros(self.queries)
+        self._known = np.zeros(self.queries, bool)
+        self._cells: dict[str, Floats] = {}  # "mean" holds sums
+        self._making = threading.Lock()
+        self.row_edges = even_edges(0, self.queries, min(CELLS, self.queries))
+        self.column_edges = even_edges(0, self.keys, min(CELLS, self.keys))
+
+    @property
+    def bytes(self) -> int:
+        """What is kept of this head."""
+        return self._normaliser.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self._cells.values())
+
+    def is_quick(self, rows: tuple[int, int]) -> bool:
+        """Whether exact weights of these rows take no longer than a moment."""
+        missing = int((~self._known[slice(*rows)]).sum())
+        return missing * self.keys <= QUICK
+
+    def has_cells(self, pool: str) -> bool:
+        """Whether a pass has left its cells."""
+        return pool in self._cells
+
+    def pooled(self, asked: Asked, stop: Stop) -> Floats:
+        """The exact picture of a region, from its weights."""
+        for first, last in self._unknown(*asked.rows):
+            stop()
+            self._learn(first, last)
+        stop()
+        sums = self._sums(asked.row_edges, asked.column_edges, asked.pool)
+        return sums if asked.pool == "max" else _means(sums, asked.row_edges, asked.column_edges)
+
+    def make_cells(self, pool: str, stop: Stop, turns: Turns) -> None:
+        """One pass over all weights, a few rows at a time; whoever wants the same cells meanwhile waits for them."""
+        while not self._making.acquire(timeout=0.05):
+            stop()
+        try:
+            if pool in self._cells:
+                return
+            cells = np.empty((len(self.row_edges) - 1, len(self.column_edges) - 1), np.float32)
+            for first, last in _runs(self.row_edges, max(1, BLOCK // self.keys)):
+                stop()
+                turns.wait(stop)
+                edges = self.row_edges[first : last + 1]
+                if not self._known[edges[0] : edges[-1]].all():
+                    self._learn(int(edges[0]), int(edges[-1]))
+                cells[first:last] = self._sums(edges, self.column_edges, pool)
+            self._cells = {**self._cells, pool: cells}
+        finally:
+            self._making.release()
+
+    def from_cells(self, asked: Asked) -> Found:
+        """A picture from cells, exact where its edges are edges of theirs; a cell cut by an edge is shared out."""
+        wanted, own = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
+        exact = all(np.isin(edges, there).all() for edges, there in zip(wanted, own, strict=True))
+        cells = self._cells[asked.pool]
+        if asked.pool == "max":
+            found = _largest(_largest(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
+        else:
+            sums = _shared_out(_shared_out(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
+            found = _means(sums, *wanted)
+        size = [-(-self.queries // (len(own[0]) - 1)), -(-self.keys // (len(own[1]) - 1))]
+        return found, {"exact": exact, "cell": size}
+
+    def _learn(self, first: int, last: int) -> None:
+        """The normalisers of some rows."""
+        scores = parts.of_rows(self._scores, slice(first, last))
+        found = self._engine.forward(scores, None, ("logsumexp",))[1]["logsumexp"]
+        self._normaliser[first:last] = numpy_of(found)[0, 0]
+        self._known[first:last] = True
+
+    def _sums(self, row_edges: Integers, column_edges: Integers, pool: str) -> Floats:
+        rows = slice(int(row_edges[0]), int(row_edges[-1]))
+        scores = parts.of_rows(self._scores, rows)
+        normaliser = parts.like(self._normaliser[None, None, rows], scores.queries)
+        how: Any = "max" if pool == "max" else "sum"
+        found = self._engine.pooled(scores, normaliser, row_edges - rows.start, column_edges, how)
+        cells: Floats = numpy_of(found)[0, 0]
+        return cells
+
+    def _unknown(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Runs of rows whose normalisers are missing, none of them too long."""
+        missing = np.flatnonzero(~self._known[start:stop]) + start
+        step = max(1, BLOCK // self.keys)
+        for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1) if len(missing) else []:
+            for first in range(int(run[0]), int(run[-1]) + 1, step):
+                yield first, min(first + step, int(run[-1]) + 1)
+
+
+class Turns:
+    """Those who look at something now go first; a pass over everything waits for them between its steps."""
+
+    def __init__(self) -> None:
+        self._looking = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """While somebody looks."""
+        with self._changed:
+            self._looking += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._looking -= 1
+                self._changed.notify_all()
+
+    def wait(self, stop: Stop) -> None:
+        """Until nobody looks."""
+        with self._changed:
+            while self._looking:
+                self._changed.wait(0.05)
+                stop()
+
+
+def _runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:
+    """Cells in runs of about so many rows."""
+    first = 0
+    while first < len(edges) - 1:
+        last = max(first + 1, int(np.searchsorted(edges, edges[first] + rows, "right")) - 1)
+        yield first, last
+        first = last
+
+
+def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
+    found: Floats = sums / np.diff(row_edges)[:, None] / np.diff(column_edges)
+    return found
+
+
+def _shared_out(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+    """Sums of cells over stretches with other edges, along the first axis; a cut cell counts by its share.
+
+    >>> _shared_out(np.array([[2.0], [4.0], [8.0]]), np.array([0, 2, 4, 6]), np.array([1, 4, 6])).tolist()
+    [[5.0], [8.0]]
+    """
+    first, last = _touched(own, wanted)
+    # A loop over a few hundred stretches takes a third of the time of np.add.reduceat along this axis.
+    found = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
+    left = (wanted[:-1] - own[first]) / (own[first + 1] - own[first])
+    right = (own[last] - wanted[1:]) / (own[last] - own[last - 1])
+    if left.any() or right.any():
+        found -= (left[:, None] * cells[first] + right[:, None] * cells[last - 1]).astype(found.dtype)
+    return found
+
+
+def _largest(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+    """The largest of all cells that a stretch touches, along the first axis."""
+    return np.stack([cells[start:stop].max(axis=0) for start, stop in zip(*_touched(own, wanted), strict=True)])
+
+
+def _touched(own: Integers, wanted: Integers) -> tuple[Integers, Integers]:
+    """The cells that every stretch touches, from first up to last."""
+    return np.searchsorted(own, wanted[:-1], "right") - 1, np.searchsorted(own, wanted[1:], "left")

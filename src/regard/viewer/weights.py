@@ -1,0 +1,110 @@
+"""The numbers of texts that are not long: exact, by the lazy matrix itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.arrays import numpy_of
+from regard.attention import Attention
+from regard.viewer.subject import Subject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+BLOCK = 1 << 22  # weights at once
+
+
+def row(attention: Attention, heads: Sequence[int], query: int) -> Floats:
+    """The weights of one query, (head, key); O(heads · n)."""
+    found: Floats = numpy_of(attention[list(heads), query, :])
+    return found
+
+
+def word_row(subject: Subject, attention: Attention, heads: Sequence[int], query: int) -> Floats:
+    """The same by words: averaged over the pieces that look, summed over the pieces looked at; (head, word)."""
+    first, last = word_around(subject, query)
+    rows = sum(row(attention, heads, piece) for piece in range(first, last)) / (last - first)
+    starts = [start for start, _ in subject.words]
+    found: Floats = np.add.reduceat(rows, starts, axis=-1)
+    return found
+
+
+def word_around(subject: Subject, query: int) -> tuple[int, int]:
+    """The queries that belong to the same word as this one."""
+    own = subject.own_key(query)
+    if own is None or subject.query_tokens is not None:
+        return query, query + 1
+    shift = own - query
+    starts = np.array([start for start, _ in subject.words])
+    first, last = subject.words[int(np.searchsorted(starts, own, "right")) - 1]
+    return max(first - shift, 0), min(last - shift, subject.queries)
+
+
+def statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
+    """Means over all rows that see a key, (head,): entropy, distance, mass on sinks, peak."""
+    entropy, peak = numpy_of(attention.entropy()), numpy_of(attention.peak())
+    seeing = peak > 0
+    found = {"entropy": entropy, "peak": peak, "distance": distance(subject, attention)}
+    if subject.sinks:
+        found["sinks"] = numpy_of(attention.mass(list(subject.sinks)))
+    else:
+        found["sinks"] = np.zeros_like(entropy)
+    count = np.maximum(seeing.sum(axis=-1), 1)
+    return {name: np.where(seeing, array, 0).sum(axis=-1) / count for name, array in found.items()}
+
+
+def distance(subject: Subject, attention: Attention) -> Floats:
+    """How far every query looks, (head, query); zeros where queries have no place among the keys."""
+    if subject.first_query is None:
+        return np.zeros(attention.shape[:2])
+    found: Floats = numpy_of(attention.distance())
+    return found
+
+
+def along(subject: Subject, attention: Attention) -> dict[str, Floats]:
+    """For each token: what it receives, how widely and how far it looks, (head, token)."""
+    return {
+        "received": numpy_of(attention.received()),
+        "entropy": numpy_of(attention.entropy()),
+        "distance": distance(subject, attention),
+    }
+
+
+def links(
+    subject: Subject, rows: Floats, queries: Any, count: int, itself: bool, sinks: bool
+) -> tuple[Any, Any, Floats]:
+    """The strongest of some rows of weights: queries, keys, weights, strongest first, ties as they stand."""
+    rows = np.array(rows, np.float32)
+    if not itself and subject.first_query is not None:
+        own = np.asarray(queries) + subject.first_query
+        there = own < subject.keys
+        rows[np.flatnonzero(there), own[there]] = -1
+    if not sinks and subject.sinks:
+        rows[:, list(subject.sinks)] = -1
+        rows[[subject.own_key(int(query)) in subject.sinks for query in queries]] = -1
+    flat = rows.reshape(-1)
+    kept = min(count, flat.size)
+    best = np.argpartition(-flat, kept - 1)[:kept]
+    best = best[np.lexsort((best, -flat[best]))]
+    best = best[flat[best] > 0]
+    return np.asarray(queries)[best // rows.shape[1]], best % rows.shape[1], flat[best]
+
+
+def mean_over_heads(attention: Attention, heads: Sequence[int], queries: Any) -> Floats:
+    """The weights of some queries, (query, key), averaged over heads."""
+    found = np.zeros((len(queries), attention.shape[-1]), np.float64)
+    for head in heads:
+        found += numpy_of(attention[head, queries, :])
+    mean: Floats = found / len(heads)
+    return mean
+
+
+def blocks_of(subject: Subject) -> list[Any]:
+    """All queries, so many at once that their weights take little memory."""
+    step = max(1, BLOCK // max(subject.keys, 1))
+    return [np.arange(start, min(start + step, subject.queries)) for start in range(0, subject.queries, step)]

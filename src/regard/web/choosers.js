@@ -1,0 +1,77 @@
+/** Layer, heads, and words or tokens: the choosers above every view. */
+import { segments, stepper, walkable } from "./controls.js";
+import { element, replaced } from "./elements.js";
+
+/**
+ * Which choosers a view wants stands in its `uses`: "layer", "head" (one), "heads" (several as well), "by".
+ * @param {import("./state.js").State} state
+ * @param {any} description
+ * @param {string[]} uses
+ * @param {import("./lifetime.js").Lifetime} lifetime
+ */
+export function choosers(state, description, uses, lifetime) {
+  const el = element("div", { class: "regard-choosers" });
+  const shown = [];
+  if (uses.includes("layer") && description.layers > 1) {
+    const names = Array.from({ length: description.layers }, (_, layer) => `Layer ${layer}`);
+    const layers = stepper("Layer", names, state.get().layer, (layer) => state.set({ layer }));
+    lifetime.add(state.listen(({ layer }) => layers.set(layer)));
+    shown.push(layers.el);
+  }
+  const several = uses.includes("heads");
+  if ((several || uses.includes("head")) && description.heads > 1) shown.push(headChooser(state, description, several, lifetime));
+  if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
+    const options = [{ value: "word", text: "Words" }, { value: "token", text: "Tokens" }];
+    const by = segments("Words or tokens", options, state.get().by, (chosen) => state.set({ by: chosen }));
+    lifetime.add(state.listen((now) => by.set(now.by)));
+    shown.push(by.el);
+  }
+  replaced(el, shown);
+  return el;
+}
+
+/**
+ * The heads of a layer as a row of buttons; where a view can show several, they can be switched on one by one.
+ * @param {import("./state.js").State} state @param {any} description @param {boolean} several
+ * @param {import("./lifetime.js").Lifetime} lifetime
+ */
+function headChooser(state, description, several, lifetime) {
+  const row = element("div", { class: "regard-heads", role: "group" });
+  const buttons = Array.from({ length: description.heads }, (_, head) =>
+    element("button", { type: "button", class: "regard-head", text: String(head), "aria-label": `Head ${head}`, onclick: () => pick(head) }),
+  );
+  const all = Array.from({ length: description.heads }, (_, head) => head);
+  const many = element("button", { type: "button", class: "regard-head regard-head-many", text: "several", onclick: switchMany });
+  const every = element("button", { type: "button", class: "regard-head regard-head-many", text: "all", onclick: () => state.set({ heads: all }) });
+
+  function switchMany() {
+    const { head, heads } = state.get();
+    state.set(heads ? { heads: null, head: heads.includes(head) ? head : heads[0] } : { heads: [head] });
+  }
+
+  /** @param {number} head */
+  function pick(head) {
+    const { heads } = state.get();
+    if (!several || !heads) return state.set({ head, heads: null });
+    const kept = heads.includes(head) ? heads.filter((one) => one !== head) : [...heads, head].sort((a, b) => a - b);
+    if (kept.length) state.set({ heads: kept, head: kept.includes(head) ? head : state.get().head });
+  }
+
+  function show() {
+    const { head, heads } = state.get();
+    const on = new Set(several && heads ? heads : [head]);
+    row.setAttribute("aria-label", several && heads ? "Heads" : "Head");
+    buttons.forEach((button, place) => {
+      button.setAttribute("aria-pressed", String(on.has(place)));
+      button.tabIndex = place === head ? 0 : -1;
+    });
+    many.setAttribute("aria-pressed", String(Boolean(heads)));
+    every.setAttribute("aria-pressed", String(heads?.length === all.length));
+  }
+  walkable(row, () => buttons);
+  lifetime.add(state.listen(show));
+  show();
+  replaced(row, buttons);
+  const label = element("span", { class: "regard-label", text: several ? "Heads" : "Head", "aria-hidden": "true" });
+  return element("div", { class: "regard-head-chooser" }, label, row, several ? [many, every] : []);
+}

@@ -1,0 +1,149 @@
+/** Controls that every view draws the same way. All are native elements underneath, so the keyboard works as usual. */
+import { element } from "./elements.js";
+
+let names = 0;
+
+/** A name that no other element of the page has. @param {string} word */
+export function uniqueId(word) {
+  names += 1;
+  return `regard-${word}-${names}`;
+}
+
+/**
+ * One of a few, all of them in sight.
+ * @param {string} label
+ * @param {{value: any, text: string, title?: string}[]} options
+ * @param {any} value
+ * @param {(value: any) => void} choose
+ */
+export function segments(label, options, value, choose) {
+  const name = uniqueId("segments");
+  const inputs = options.map((option) =>
+    element("input", {
+      type: "radio",
+      name,
+      checked: option.value === value,
+      onchange: () => choose(option.value),
+    }),
+  );
+  const el = element(
+    "div",
+    { class: "regard-segments", role: "radiogroup", "aria-label": label },
+    options.map((option, place) =>
+      element("label", { title: option.title }, inputs[place], element("span", { text: option.text })),
+    ),
+  );
+  return {
+    el,
+    /** @param {any} chosen */
+    set: (chosen) => options.forEach((option, place) => (inputs[place].checked = option.value === chosen)),
+  };
+}
+
+/**
+ * On or off.
+ * @param {string} label
+ * @param {boolean} on
+ * @param {(on: boolean) => void} choose
+ */
+export function toggle(label, on, choose) {
+  const input = element("input", { type: "checkbox", role: "switch", checked: on });
+  input.addEventListener("change", () => choose(input.checked));
+  const text = element("span", { class: "regard-toggle-text", text: label });
+  const el = element("label", { class: "regard-toggle" }, input, element("span", { class: "regard-toggle-knob" }), text);
+  return {
+    el,
+    /** @param {boolean} chosen @param {string} [said] */
+    set: (chosen, said = label) => {
+      input.checked = chosen;
+      if (text.textContent !== said) text.textContent = said;
+    },
+  };
+}
+
+/**
+ * One of many, with a way to the one before and the one after.
+ * @param {string} label
+ * @param {string[]} options
+ * @param {number} place
+ * @param {(place: number) => void} choose
+ */
+export function stepper(label, options, place, choose) {
+  const select = element(
+    "select",
+    { "aria-label": label, onchange: () => go(Number(select.value)) },
+    options.map((text, at) => element("option", { value: String(at), text })),
+  );
+  const before = element("button", { type: "button", text: "‹", "aria-label": `${label} before`, onclick: () => go(now - 1) });
+  const after = element("button", { type: "button", text: "›", "aria-label": `${label} after`, onclick: () => go(now + 1) });
+  let now = place;
+  /** @param {number} to */
+  function show(to) {
+    now = to;
+    select.value = String(to);
+    before.disabled = to <= 0;
+    after.disabled = to >= options.length - 1;
+  }
+  /** @param {number} to */
+  function go(to) {
+    if (to < 0 || to >= options.length || to === now) return;
+    show(to);
+    choose(to);
+  }
+  show(place);
+  return { el: element("div", { class: "regard-stepper", role: "group", "aria-label": label }, before, select, after), set: show };
+}
+
+/**
+ * A number on a line from one end to the other.
+ * @param {string} label
+ * @param {{least: number, most: number, step: number, value: number, said: (value: number) => string}} range
+ * @param {(value: number) => void} choose
+ */
+export function slider(label, { least, most, step, value, said }, choose) {
+  const id = uniqueId("slider");
+  const input = element("input", { id, type: "range", min: least, max: most, step, value: String(value) });
+  const shown = element("output", { for: id, class: "regard-slider-value" });
+  /** @param {number} to */
+  function show(to) {
+    shown.textContent = said(to);
+    input.setAttribute("aria-valuetext", said(to));
+    input.style.setProperty("--regard-filled", `${(100 * (to - least)) / (most - least)}%`);
+  }
+  input.addEventListener("input", () => {
+    show(Number(input.value));
+    choose(Number(input.value));
+  });
+  show(value);
+  return {
+    el: element("div", { class: "regard-slider" }, element("label", { for: id, text: label }), input, shown),
+    /** @param {number} to */
+    set: (to) => {
+      input.value = String(to);
+      show(to);
+    },
+  };
+}
+
+/**
+ * A row of controls of which one at a time can be reached by tabulator, the others by arrows, Home and End.
+ * @param {any} row
+ * @param {() => any[]} items
+ * @param {(item: any) => void} [arrived]
+ */
+export function walkable(row, items, arrived) {
+  row.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const all = items();
+    const here = all.indexOf(event.target);
+    if (here < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+    const moves = /** @type {Record<string, number>} */ ({
+      ArrowRight: here + 1, ArrowDown: here + 1, ArrowLeft: here - 1, ArrowUp: here - 1, Home: 0, End: all.length - 1,
+    });
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    const there = all[Math.min(Math.max(moves[event.key], 0), all.length - 1)];
+    for (const item of all) item.tabIndex = item === there ? 0 : -1;
+    there.focus();
+    arrived?.(there);
+  });
+}

@@ -1,0 +1,106 @@
+/** Where a person types, and chooses the model. */
+import { uniqueId } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+
+export const SENTENCES = [
+  "The kids were scared of the lions, so they left right away.",
+  "Keys on the table belong to Sarah",
+  "Love Apple phones",
+  "jane visits africa",
+];
+
+/**
+ * @param {{typed: (text: string) => void, chosen: (model: string) => void, opened: (file: File) => void, generate: () => void,
+ *   cancel: () => void}} act
+ */
+export function makeBar(act) {
+  const ids = { text: uniqueId("text"), model: uniqueId("model") };
+  const text = element("textarea", { id: ids.text, rows: "2", dir: "auto", spellcheck: "false", placeholder: "Type or paste a text" });
+  const model = element("select", { id: ids.model, onchange: () => act.chosen(model.value) });
+  const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
+  file.addEventListener("change", () => {
+    if (file.files[0]) act.opened(file.files[0]);
+    file.value = "";
+  });
+  const open = element("button", { type: "button", class: "regard-button", text: "Open a file…", onclick: () => file.click() });
+  const generate = element("button", { type: "button", class: "regard-button", text: "Continue the text", onclick: act.generate });
+  const progress = element("progress", { max: "1", "aria-label": "Progress" });
+  const message = element("span", { class: "regard-studio-message" });
+  const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", onclick: act.cancel });
+  const work = element("div", { class: "regard-studio-work", role: "status", hidden: true }, progress, message, cancel);
+  const problem = element("p", { class: "regard-error", role: "alert", hidden: true });
+  const examples = element(
+    "div",
+    { class: "regard-studio-examples", role: "group", "aria-label": "Examples" },
+    element("span", { class: "regard-label", text: "Try", "aria-hidden": "true" }),
+    SENTENCES.map((sentence) => element("button", { type: "button", class: "regard-studio-example", text: sentence, onclick: () => fill(sentence) })),
+  );
+  text.addEventListener("input", () => {
+    grow();
+    act.typed(text.value);
+  });
+
+  /** @param {string} sentence */
+  function fill(sentence) {
+    text.value = sentence;
+    grow();
+    act.typed(sentence);
+  }
+
+  function grow() {
+    text.style.height = "auto";
+    text.style.height = `${Math.min(text.scrollHeight + 2, 220)}px`;
+  }
+
+  const el = element(
+    "div",
+    { class: "regard-studio" },
+    element(
+      "div",
+      { class: "regard-studio-top" },
+      element("div", { class: "regard-studio-brand" }, element("h1", { text: "Regard" }), element("p", { class: "regard-note", text: "See what each word attends to" })),
+      element("div", { class: "regard-studio-model" }, element("label", { for: ids.model, text: "Model" }), model),
+    ),
+    element("div", { class: "regard-field regard-studio-text" }, element("label", { for: ids.text, class: "regard-unseen", text: "Text" }), text),
+    element("div", { class: "regard-studio-below" }, examples, element("div", { class: "regard-studio-actions" }, open, generate, file)),
+    work,
+    problem,
+  );
+  el.addEventListener("dragover", (event) => event.preventDefault());
+  el.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    act.opened(event.dataTransfer.files[0]);
+  });
+
+  return {
+    el,
+    fill,
+    text: () => text.value,
+    /** Without reading it again. @param {string} content */
+    setText(content) {
+      text.value = content;
+      grow();
+    },
+    model: () => model.value,
+    /** @param {any[]} models @param {string|null} usual */
+    setModels(models, usual) {
+      replaced(model, models.map(({ name, about, here }) => element("option", { value: name, text: [name, about, here === false ? "to be fetched" : ""].filter(Boolean).join(" · ") })));
+      const chosen = usual ?? models.find((one) => one.default)?.name;
+      if (chosen) model.value = chosen;
+    },
+    /** How far long work is; null when there is none. @param {any} said */
+    setWork(said) {
+      work.hidden = !said;
+      if (!said) return;
+      if (typeof said.progress === "number") progress.value = said.progress;
+      else progress.removeAttribute("value");
+      message.textContent = said.message || "Working…";
+    },
+    /** @param {string} sentence */
+    setProblem(sentence) {
+      problem.hidden = !sentence;
+      problem.textContent = sentence;
+    },
+  };
+}

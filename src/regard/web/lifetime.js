@@ -1,0 +1,113 @@
+/**
+ * What a part of the page holds on to, so that it can be let go at once: listeners, observers, timers, nodes.
+ *
+ * @typedef {ReturnType<typeof makeLifetime>} Lifetime
+ */
+
+/** Everything started through a lifetime stops when it ends. */
+export function makeLifetime() {
+  /** @type {Set<() => void>} */
+  const endings = new Set();
+  let ended = false;
+
+  /** Call `end` when this lifetime ends; the function that comes back does it earlier. @param {() => void} end */
+  function add(end) {
+    if (ended) {
+      end();
+      return () => {};
+    }
+    endings.add(end);
+    return () => {
+      if (endings.delete(end)) end();
+    };
+  }
+
+  return {
+    add,
+    get ended() {
+      return ended;
+    },
+
+    /** @param {EventTarget} target @param {string} type @param {(event: any) => void} react @param {any} [options] */
+    listen(target, type, react, options) {
+      target.addEventListener(type, react, options);
+      return add(() => target.removeEventListener(type, react, options));
+    },
+
+    /** Once, after so many milliseconds. @param {number} wait @param {() => void} act */
+    after(wait, act) {
+      const timer = setTimeout(() => {
+        endings.delete(stop);
+        act();
+      }, wait);
+      const stop = () => clearTimeout(timer);
+      endings.add(stop);
+      return () => {
+        if (endings.delete(stop)) stop();
+      };
+    },
+
+    /** Before the next picture. @param {() => void} act */
+    nextFrame(act) {
+      const request = requestAnimationFrame(() => {
+        endings.delete(stop);
+        act();
+      });
+      const stop = () => cancelAnimationFrame(request);
+      endings.add(stop);
+      return () => {
+        if (endings.delete(stop)) stop();
+      };
+    },
+
+    /** Whenever the size of an element changes. @param {Element} element @param {(entry: any) => void} react */
+    resized(element, react) {
+      const observer = new ResizeObserver((entries) => react(entries[entries.length - 1]));
+      observer.observe(element);
+      return add(() => observer.disconnect());
+    },
+
+    /** A part that may end before the whole does. */
+    part() {
+      const inner = makeLifetime();
+      add(inner.end);
+      return inner;
+    },
+
+    end() {
+      if (ended) return;
+      ended = true;
+      for (const act of [...endings].reverse()) act();
+      endings.clear();
+    },
+  };
+}
+
+/**
+ * Questions of which only the latest counts: asking again cancels what was asked before.
+ * @param {Lifetime} lifetime
+ */
+export function latestOnly(lifetime) {
+  /** @type {AbortController|null} */
+  let current = null;
+  lifetime.add(() => current?.abort());
+  /**
+   * @template T
+   * @param {(signal: AbortSignal) => Promise<T>} ask
+   * @param {(answer: T) => void} take
+   * @param {(error: Error) => void} [fail]
+   */
+  return async function latest(ask, take, fail) {
+    current?.abort();
+    const mine = new AbortController();
+    current = mine;
+    try {
+      const answer = await ask(mine.signal);
+      if (!mine.signal.aborted && !lifetime.ended) take(answer);
+    } catch (error) {
+      if (mine.signal.aborted || lifetime.ended) return;
+      if (!fail) throw error;
+      fail(/** @type {Error} */ (error));
+    }
+  };
+}

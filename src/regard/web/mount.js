@@ -1,0 +1,183 @@
+/** The viewer: title, tabs, choosers, the chosen view, export. One function for the studio, notebooks and pages. */
+import { choosers } from "./choosers.js";
+import { makeColours } from "./colours.js";
+import { element, replaced } from "./elements.js";
+import { exportButtons, headerOf, tabsOf, themeSwitch } from "./frame.js";
+import { makeLifetime } from "./lifetime.js";
+import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from "./state.js";
+import { startTour } from "./tour.js";
+import { VIEWS } from "./views.js";
+
+const ADDRESS_WAIT = 150; // milliseconds; browsers allow few changes of the address in a short time
+
+/**
+ * Show what a source answers for; the function that comes back removes every trace of it.
+ * @param {{model: import("./sources/served.js").Source, el: HTMLElement} & Options} options
+ * @returns {() => void}
+ */
+export function mount({ model, el, ...options }) {
+  const viewer = makeViewer({ el, ...options });
+  viewer.show(model);
+  return viewer.cleanUp;
+}
+
+/**
+ * address   keep what is chosen in the page's address
+ * remember  keep the theme between visits
+ * title     whether to say what is shown: a host may do so itself
+ * read      shows another text, where the host can read one: for the tour
+ * @typedef {{address?: boolean, remember?: boolean, title?: boolean, read?: (text: string) => void}} Options
+ * @param {{el: HTMLElement} & Options} options
+ */
+export function makeViewer({ el, address = false, remember = false, title = true, read }) {
+  const lifetime = makeLifetime();
+  const state = makeState();
+  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  const parts = {
+    header: element("header", { class: "regard-header" }),
+    tabs: element("div", { class: "regard-tabs" }),
+    choosers: element("div", { class: "regard-choosers-line" }),
+    view: element("section", { class: "regard-view", role: "tabpanel", tabindex: "-1" }),
+    footer: element("footer", { class: "regard-footer" }),
+  };
+  const root = element("div", { class: "regard", "aria-busy": "true" }, Object.values(parts), live);
+  el.append(root);
+  lifetime.add(() => root.remove());
+
+  /** @type {{source: any, description: any, view: any, drawn: any, lifetime: any}|null} */
+  let shown = null;
+  const theme = themeSwitch(root, remember, lifetime, () => shown && drawView());
+  const announce = announcer(live, lifetime);
+
+  /** @param {string|null} name @param {any} description */
+  function viewNamed(name, description) {
+    const suiting = VIEWS.filter((view) => view.suits(description));
+    return suiting.find((view) => view.name === name) ?? suiting[0];
+  }
+
+  function drawView() {
+    if (!shown) return;
+    const { source, description } = shown;
+    endView();
+    const view = viewNamed(state.get().view, description);
+    const part = lifetime.part();
+    const inner = element("div", { class: `regard-${view.name}` });
+    replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part));
+    replaced(parts.view, inner);
+    parts.tabs.replaceChildren(tabsOf(VIEWS.filter((one) => one.suits(description)), view, state, parts.view));
+    showTab(parts.tabs);
+    const colours = makeColours(theme.now());
+    Object.assign(shown, { view, lifetime: part });
+    try {
+      shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part });
+    } catch (error) {
+      showError(inner, /** @type {Error} */ (error));
+    }
+    replaced(parts.footer, exportButtons(() => shown, announce));
+  }
+
+  function endView() {
+    shown?.drawn?.cleanUp();
+    shown?.lifetime?.end();
+    if (shown) Object.assign(shown, { drawn: null, lifetime: null });
+  }
+
+  lifetime.add(endView);
+  lifetime.add(
+    state.listen((now, before) => {
+      if (shown && now.view !== before.view) drawView();
+    }),
+  );
+  if (address) lifetime.add(keepAddress(state, () => shown?.description, lifetime));
+
+  let tour = () => {};
+  lifetime.add(() => tour());
+
+  /**
+   * Show another source, keeping what is chosen where it makes sense.
+   * @param {import("./sources/served.js").Source} source
+   * @param {{signal?: AbortSignal}} [options]
+   */
+  async function show(source, { signal } = {}) {
+    root.setAttribute("aria-busy", "true");
+    try {
+      const { header } = await source.ask("describe", {}, { signal });
+      if (lifetime.ended || signal?.aborted) return;
+      const said = shown ? carriedOver(state.get(), shown.description, header) : address ? stateOf(location.hash, header) : {};
+      endView();
+      shown = { source, description: header, view: null, drawn: null, lifetime: null };
+      state.set(fitted({ ...state.get(), ...said }, header));
+      const beginTour = () => {
+        tour();
+        tour = startTour({ root, state, description: header, announce, read });
+      };
+      replaced(parts.header, headerOf(header, { title, tools: [theme.el], beginTour }));
+      drawView();
+    } catch (error) {
+      if (lifetime.ended || signal?.aborted) return;
+      showError(parts.view, /** @type {Error} */ (error));
+    }
+    root.setAttribute("aria-busy", "false");
+  }
+
+  return { show, state, announce, root, cleanUp: lifetime.end };
+}
+
+/** The same word in another text, or the same place. @param {any} chosen @param {any} before @param {any} after */
+function carriedOver(chosen, before, after) {
+  /** @type {Record<string, any>} */
+  const carried = {};
+  for (const name of ["query", "key"]) {
+    const token = chosen[name];
+    if (token === null || before.tokens?.[token] === after.tokens?.[token]) continue;
+    carried[name] = tokenOfName(nameOfToken(token, before), after) ?? null;
+  }
+  if (before.tokens?.length !== after.tokens?.length) carried.region = null;
+  return carried;
+}
+
+/** @param {any} state @param {() => any} described @param {any} lifetime */
+function keepAddress(state, described, lifetime) {
+  let stop = () => {};
+  lifetime.listen(window, "hashchange", () => {
+    const description = described();
+    if (!description) return;
+    const { view, layer, head, heads, query, key, region, by, sinks, pool, colour } = makeState().get();
+    state.set({ view, layer, head, heads, query, key, region, by, sinks, pool, colour, ...stateOf(location.hash, description) });
+  });
+  return state.listen(() => {
+    stop();
+    stop = lifetime.after(ADDRESS_WAIT, () => {
+      const description = described();
+      if (!description) return;
+      const wanted = addressOf(state.get(), description);
+      if (wanted === location.hash) return;
+      try {
+        history.replaceState(history.state, "", wanted || location.pathname + location.search);
+      } catch {
+        // some frames may not change their address
+      }
+    });
+  });
+}
+
+/** Says things to screen readers, the latest once it has settled. @param {any} live @param {any} lifetime */
+function announcer(live, lifetime) {
+  let stop = () => {};
+  return (/** @type {string} */ text) => {
+    stop();
+    stop = lifetime.after(120, () => (live.textContent = text));
+  };
+}
+
+/** Tabs that do not fit are scrolled until the chosen one is in sight. @param {HTMLElement} tabs */
+function showTab(tabs) {
+  const list = tabs.firstElementChild;
+  const chosen = /** @type {any} */ (list?.querySelector('[aria-selected="true"]'));
+  if (list && chosen) list.scrollLeft = chosen.offsetLeft - (list.clientWidth - chosen.offsetWidth) / 2;
+}
+
+/** @param {HTMLElement} el @param {Error} error */
+function showError(el, error) {
+  replaced(el, element("p", { class: "regard-error", role: "alert", text: error.message || String(error) }));
+}

@@ -1,0 +1,152 @@
+/** Arithmetic of one head, and numbers as they are printed: the same as in Python. Pure functions. */
+
+const MOST_DIGITS = 6;
+const EXACT = 2 ** 40;
+// What is closer to a half than single precision can tell is one, and a half is rounded away from zero.
+const HALF = 0.5 + 1e-6;
+const ROUND_STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
+
+/** @param {ArrayLike<number>} one @param {ArrayLike<number>} other */
+export function dot(one, other) {
+  let sum = 0;
+  for (let place = 0; place < one.length; place++) sum += one[place] * other[place];
+  return sum;
+}
+
+/** The terms that a score adds up. @param {ArrayLike<number>} one @param {ArrayLike<number>} other */
+export function productsOf(one, other) {
+  return Float64Array.from(one, (number, place) => number * other[place]);
+}
+
+/**
+ * Weights that sum to one; −∞ gets 0, and where everything is −∞, all weights are 0.
+ * @param {ArrayLike<number>} scores
+ */
+export function softmax(scores) {
+  let peak = -Infinity;
+  for (let place = 0; place < scores.length; place++) if (scores[place] > peak) peak = scores[place];
+  const weights = new Float64Array(scores.length);
+  if (peak === -Infinity) return weights;
+  let sum = 0;
+  for (let place = 0; place < scores.length; place++) sum += weights[place] = Math.exp(scores[place] - peak);
+  for (let place = 0; place < scores.length; place++) weights[place] /= sum;
+  return weights;
+}
+
+/** One row of a matrix kept row after row. @param {{data: any, shape: number[]}} matrix @param {number} row */
+export function rowOf(matrix, row) {
+  const width = matrix.shape[matrix.shape.length - 1];
+  return matrix.data.subarray(row * width, (row + 1) * width);
+}
+
+/** Σ weight · value. @param {ArrayLike<number>} weights @param {ArrayLike<number>[]} values */
+export function weightedSum(weights, values) {
+  const sum = new Float64Array(values[0]?.length ?? 0);
+  for (let key = 0; key < values.length; key++) {
+    // A masked value may hold NaN, and 0 · NaN is NaN.
+    if (weights[key] === 0) continue;
+    for (let place = 0; place < sum.length; place++) sum[place] += weights[key] * values[key][place];
+  }
+  return sum;
+}
+
+/** W · x, where every row of W makes one number. @param {ArrayLike<number>[]} weight @param {ArrayLike<number>} x */
+export function projected(weight, x) {
+  return Float64Array.from(weight, (row) => dot(row, x));
+}
+
+/** The length of a vector. @param {ArrayLike<number>} vector */
+export function lengthOf(vector) {
+  return Math.sqrt(dot(vector, vector));
+}
+
+/** Spread of weights in nats: 0 for one key, ln n for n equal ones. @param {ArrayLike<number>} weights */
+export function entropyOf(weights) {
+  let sum = 0;
+  for (let place = 0; place < weights.length; place++) if (weights[place] > 0) sum -= weights[place] * Math.log(weights[place]);
+  return sum;
+}
+
+/** The largest absolute value that is finite. @param {ArrayLike<number>} numbers */
+export function largestOf(numbers) {
+  let largest = 0;
+  for (let place = 0; place < numbers.length; place++) {
+    const size = Math.abs(numbers[place]);
+    if (size > largest && size < Infinity) largest = size;
+  }
+  return largest;
+}
+
+/** The places of the largest numbers, largest first. @param {ArrayLike<number>} numbers @param {number} count */
+export function strongestOf(numbers, count) {
+  const order = Array.from({ length: numbers.length }, (_, place) => place);
+  return order.sort((one, other) => numbers[other] - numbers[one] || one - other).slice(0, count);
+}
+
+/**
+ * A number with so many decimals, a half rounded away from zero, as by hand.
+ * @param {number} number
+ * @param {number} digits
+ */
+export function printedNumber(number, digits = 2) {
+  if (Number.isNaN(number)) return "NaN";
+  if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
+  const lastDigits = Math.abs(number) * 10 ** digits;
+  const rounded = lastDigits < EXACT ? Math.floor(lastDigits + HALF) / 10 ** digits : Math.abs(number);
+  const text = rounded.toFixed(digits);
+  return number < 0 && /[1-9]/.test(text) ? `−${text}` : text;
+}
+
+/** @param {ArrayLike<number>} vector @param {number} digits */
+export function printedVector(vector, digits) {
+  return Array.from(vector, (number) => printedNumber(number, digits)).join(" ");
+}
+
+/**
+ * How many decimals show these numbers: 0 for whole ones; more than usual where all of them are small.
+ * @param {ArrayLike<number>} numbers
+ */
+export function digitsFor(numbers, least = 2) {
+  let whole = true;
+  for (let place = 0; place < numbers.length && whole; place++) {
+    whole = !Number.isFinite(numbers[place]) || Number.isInteger(numbers[place]);
+  }
+  if (whole) return 0;
+  const largest = largestOf(numbers);
+  return largest >= 0.05 ? least : Math.min(MOST_DIGITS, Math.max(least, 1 - Math.floor(Math.log10(largest))));
+}
+
+/**
+ * A weight on its own, with four significant digits: 0.4223, 0.00001834, and 1.834·10⁻⁹ where zeros would hide it.
+ * @param {number} weight
+ */
+export function printedWeight(weight) {
+  if (weight === 0 || !Number.isFinite(weight)) return weight === 0 ? "0" : printedNumber(weight);
+  const power = Math.floor(Math.log10(Math.abs(weight)));
+  if (power >= -5) return weight.toFixed(Math.max(0, 3 - power)).replace("-", "−");
+  const [digits, exponent] = weight.toExponential(3).split("e");
+  return `${digits.replace("-", "−")}·${printedPower(Number(exponent))}`;
+}
+
+/** A whole number with its thousands set apart: 100,000. @param {number} number */
+export function printedCount(number) {
+  return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** The next number up that reads well: 0.42 becomes 0.5. @param {number} largest */
+export function roundedUp(largest) {
+  if (!(largest > 0) || !Number.isFinite(largest)) return 1;
+  const power = 10 ** Math.floor(Math.log10(largest));
+  const step = ROUND_STEPS.find((one) => one * power >= largest * (1 - 1e-9)) ?? 10;
+  return Number((step * power).toPrecision(6));
+}
+
+/** A power of ten: 10⁻⁵. @param {number} exponent */
+export function printedPower(exponent) {
+  return `10${raised(exponent)}`;
+}
+
+/** @param {number} exponent */
+function raised(exponent) {
+  return Array.from(String(exponent), (letter) => (letter === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(letter)])).join("");
+}

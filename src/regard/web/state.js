@@ -1,0 +1,191 @@
+/**
+ * What is chosen, shared by all views, and the address that says it.
+ *
+ * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
+ *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log",
+ *   [own: string]: any}} Chosen
+ * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
+ *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
+ */
+import { unitOf, unitsOf } from "./words.js";
+
+/** @type {Chosen} */
+export const UNCHOSEN = Object.freeze({
+  view: null, // the first that suits
+  layer: 0,
+  head: 0,
+  heads: null, // several at once, where a view can show them; null is the one head
+  query: null, // tokens, by their place
+  key: null,
+  region: null, // of the matrix: first row, last row, first column, last column
+  by: "word",
+  sinks: true, // counted; false sets them aside
+  pool: "mean",
+  colour: "linear",
+});
+
+/**
+ * @param {Partial<Chosen>} [start]
+ * @returns {State}
+ */
+export function makeState(start = {}) {
+  /** @type {Chosen} */
+  let chosen = Object.freeze({ ...UNCHOSEN, ...start });
+  /** @type {Set<(now: Chosen, before: Chosen) => void>} */
+  const listeners = new Set();
+  return {
+    get: () => chosen,
+    set(patch) {
+      const before = chosen;
+      const changed = Object.entries(patch).some(([name, value]) => !same(before[name], value));
+      if (!changed) return;
+      chosen = Object.freeze({ ...before, ...patch });
+      const now = chosen;
+      for (const react of [...listeners]) if (listeners.has(react)) react(now, before);
+    },
+    listen(react) {
+      listeners.add(react);
+      return () => listeners.delete(react);
+    },
+  };
+}
+
+/**
+ * The state with everything within what there is: an address may come from another text.
+ * @param {Partial<Chosen>} given
+ * @param {any} description
+ * @returns {Partial<Chosen>}
+ */
+export function fitted(given, description) {
+  const tokens = description.tokens?.length ?? 0;
+  const layers = Math.max(description.layers ?? 1, 1);
+  const heads = Math.max(description.heads ?? 1, 1);
+  const fits = { ...given };
+  const within = (/** @type {any} */ value, /** @type {number} */ count) =>
+    Number.isInteger(value) && value >= 0 && value < count;
+  if ("layer" in fits && !within(fits.layer, layers)) fits.layer = 0;
+  if ("head" in fits && !within(fits.head, heads)) fits.head = 0;
+  if (fits.heads) {
+    const kept = [...new Set(fits.heads.filter((head) => within(head, heads)))].sort((a, b) => a - b);
+    fits.heads = kept.length ? kept : null;
+  }
+  if (fits.query !== undefined && !within(fits.query, tokens)) fits.query = null;
+  if (fits.key !== undefined && !within(fits.key, tokens)) fits.key = null;
+  if (fits.region) {
+    const [r0, r1, c0, c1] = fits.region;
+    const valid = fits.region.length === 4 && fits.region.every((edge) => edge >= 0 && edge <= tokens);
+    if (!valid || r0 >= r1 || c0 >= c1) fits.region = null;
+  }
+  return fits;
+}
+
+/**
+ * The address of a state, `#layer=4&head=7&query=they`; what is as it always is stays out.
+ * @param {Chosen} chosen
+ * @param {any} description
+ */
+export function addressOf(chosen, description) {
+  const parts = [];
+  for (const [name, value] of Object.entries(chosen)) {
+    if (value === null || value === undefined || same(value, UNCHOSEN[name])) continue;
+    parts.push(`${encoded(name)}=${encoded(written(name, value, description))}`);
+  }
+  return parts.length ? `#${parts.join("&")}` : "";
+}
+
+/**
+ * The state an address says; what it does not say, or says in a way that makes no sense, is left out.
+ * @param {string} address
+ * @param {any} description
+ * @returns {Partial<Chosen>}
+ */
+export function stateOf(address, description) {
+  /** @type {Record<string, any>} */
+  const found = {};
+  for (const part of address.replace(/^#/, "").split("&")) {
+    const [name, ...rest] = part.split("=").map(decoded);
+    const value = read(name, rest.join("="), description);
+    if (name && value !== undefined) found[name] = value;
+  }
+  return fitted(found, description);
+}
+
+/**
+ * A token's name in an address: its word, `they:2` for the second one, or its place where the word would not do.
+ * @param {number} token
+ * @param {any} description
+ */
+export function nameOfToken(token, description) {
+  const units = unitsOf(description, "word");
+  const place = unitOf(units, token);
+  const text = place < 0 ? "" : units[place].text;
+  if (!/^[^\s:\d&=#\p{C}]{1,40}$/u.test(text) || units[place].first !== token) return String(token);
+  let count = 0;
+  for (let before = 0; before <= place; before++) if (units[before].text === text) count += 1;
+  return count === 1 ? text : `${text}:${count}`;
+}
+
+/**
+ * The token that a name in an address stands for; undefined where there is none.
+ * @param {string} name
+ * @param {any} description
+ */
+export function tokenOfName(name, description) {
+  if (/^\d+$/.test(name)) return Number(name);
+  const [, text, which] = /^(.*?)(?::(\d+))?$/s.exec(name) ?? [];
+  const units = unitsOf(description, "word");
+  const folded = text.toLowerCase();
+  const exact = units.filter((unit) => unit.text === text);
+  const found = exact.length ? exact : units.filter((unit) => unit.text.toLowerCase() === folded);
+  return found[Number(which ?? 1) - 1]?.first;
+}
+
+const NUMBERS = ["layer", "head"];
+const LISTS = ["heads", "region"];
+const TOKENS = ["query", "key"];
+/** @type {Record<string, string[]>} */
+const CHOICES = { by: ["word", "token"], pool: ["mean", "max"], colour: ["linear", "log"] };
+
+/** @param {string} name @param {any} value @param {any} description */
+function written(name, value, description) {
+  if (TOKENS.includes(name)) return nameOfToken(value, description);
+  if (LISTS.includes(name)) return value.join(",");
+  if (name === "sinks") return value ? "counted" : "aside";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** @param {string} name @param {string} text @param {any} description */
+function read(name, text, description) {
+  if (TOKENS.includes(name)) return tokenOfName(text, description);
+  if (NUMBERS.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
+  if (LISTS.includes(name)) return /^[\d.]+(,[\d.]+)*$/.test(text) ? text.split(",").map(Number) : undefined;
+  if (name === "sinks") return text === "aside" ? false : text === "counted" ? true : undefined;
+  if (name in CHOICES) return CHOICES[name].includes(text) ? text : undefined;
+  if (name === "view") return /^[a-z_]+$/.test(text) ? text : undefined;
+  if (!/^[a-z]+(_[a-z]+)+$/.test(name)) return undefined; // a view's own keys begin with its name
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {string} text */
+function encoded(text) {
+  // Commas and colons may stand as they are: the address is for people.
+  return encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3A/g, ":");
+}
+
+/** @param {string} text */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text.replace(/\+/g, " "));
+  } catch {
+    return text;
+  }
+}
+
+/** @param {any} one @param {any} other */
+function same(one, other) {
+  return one === other || (typeof one === "object" && JSON.stringify(one) === JSON.stringify(other));
+}

@@ -1,0 +1,19 @@
+/** The views, in the order of their tabs. */
+import { grid } from "./views/grid.js";
+import { lookup } from "./views/lookup.js";
+import { matrix } from "./views/matrix.js";
+import { sentence } from "./views/sentence.js";
+import { steps } from "./views/steps.js";
+import { wordsInContext } from "./views/words_in_context.js";
+
+/**
+ * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,
+ *   state: import("./state.js").State, colours: import("./colours.js").Colours, announce: (text: string) => void,
+ *   lifetime: import("./lifetime.js").Lifetime}} Context
+ * @typedef {{cleanUp: () => void, svg?: () => string|Promise<string>, table?: () => any}} Drawn
+ * @typedef {{name: string, title: string, uses?: string[], suits: (description: any) => boolean,
+ *   draw: (context: Context) => Drawn}} View
+ */
+
+/** @type {View[]} */
+export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, lookup];

@@ -1,0 +1,355 @@
+/** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
+import { element, replaced } from "../elements.js";
+import { printedCount, printedPower, printedWeight, roundedUp } from "../numbers.js";
+import { shortened } from "../words.js";
+import { makeBar } from "./matrix/bar.js";
+import { NUMBERS_FROM, drawFrame, drawnAt, unitFor } from "./matrix/drawing.js";
+import { makeExact } from "./matrix/exact.js";
+import { matrixSvg, matrixTable, strongestIn } from "./matrix/exporting.js";
+import {
+  LARGEST_CELL, WHOLE, cellAt, cellsShown, following, isHidden, levelFor, panned, partOf, regionView, smallestCell, tilesOver,
+  wholeTile, wholeView, within, zoomed,
+} from "./matrix/geometry.js";
+import { marginsFor } from "./matrix/labels.js";
+import { pointing } from "./matrix/pointing.js";
+import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./matrix/readout.js";
+import { smallTable } from "./matrix/small_table.js";
+import { coarseness, makeTiles } from "./matrix/tiles.js";
+
+const SETTLED = 160; // milliseconds without a move after which the scale and the lists follow
+const SIDE_BY_SIDE = 760; // pixels of width from which the readout stands beside the matrix
+const PANEL = 280;
+
+export const matrix = {
+  name: "matrix",
+  title: "Matrix",
+  uses: ["layer", "head"],
+  /** @param {any} description */
+  suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
+  draw: drawMatrix,
+};
+
+/** @param {any} context */
+function drawMatrix({ el, source, description, state, colours, announce, lifetime: outer }) {
+  const lifetime = outer.part();
+  const tokens = description.tokens;
+  const queryTokens = queriesOf(description);
+  const whole = { rows: queryTokens.length, columns: tokens.length };
+  const canvas = element("canvas", { class: "regard-matrix-canvas", "aria-hidden": "true" });
+  const stage = element("div", { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" }, canvas);
+  const drawing = canvas.getContext("2d", { alpha: false });
+  const readout = makeReadout(description);
+  const legend = makeLegend();
+  const strongest = makeStrongest(description, (rows, columns) => {
+    cursor = { row: Math.floor((rows[0] + rows[1] - 1) / 2), column: Math.floor((columns[0] + columns[1] - 1) / 2) };
+    const wide = rows[1] - rows[0];
+    if (wide > 1) look(regionView([rows[0] - wide * 4, rows[1] + wide * 4, columns[0] - wide * 4, columns[1] + wide * 4], whole, plot));
+    else state.set({ query: rows[0], key: columns[0] });
+    schedule();
+  });
+  const note = element("p", { class: "regard-matrix-note", role: "status" });
+  const asTable = smallTable(description);
+  const bar = makeBar(state, {
+    nearer: () => zoom(1.5),
+    farther: () => zoom(1 / 1.5),
+    whole: () => look(wholeView(whole, plot)),
+    toRegion: () => state.get().region && look(regionView(state.get().region, whole, plot)),
+    forget: () => state.set({ region: null }),
+  }, Math.max(whole.rows, whole.columns));
+  const panel = element("div", { class: "regard-matrix-panel" }, readout.el, legend.el, strongest.el);
+  replaced(el, bar.el, note, element("div", { class: "regard-matrix-body" }, stage, panel), asTable.el, bar.help);
+
+  let plot = { left: 0, top: 0, width: 0, height: 0 };
+  let ratio = 1;
+  /** @type {import("./matrix/geometry.js").Placed|null} */
+  let view = null;
+  /** @type {{row: number, column: number}|null} */
+  let cursor = null;
+  let byKeys = false;
+  /** @type {number[]|null} */
+  let draft = null; // a region on its way
+  /** @type {{row: number, column: number}|null} */
+  let anchor = null; // where a region drawn by keys began
+  let scale = { top: 1, colour: state.get().colour, colours };
+  let said = "";
+  let awaited = false;
+  let focused = false;
+  let settledOnce = false;
+  let settling = () => {};
+
+  const whose = () => ({ layer: state.get().layer, head: state.get().head, pool: state.get().pool });
+  const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
+  const exact = makeExact({ source, whole, lifetime, whose, came: schedule });
+  lifetime.add(tiles.end);
+
+  function schedule() {
+    if (awaited || lifetime.ended) return;
+    awaited = true;
+    lifetime.nextFrame(frame);
+  }
+
+  function frame() {
+    awaited = false;
+    if (!view || !plot.width) return;
+    const what = seen();
+    tiles.want(whose(), [wholeTile(whole), ...what.sharp]);
+    if (drawFrame(drawing, what)) schedule();
+    showReadout(what);
+  }
+
+  /** Everything a frame shows. */
+  function seen() {
+    const placed = /** @type {import("./matrix/geometry.js").Placed} */ (view);
+    const shown = cellsShown(placed, whole, plot);
+    const level = levelFor(placed.size, ratio);
+    const sharp = tilesOver(level, shown, whole);
+    const here = (sharp.length ? sharp : [wholeTile(whole)]).map((tile) => tiles.find(whose(), tile)).filter((tile) => tile !== undefined);
+    const every = tiles.all(whose());
+    const single = every.filter((tile) => coarseness(tile) === 1);
+    const loaded = [...every.filter((tile) => !here.includes(tile)), ...here]; // what fits the screen best comes last, on top
+    const finest = 1 / (placed.size * ratio);
+    const drawnWeight = (/** @type {number} */ row, /** @type {number} */ column) => drawnAt(loaded, row, column, finest)?.weight ?? null;
+    const weightAt = (/** @type {number} */ row, /** @type {number} */ column) => drawnAt(single, row, column, 0)?.weight ?? null;
+    const { query, key, region } = state.get();
+    return {
+      view: placed, plot, ratio, shown, level, sharp, here, tiles: loaded, finest, scale, colours, description, whole, tokens, queryTokens,
+      chosen: { query, key }, region: draft ?? region, cursor, focused, drawnWeight, weightAt,
+    };
+  }
+
+  function tileCame() {
+    if (settledOnce) settleSoon();
+    else settle(); // the first picture comes in its own colours
+    schedule();
+  }
+
+  function settleSoon() {
+    settling();
+    settling = lifetime.after(SETTLED, settle);
+  }
+
+  function settle() {
+    if (!view || !plot.width) return;
+    const what = seen();
+    const coarsest = tiles.find(whose(), wholeTile(whole));
+    const here = what.here.length ? what.here : coarsest ? [coarsest] : [];
+    if (here.length) {
+      const found = strongestIn(here, what.shown, 5);
+      const top = topFor(found[0]?.weight ?? 0);
+      if (top !== scale.top) scale = { ...scale, top };
+      strongest.show(found);
+      settledOnce = true;
+      sayWhatIsShown(here);
+      asTable.show(what);
+    }
+    const isWhole = view.size <= smallestCell(whole, plot) * 1.0001;
+    const { rows, columns } = what.shown;
+    state.set({ matrix_view: isWhole ? null : [...rows, ...columns].join(",") });
+    stage.style.setProperty("touch-action", isWhole ? "pan-x pan-y" : "none");
+    bar.show(isWhole, view.size >= LARGEST_CELL * 0.999, state.get().region !== null);
+    schedule();
+  }
+
+  /** @param {import("./matrix/tiles.js").Loaded[]} here */
+  function sayWhatIsShown(here) {
+    const cell = Math.max(...here.map(coarseness));
+    const { layer, head, pool } = state.get();
+    const how = cell === 1 ? "weight" : `${pool === "max" ? "largest" : "mean"} of about ${printedCount(Math.round(cell))} × ${printedCount(Math.round(cell))} weights in each cell`;
+    const numbers = view && view.size >= NUMBERS_FROM && unitFor(scale.top) ? `; numbers in cells are × ${printedPower(unitFor(scale.top))}` : "";
+    legend.show(scale, `${how}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`, description);
+    const rough = here.find((tile) => !tile.exact);
+    const sampled = rough && (rough.sampled ? `from sampled rows (${rough.sampled})` : "from the strongest weights that this page holds");
+    say(rough ? `This picture is made ${sampled}${rough.done ? "." : "; the exact one is on its way."}` : "", false);
+    const name = `Weights of ${printedCount(whole.rows)} queries (down) on ${printedCount(whole.columns)} keys (across), layer ${layer}, head ${head}.`;
+    if (name !== said) stage.setAttribute("aria-label", (said = name));
+  }
+
+  /** @param {string} text @param {boolean} failed */
+  function say(text, failed) {
+    if (note.textContent !== text) note.textContent = text;
+    note.classList.toggle("regard-error", failed);
+  }
+
+  /** @param {any} what */
+  function showReadout(what) {
+    if (!cursor) return readout.show(null);
+    const { row, column } = cursor;
+    const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
+    const found = drawnAt(what.tiles, row, column, what.finest);
+    const alone = what.weightAt(row, column) ?? (hidden ? 0 : exact.at(row, column));
+    const failed = typeof alone === "string" ? alone : null;
+    const weight = typeof alone === "string" ? null : alone;
+    readout.show(cursor, { weight, hidden, failed, pooled: found && coarseness(found.tile) > 1 ? pooled(found) : null });
+    if (byKeys && (weight !== null || hidden)) {
+      byKeys = false;
+      announce(`${shortened(queryTokens[row], 40)} to ${shortened(tokens[column], 40)}: ${hidden ? "hidden" : printedWeight(weight ?? 0)}`);
+    }
+  }
+
+  /** @param {any} found */
+  function pooled({ tile, down, across, weight }) {
+    const said = [partOf(tile.rows, tile.shape[0], down), partOf(tile.columns, tile.shape[1], across)].map(
+      ([first, last]) => `${printedCount(first)}–${printedCount(last - 1)}`);
+    return `weight. Its cell: queries ${said[0]}, keys ${said[1]}, ${state.get().pool} ${printedWeight(weight)}`;
+  }
+
+  /** @param {import("./matrix/geometry.js").Placed} next */
+  function look(next) {
+    if (view && next.x === view.x && next.y === view.y && next.size === view.size) return false;
+    view = next;
+    settleSoon();
+    schedule();
+    return true;
+  }
+
+  /** @param {number} factor @param {{x: number, y: number}} [at] of the canvas */
+  function zoom(factor, at) {
+    if (!view) return false;
+    const middle = cursor && focused ? { x: (cursor.column + 0.5 - view.x) * view.size, y: (cursor.row + 0.5 - view.y) * view.size } : { x: plot.width / 2, y: plot.height / 2 };
+    return look(zoomed(view, factor, at ? { x: at.x - plot.left, y: at.y - plot.top } : middle, whole, plot));
+  }
+
+  /** @param {{x: number, y: number}} at of the canvas */
+  function cellUnder(at) {
+    return view && cellAt(view, at.x - plot.left, at.y - plot.top, whole, plot);
+  }
+
+  /** @param {{row: number, column: number}} one @param {{row: number, column: number}} other @param {number} step */
+  function between(one, other, step = 1) {
+    const range = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ most) => [Math.min(a, b), Math.min(most, Math.max(a, b) + step)];
+    return [...range(one.row, other.row, whole.rows), ...range(one.column, other.column, whole.columns)];
+  }
+
+  const inside = (/** @type {number} */ row, /** @type {number} */ column) => ({
+    row: Math.min(Math.max(row, 0), whole.rows - 1),
+    column: Math.min(Math.max(column, 0), whole.columns - 1),
+  });
+
+  pointing(stage, {
+    pan: (right, down) => view && look(panned(view, right, down, whole, plot)),
+    zoom,
+    isWhole: () => !!view && view.size <= smallestCell(whole, plot),
+    hover(at) {
+      const next = at && cellUnder(at);
+      if (next?.row === cursor?.row && next?.column === cursor?.column) return;
+      if (!next && focused && !at) return; // the keyboard's cursor stays
+      cursor = next;
+      schedule();
+    },
+    choose(at) {
+      const cell = cellUnder(at);
+      if (!cell) return;
+      cursor = cell;
+      state.set({ query: cell.row, key: cell.column });
+    },
+    selecting: bar.selecting,
+    select(from, to, done) {
+      if (!view) return;
+      const held = (/** @type {{x: number, y: number}} */ at) => ({
+        x: Math.min(Math.max(at.x, plot.left), plot.left + plot.width - 1),
+        y: Math.min(Math.max(at.y, plot.top), plot.top + plot.height - 1),
+      });
+      const [one, other] = [cellUnder(held(from)), cellUnder(held(to))];
+      draft = one && other ? between(one, other) : draft;
+      if (done) {
+        const region = draft;
+        draft = null;
+        if (region) state.set({ region });
+      }
+      schedule();
+    },
+    step(down, across, extend) {
+      if (!view) return;
+      const step = 2 ** levelFor(view.size, ratio);
+      const { query, key } = state.get();
+      const shown = cellsShown(view, whole, plot);
+      const start = cursor ?? { row: query ?? shown.rows[0], column: key ?? shown.columns[0] };
+      if (extend) anchor ??= start;
+      else anchor = null;
+      cursor = cursor || extend ? inside(start.row + down * step, start.column + across * step) : start;
+      byKeys = true;
+      if (anchor) state.set({ region: between(anchor, cursor, step) });
+      look(following(view, cursor.row, cursor.column, whole, plot));
+      schedule();
+    },
+    page(down) {
+      if (!view) return;
+      const far = Math.max(1, Math.floor((plot.height / view.size) * 0.9)) * down;
+      cursor = inside((cursor?.row ?? Math.floor(view.y)) + far, cursor?.column ?? Math.floor(view.x));
+      byKeys = true;
+      look(following(view, cursor.row, cursor.column, whole, plot));
+      schedule();
+    },
+    whole: () => look(wholeView(whole, plot)),
+    take: () => cursor && state.set({ query: cursor.row, key: cursor.column }),
+    clear() {
+      anchor = null;
+      state.set(state.get().region ? { region: null } : { query: null, key: null });
+    },
+  }, lifetime);
+
+  lifetime.listen(stage, "focus", () => ((focused = true), schedule()));
+  lifetime.listen(stage, "blur", () => ((focused = false), (cursor = null), schedule()));
+
+  /** @param {number} width */
+  function resize(width) {
+    if (width < 40) return;
+    const room = width >= SIDE_BY_SIDE ? width - PANEL - 24 : width;
+    const margins = marginsFor(tokens, room, 64);
+    const tall = Math.max(300, Math.min(720, window.innerHeight * 0.62));
+    const wide = room - margins.left - margins.right;
+    const cell = Math.min(LARGEST_CELL, wide / whole.columns, tall / whole.rows);
+    const side = (/** @type {number} */ count) => Math.max(Math.floor(cell * count), Math.min(LARGEST_CELL * count, 120));
+    const wasWhole = !view || view.size <= smallestCell(whole, plot) * 1.0001;
+    const before = view && plot.width ? cellsShown(view, whole, plot) : null;
+    plot = { left: margins.left, top: margins.top, width: side(whole.columns), height: side(whole.rows) };
+    ratio = Math.min(window.devicePixelRatio || 1, 3);
+    const [across, down] = [plot.width + margins.left + margins.right, plot.height + margins.top + margins.bottom];
+    canvas.width = Math.round(across * ratio);
+    canvas.height = Math.round(down * ratio);
+    canvas.style.setProperty("width", `${across}px`);
+    canvas.style.setProperty("height", `${down}px`);
+    const kept = view ? null : regionOfText(state.get().matrix_view);
+    if (kept) view = regionView(kept, whole, plot);
+    else if (wasWhole || !before) view = wholeView(whole, plot);
+    else view = within(regionView([...before.rows, ...before.columns], whole, plot), whole, plot);
+    settleSoon();
+    frame();
+  }
+  lifetime.resized(el, (entry) => resize(entry.contentRect.width));
+
+  lifetime.add(state.listen((now, before) => {
+    if (now.colour !== before.colour) scale = { ...scale, colour: now.colour };
+    if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool) settledOnce = false;
+    bar.set(now);
+    settleSoon();
+    schedule();
+  }));
+
+  return {
+    cleanUp: lifetime.end,
+    svg: () => matrixSvg(seen(), canvas, titleOf(description, state.get())),
+    table: () => {
+      const what = seen();
+      const coarse = what.sharp.length ? 2 ** what.level : Math.ceil(Math.max(whole.rows, whole.columns) / WHOLE);
+      return matrixTable(what, titleOf(description, state.get()), coarse);
+    },
+  };
+}
+
+/** Where the scale ends: no weight is above 1, whatever the last digit of single precision says. @param {number} largest */
+function topFor(largest) {
+  return Math.min(1, roundedUp(largest));
+}
+
+/** @param {any} description @param {any} chosen */
+function titleOf(description, { layer, head }) {
+  const where = description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : "";
+  return `Weights${where}`;
+}
+
+/** What an address says of the part in sight. @param {unknown} text */
+function regionOfText(text) {
+  const edges = typeof text === "string" ? text.split(",").map(Number) : [];
+  return edges.length === 4 && edges.every((edge) => edge >= 0) && edges[0] < edges[1] && edges[2] < edges[3] ? edges : null;
+}

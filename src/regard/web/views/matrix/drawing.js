@@ -1,0 +1,158 @@
+/** The matrix on its canvas: tiles, lines between cells, numbers in them, and what is chosen. */
+import { printedNumber } from "../../numbers.js";
+import { isHidden, partWith } from "./geometry.js";
+import { drawLabels } from "./labels.js";
+import { colourOfWeight, pictureOf } from "./painting.js";
+import { coarseness } from "./tiles.js";
+
+const LINES_FROM = 9; // pixels of a cell from which lines part it from its neighbours
+export const NUMBERS_FROM = 30; // from which it holds its number
+const BUDGET = 7; // milliseconds for painting tiles in one frame
+const FINER = 4; // times as many cells as pixels that are still drawn while nothing better is here
+
+/**
+ * Draw one frame. Whether tiles are left that wait for their colours.
+ * @param {CanvasRenderingContext2D} drawing
+ * @param {any} what
+ */
+export function drawFrame(drawing, what) {
+  const { plot, ratio, colours } = what;
+  drawing.setTransform(ratio, 0, 0, ratio, 0, 0);
+  drawing.fillStyle = colours.ground;
+  drawing.fillRect(0, 0, drawing.canvas.width, drawing.canvas.height);
+  drawing.save();
+  drawing.beginPath();
+  drawing.rect(plot.left, plot.top, plot.width, plot.height);
+  drawing.clip();
+  const left = drawTiles(drawing, what);
+  if (what.view.size >= LINES_FROM) drawLines(drawing, what);
+  if (what.view.size >= NUMBERS_FROM) drawNumbers(drawing, what);
+  drawChosen(drawing, what);
+  drawing.restore();
+  drawLabels(drawing, what);
+  return left;
+}
+
+/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whole }) {
+  const start = performance.now();
+  const wanted = 1 / (view.size * ratio); // cells a pixel
+  let left = false;
+  const edge = Math.min(whole.columns, view.x + plot.width / view.size);
+  const foot = Math.min(whole.rows, view.y + plot.height / view.size);
+  drawing.fillStyle = scale.colours.raised;
+  drawing.fillRect(plot.left, plot.top, (edge - view.x) * view.size, (foot - view.y) * view.size);
+  for (const tile of tiles) {
+    if (tile.columns[0] >= edge || tile.columns[1] <= view.x || tile.rows[0] >= foot || tile.rows[1] <= view.y) continue;
+    const coarse = coarseness(tile);
+    if (coarse * FINER < wanted) continue;
+    let picture = tile.picture?.scale === scale ? tile.picture.canvas : null;
+    if (!picture && performance.now() - start < BUDGET) picture = pictureOf(tile, scale, description);
+    if (!picture) {
+      left = true;
+      picture = tile.picture?.canvas;
+    }
+    if (!picture) continue;
+    const x0 = snapped(plot.left + (tile.columns[0] - view.x) * view.size, ratio);
+    const x1 = snapped(plot.left + (tile.columns[1] - view.x) * view.size, ratio);
+    const y0 = snapped(plot.top + (tile.rows[0] - view.y) * view.size, ratio);
+    const y1 = snapped(plot.top + (tile.rows[1] - view.y) * view.size, ratio);
+    drawing.imageSmoothingEnabled = coarse * 1.01 < wanted;
+    drawing.drawImage(picture, x0, y0, x1 - x0, y1 - y0);
+  }
+  return left;
+}
+
+/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+function drawLines(drawing, { plot, view, shown, colours, ratio }) {
+  drawing.fillStyle = colours.ground;
+  const thin = view.size >= 16 ? 1 : 1 / ratio;
+  const right = plot.left + (shown.columns[1] - view.x) * view.size;
+  const foot = plot.top + (shown.rows[1] - view.y) * view.size;
+  for (let column = shown.columns[0]; column <= shown.columns[1]; column++) {
+    drawing.fillRect(snapped(plot.left + (column - view.x) * view.size, ratio) - thin / 2, plot.top, thin, foot - plot.top);
+  }
+  for (let row = shown.rows[0]; row <= shown.rows[1]; row++) {
+    drawing.fillRect(plot.left, snapped(plot.top + (row - view.y) * view.size, ratio) - thin / 2, right - plot.left, thin);
+  }
+}
+
+/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description }) {
+  const unit = unitFor(scale.top);
+  const printed = (/** @type {number} */ weight) => (unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2));
+  const size = Math.min(14, Math.max(10, view.size * 0.3));
+  drawing.font = `${size}px system-ui, sans-serif`;
+  drawing.textAlign = "center";
+  drawing.textBaseline = "middle";
+  for (let row = shown.rows[0]; row < shown.rows[1]; row++) {
+    for (let column = shown.columns[0]; column < shown.columns[1]; column++) {
+      if (isHidden(description, [row, row + 1], [column, column + 1])) continue;
+      const weight = weightAt(row, column);
+      if (weight === null) continue;
+      drawing.fillStyle = scale.colours.contrast(colourOfWeight(weight, scale));
+      const x = plot.left + (column + 0.5 - view.x) * view.size;
+      drawing.fillText(printed(weight), x, plot.top + (row + 0.5 - view.y) * view.size + 0.5);
+    }
+  }
+}
+
+/** The power of ten that numbers in cells are counted in where two decimals would show only zeros. @param {number} top */
+export function unitFor(top) {
+  return top >= 0.05 ? 0 : Math.floor(Math.log10(top * 1.0000001));
+}
+
+/** The row and column of what is chosen, the region, and the cell under the pointer. @param {CanvasRenderingContext2D} drawing @param {any} what */
+function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whole, focused }) {
+  const x = (/** @type {number} */ column) => plot.left + (column - view.x) * view.size;
+  const y = (/** @type {number} */ row) => plot.top + (row - view.y) * view.size;
+  const thick = Math.max(view.size, 2);
+  const outlined = (/** @type {number[]} */ [left, top, width, height], /** @type {string} */ colour, /** @type {number} */ wide) => {
+    drawing.strokeStyle = colours.ground;
+    drawing.lineWidth = wide + 2;
+    drawing.strokeRect(left, top, width, height);
+    drawing.strokeStyle = colour;
+    drawing.lineWidth = wide;
+    drawing.strokeRect(left, top, width, height);
+  };
+  if (chosen.query !== null) outlined([x(0), y(chosen.query), whole.columns * view.size, thick], colours.accent, 1.5);
+  if (chosen.key !== null) outlined([x(chosen.key), y(0), thick, whole.rows * view.size], colours.accent, 1.5);
+  if (region) {
+    const [r0, r1, c0, c1] = region;
+    drawing.setLineDash([6, 4]);
+    outlined([x(c0), y(r0), Math.max((c1 - c0) * view.size, 2), Math.max((r1 - r0) * view.size, 2)], colours.ink, 1.5);
+    drawing.setLineDash([]);
+  }
+  if (!cursor) return;
+  drawing.globalAlpha = 0.55;
+  drawing.fillStyle = colours.ink;
+  drawing.fillRect(plot.left, y(cursor.row) + thick / 2, Math.max(x(cursor.column) - plot.left - 3, 0), 1);
+  drawing.fillRect(x(cursor.column) + thick / 2, plot.top, 1, Math.max(y(cursor.row) - plot.top - 3, 0));
+  drawing.globalAlpha = 1;
+  const side = Math.max(thick, 7);
+  const shift = (side - thick) / 2;
+  outlined([x(cursor.column) - shift, y(cursor.row) - shift, side, side], colours.ink, focused ? 2.5 : 1.5);
+}
+
+/**
+ * The weight that is drawn at a place, with how many weights it stands for; null where nothing has come yet.
+ * @param {import("./tiles.js").Loaded[]} tiles as they are drawn, the last on top
+ * @param {number} row
+ * @param {number} column
+ * @param {number} finest cells a pixel: what is finer than that is not drawn
+ */
+export function drawnAt(tiles, row, column, finest) {
+  for (let place = tiles.length - 1; place >= 0; place--) {
+    const tile = tiles[place];
+    if (row < tile.rows[0] || row >= tile.rows[1] || column < tile.columns[0] || column >= tile.columns[1]) continue;
+    if (coarseness(tile) * FINER < finest) continue;
+    const [down, across] = [partWith(tile.rows, tile.shape[0], row), partWith(tile.columns, tile.shape[1], column)];
+    return { weight: tile.weight[down * tile.shape[1] + across], tile, down, across };
+  }
+  return null;
+}
+
+/** On the border of two pixels of the screen. @param {number} place @param {number} ratio */
+function snapped(place, ratio) {
+  return Math.round(place * ratio) / ratio;
+}

@@ -1,0 +1,70 @@
+/** The exact weight at one place, fetched with its neighbours; small blocks that came are kept. */
+const SIDE = 16;
+const MOST_KEPT = 256;
+const WAIT = 40; // milliseconds the pointer rests before a question
+
+/**
+ * @param {{source: any, whole: import("./geometry.js").Size, lifetime: import("../../lifetime.js").Lifetime,
+ *   whose: () => {layer: number, head: number}, came: () => void}} options
+ */
+export function makeExact({ source, whole, lifetime, whose, came }) {
+  /** @type {Map<string, Float32Array|string>} weights, or why there are none */
+  const kept = new Map();
+  /** @type {{key: string, request: AbortController}|null} */
+  let asked = null;
+  let stop = () => {};
+  lifetime.add(() => asked?.request.abort());
+
+  /** @param {number} row @param {number} column */
+  function blockOf(row, column) {
+    const { layer, head } = whose();
+    const [top, left] = [row - (row % SIDE), column - (column % SIDE)];
+    const rows = [top, Math.min(whole.rows, top + SIDE)];
+    const columns = [left, Math.min(whole.columns, left + SIDE)];
+    return { layer, head, rows, columns, key: `${layer}/${head} ${top} ${left}` };
+  }
+
+  /** @param {ReturnType<typeof blockOf>} block */
+  async function load({ layer, head, rows, columns, key }) {
+    const request = new AbortController();
+    asked = { key, request };
+    try {
+      const shape = [rows[1] - rows[0], columns[1] - columns[0]];
+      const parameters = { layer, head, rows, columns, shape, pool: "mean", quality: "exact" };
+      const { arrays } = await source.ask("tile", parameters, { signal: request.signal });
+      if (request.signal.aborted) return;
+      keep(key, arrays.weight.toFloat32());
+    } catch (error) {
+      if (request.signal.aborted) return;
+      keep(key, /** @type {Error} */ (error).message);
+    }
+    if (asked?.request === request) asked = null;
+    came();
+  }
+
+  /** @param {string} key @param {Float32Array|string} answer */
+  function keep(key, answer) {
+    kept.set(key, answer);
+    for (const old of kept.keys()) {
+      if (kept.size <= MOST_KEPT) break;
+      kept.delete(old);
+    }
+  }
+
+  return {
+    /** The weight, a sentence why there is none, or null while it is on its way. @param {number} row @param {number} column */
+    at(row, column) {
+      const block = blockOf(row, column);
+      const found = kept.get(block.key);
+      if (typeof found === "string") return found;
+      if (found) return found[(row - block.rows[0]) * (block.columns[1] - block.columns[0]) + column - block.columns[0]];
+      if (asked?.key !== block.key) {
+        asked?.request.abort();
+        asked = null;
+        stop();
+        stop = lifetime.after(WAIT, () => load(block));
+      }
+      return null;
+    },
+  };
+}

@@ -1,0 +1,110 @@
+/** The matrix as SVG and as a table: what is in sight. */
+import { svgText } from "../../export.js";
+import { printedCount, printedNumber } from "../../numbers.js";
+import { shortened } from "../../words.js";
+import { isHidden, partOf } from "./geometry.js";
+import { LABEL_ROOM } from "./labels.js";
+import { colourOfWeight } from "./painting.js";
+
+const MOST_CELLS = 64; // along a side, drawn one by one
+const MOST_ROWS = 512; // of a table
+
+/** @param {any} what as it is drawn @param {HTMLCanvasElement} canvas @param {string} title */
+export function matrixSvg(what, canvas, title) {
+  const { view, shown } = what;
+  const cells = Math.max(shown.rows[1] - shown.rows[0], shown.columns[1] - shown.columns[0]);
+  if (cells > MOST_CELLS || view.size < LABEL_ROOM) return pictureSvg(canvas, title);
+  return cellsSvg(what, title);
+}
+
+/** @param {any} what @param {string} title */
+function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, description }, title) {
+  const side = 40;
+  const [rows, columns] = [span(shown.rows), span(shown.columns)];
+  const names = (/** @type {number[]} */ list, /** @type {string[]} */ words) => list.map((place) => shortened(words[place], 16));
+  const [queries, keys] = [names(rows, queryTokens), names(columns, tokens)];
+  const left = Math.max(...queries.map((name) => name.length)) * 7.6 + 16;
+  const top = Math.max(...keys.map((name) => name.length)) * 5.6 + 52;
+  const parts = [`<text x="12" y="22" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`];
+  queries.forEach((name, place) =>
+    parts.push(`<text x="${left - 8}" y="${top + (place + 0.5) * side + 4}" text-anchor="end" font-size="13" fill="${colours.ink}">${svgText(name)}</text>`));
+  keys.forEach((name, place) =>
+    parts.push(`<text transform="translate(${left + (place + 0.5) * side + 3} ${top - 8}) rotate(-53)" font-size="13" fill="${colours.ink}">${svgText(name)}</text>`));
+  rows.forEach((row, down) => columns.forEach((column, across) => {
+    const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
+    const weight = weightAt(row, column) ?? 0;
+    const fill = hidden ? colours.hidden : colourOfWeight(weight, scale);
+    const [x, y] = [left + across * side, top + down * side];
+    parts.push(`<rect x="${x + 0.5}" y="${y + 0.5}" width="${side - 1}" height="${side - 1}" fill="${fill}"/>`);
+    if (!hidden) parts.push(`<text x="${x + side / 2}" y="${y + side / 2 + 4}" text-anchor="middle" font-size="12" fill="${colours.contrast(fill)}">${printedNumber(weight, 2)}</text>`);
+  }));
+  return wrapped(left + columns.length * side + 60, top + rows.length * side + 16, title, colours.ground, parts.join(""));
+}
+
+/** @param {HTMLCanvasElement} canvas @param {string} title */
+function pictureSvg(canvas, title) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const image = `<image width="${width}" height="${height}" href="${canvas.toDataURL("image/png")}"/>`;
+  return wrapped(width, height, title, "none", image);
+}
+
+/** @param {number} width @param {number} height @param {string} title @param {string} ground @param {string} inside */
+function wrapped(width, height, title, ground, inside) {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.ceil(width)}" height="${Math.ceil(height)}" viewBox="0 0 ${Math.ceil(width)} ${Math.ceil(height)}" role="img" font-family="system-ui, sans-serif"><title>${svgText(title)}</title><rect width="100%" height="100%" fill="${ground}"/>${inside}</svg>`;
+}
+
+/**
+ * Queries down, keys across; cells that pool several tokens say which.
+ * @param {any} what
+ * @param {string} title
+ * @param {number} coarse tokens a cell
+ */
+export function matrixTable({ shown, tokens, queryTokens, drawnWeight }, title, coarse) {
+  const parts = (/** @type {number[]} */ [first, last]) => {
+    const found = [];
+    for (let place = first; place < last && found.length < MOST_ROWS; place += coarse) found.push(place);
+    return found;
+  };
+  const name = (/** @type {number} */ place, /** @type {string[]} */ words) =>
+    coarse === 1 ? String(words[place]) : `${printedCount(place)}–${printedCount(Math.min(words.length, place + coarse) - 1)}`;
+  const [rows, columns] = [parts(shown.rows), parts(shown.columns)];
+  return {
+    title,
+    columns: ["query \\ key", ...columns.map((column) => name(column, tokens))],
+    rows: rows.map((row) => [name(row, queryTokens), ...columns.map((column) => drawnWeight(row, column))]),
+  };
+}
+
+/**
+ * The largest weights in sight, the largest first.
+ * @param {import("./tiles.js").Loaded[]} tiles the coarsest first; of these the finest are looked through
+ * @param {{rows: number[], columns: number[]}} shown
+ * @param {number} most
+ */
+export function strongestIn(tiles, shown, most) {
+  /** @type {{rows: number[], columns: number[], weight: number}[]} */
+  const found = [];
+  for (const tile of tiles) {
+    const [height, width] = tile.shape;
+    const inside = (/** @type {number[]} */ [first, last], /** @type {number[]} */ range) => last > range[0] && first < range[1];
+    for (let down = 0; down < height; down++) {
+      const rows = partOf(tile.rows, height, down);
+      if (!inside(rows, shown.rows)) continue;
+      for (let across = 0; across < width; across++) {
+        const weight = tile.weight[down * width + across];
+        if (found.length === most && weight <= found[most - 1].weight) continue;
+        const columns = partOf(tile.columns, width, across);
+        if (!(weight > 0) || !inside(columns, shown.columns)) continue;
+        found.push({ rows, columns, weight });
+        found.sort((one, other) => other.weight - one.weight);
+        found.length = Math.min(found.length, most);
+      }
+    }
+  }
+  return found;
+}
+
+/** @param {number[]} range */
+function span([first, last]) {
+  return Array.from({ length: last - first }, (_, place) => first + place);
+}

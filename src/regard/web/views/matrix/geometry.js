@@ -1,0 +1,179 @@
+/**
+ * Where the matrix stands on the screen, and which tiles of it are needed. Pure functions.
+ *
+ * A view of the matrix says which cell is at the left and top edge of the plot, and how many pixels a cell takes.
+ * @typedef {{x: number, y: number, size: number}} Placed
+ * @typedef {{width: number, height: number}} Plot
+ * @typedef {{rows: number, columns: number}} Size of the matrix: queries and keys
+ * @typedef {{rows: number[], columns: number[], shape: number[]}} Tile
+ */
+
+export const TILE = 256; // cells along a side of a tile
+export const WHOLE = 512; // cells of the picture of the whole matrix
+export const LARGEST_CELL = 88; // pixels
+
+/** The whole matrix, as large as it fits. @param {Size} whole @param {Plot} plot @returns {Placed} */
+export function wholeView(whole, plot) {
+  return { x: 0, y: 0, size: smallestCell(whole, plot) };
+}
+
+/** @param {Size} whole @param {Plot} plot */
+export function smallestCell(whole, plot) {
+  return Math.min(LARGEST_CELL, plot.width / whole.columns, plot.height / whole.rows);
+}
+
+/**
+ * The nearest place that shows no more emptiness than it must.
+ * @param {Placed} view
+ * @param {Size} whole
+ * @param {Plot} plot
+ * @returns {Placed}
+ */
+export function within(view, whole, plot) {
+  const least = smallestCell(whole, plot);
+  const size = Math.min(Math.max(view.size, least), Math.max(LARGEST_CELL, least));
+  const inside = (/** @type {number} */ first, /** @type {number} */ count, /** @type {number} */ pixels) =>
+    Math.max(0, Math.min(first, count - pixels / size));
+  return { x: inside(view.x, whole.columns, plot.width), y: inside(view.y, whole.rows, plot.height), size };
+}
+
+/**
+ * Larger or smaller, with what is at this pixel staying there.
+ * @param {Placed} view
+ * @param {number} factor
+ * @param {{x: number, y: number}} at
+ * @param {Size} whole
+ * @param {Plot} plot
+ */
+export function zoomed(view, factor, at, whole, plot) {
+  const least = smallestCell(whole, plot);
+  const size = Math.min(Math.max(view.size * factor, least), Math.max(LARGEST_CELL, least));
+  return within({ x: view.x + at.x / view.size - at.x / size, y: view.y + at.y / view.size - at.y / size, size }, whole, plot);
+}
+
+/** Moved by so many pixels. @param {Placed} view @param {number} right @param {number} down @param {Size} whole @param {Plot} plot */
+export function panned(view, right, down, whole, plot) {
+  return within({ x: view.x - right / view.size, y: view.y - down / view.size, size: view.size }, whole, plot);
+}
+
+/**
+ * So that a region fills the plot.
+ * @param {number[]} region
+ * @param {Size} whole
+ * @param {Plot} plot
+ */
+export function regionView([r0, r1, c0, c1], whole, plot) {
+  const size = Math.min(plot.width / Math.max(c1 - c0, 1e-9), plot.height / Math.max(r1 - r0, 1e-9), LARGEST_CELL);
+  const x = (c0 + c1) / 2 - plot.width / size / 2;
+  const y = (r0 + r1) / 2 - plot.height / size / 2;
+  return within({ x, y, size }, whole, plot);
+}
+
+/** So that a cell is in sight, moving no further than it takes. @param {Placed} view @param {number} row @param {number} column @param {Size} whole @param {Plot} plot */
+export function following(view, row, column, whole, plot) {
+  const nearer = (/** @type {number} */ first, /** @type {number} */ cell, /** @type {number} */ pixels) => {
+    const shown = pixels / view.size;
+    const margin = Math.min(1, shown / 4);
+    return Math.min(Math.max(first, cell + 1 + margin - shown), Math.max(cell - margin, 0));
+  };
+  return within({ x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height), size: view.size }, whole, plot);
+}
+
+/** The cell at a pixel of the plot; null outside. @param {Placed} view @param {number} x @param {number} y @param {Size} whole @param {Plot} plot */
+export function cellAt(view, x, y, whole, plot) {
+  if (x < 0 || y < 0 || x >= plot.width || y >= plot.height) return null;
+  const row = Math.floor(view.y + y / view.size);
+  const column = Math.floor(view.x + x / view.size);
+  return row < whole.rows && column < whole.columns ? { row, column } : null;
+}
+
+/** The cells in sight. @param {Placed} view @param {Size} whole @param {Plot} plot */
+export function cellsShown(view, whole, plot) {
+  const range = (/** @type {number} */ first, /** @type {number} */ count, /** @type {number} */ pixels) => [
+    Math.max(0, Math.floor(first)),
+    Math.min(count, Math.ceil(first + pixels / view.size - 1e-9)),
+  ];
+  return { rows: range(view.y, whole.rows, plot.height), columns: range(view.x, whole.columns, plot.width) };
+}
+
+/** How often cells are halved so that one takes at least a pixel of the screen. @param {number} size @param {number} ratio */
+export function levelFor(size, ratio) {
+  return Math.max(0, Math.ceil(-Math.log2(size * ratio) - 1e-9));
+}
+
+/** The picture of the whole matrix. @param {Size} whole @returns {Tile} */
+export function wholeTile({ rows, columns }) {
+  return { rows: [0, rows], columns: [0, columns], shape: [Math.min(rows, WHOLE), Math.min(columns, WHOLE)] };
+}
+
+/**
+ * The tiles of a level that cover the cells in sight, those in the middle first.
+ * @param {number} level
+ * @param {{rows: number[], columns: number[]}} shown
+ * @param {Size} whole
+ * @returns {Tile[]}
+ */
+export function tilesOver(level, shown, whole) {
+  if (WHOLE * 2 ** level >= Math.max(whole.rows, whole.columns)) return []; // the whole picture is as sharp
+  const side = TILE * 2 ** level;
+  const places = (/** @type {number[]} */ [first, last]) => {
+    const found = [];
+    for (let place = Math.floor(first / side); place * side < last; place++) found.push(place);
+    return found;
+  };
+  const part = (/** @type {number} */ place, /** @type {number} */ count) => [place * side, Math.min(count, (place + 1) * side)];
+  const cells = (/** @type {number[]} */ [first, last]) => Math.ceil((last - first) / 2 ** level);
+  const tiles = [];
+  for (const down of places(shown.rows)) {
+    for (const across of places(shown.columns)) {
+      const [rows, columns] = [part(down, whole.rows), part(across, whole.columns)];
+      tiles.push({ rows, columns, shape: [cells(rows), cells(columns)] });
+    }
+  }
+  const middle = (/** @type {number[]} */ [first, last]) => (first + last) / 2;
+  const away = (/** @type {Tile} */ tile) =>
+    Math.hypot(middle(tile.rows) - middle(shown.rows), middle(tile.columns) - middle(shown.columns));
+  return tiles.sort((one, other) => away(one) - away(other));
+}
+
+/** Where a part of a tile begins and ends among the tokens. @param {number[]} range @param {number} parts @param {number} part */
+export function partOf([first, last], parts, part) {
+  const edge = (/** @type {number} */ place) => Math.floor(first + (place * (last - first)) / parts);
+  return [edge(part), Math.max(edge(part + 1), edge(part) + 1)];
+}
+
+/** The part of a tile that holds a token. @param {number[]} range @param {number} parts @param {number} token */
+export function partWith([first, last], parts, token) {
+  let part = Math.min(parts - 1, Math.floor(((token - first) * parts) / (last - first)));
+  while (part + 1 < parts && token >= partOf([first, last], parts, part + 1)[0]) part += 1;
+  while (part > 0 && token < partOf([first, last], parts, part)[0]) part -= 1;
+  return part;
+}
+
+/**
+ * Round positions for an axis, about so many pixels apart.
+ * @param {number} first
+ * @param {number} last
+ * @param {number} size
+ * @param {number} apart
+ */
+export function ticks(first, last, size, apart) {
+  const least = apart / size;
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least) ?? 10 * power);
+  const found = [];
+  for (let place = Math.ceil(first / step) * step; place < last; place += step) found.push(place);
+  return found;
+}
+
+/**
+ * Whether no query of these rows may see any key of these columns.
+ * @param {{causal?: boolean, window?: number|null}} description
+ * @param {number[]} rows
+ * @param {number[]} columns
+ */
+export function isHidden(description, [firstRow, lastRow], [firstColumn, lastColumn]) {
+  if (!description.causal) return false;
+  if (firstColumn > lastRow - 1) return true;
+  return !!description.window && lastColumn - 1 <= firstRow - description.window;
+}

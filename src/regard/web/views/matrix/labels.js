@@ -1,0 +1,108 @@
+/** Words and positions along the sides of the matrix. */
+import { printedCount } from "../../numbers.js";
+import { shortened } from "../../words.js";
+import { ticks } from "./geometry.js";
+
+export const LABEL_ROOM = 12; // pixels a line of words takes
+const FONT = "system-ui, sans-serif";
+const LONGEST = 14; // letters of a word on an axis
+const SLANT = -Math.PI / 3.4;
+
+/**
+ * Room for labels at the left of the plot and above it.
+ * @param {string[]} tokens
+ * @param {number} width of everything
+ * @param {number} most cells that could have words
+ */
+export function marginsFor(tokens, width, most) {
+  const some = tokens.length <= most ? tokens : tokens.slice(0, 400);
+  let letters = 2;
+  for (const token of some) letters = Math.max(letters, Math.min(LONGEST, shortened(token, LONGEST).length));
+  const digits = printedCount(tokens.length).length;
+  const room = Math.max(letters * 6.7, digits * 6.7) + 14;
+  const left = Math.min(room + 18, width < 480 ? 84 : 128);
+  return { left: Math.round(left), top: Math.round(Math.min(room, 100) * 0.86 + 30), right: width < 480 ? 14 : 40, bottom: 6 };
+}
+
+/**
+ * @param {CanvasRenderingContext2D} drawing
+ * @param {{view: import("./geometry.js").Placed, plot: any, tokens: string[], queryTokens: string[], colours: any, chosen: any, cursor: any,
+ *   shown: {rows: number[], columns: number[]}}} what
+ */
+export function drawLabels(drawing, what) {
+  const { plot, colours, shown, tokens, queryTokens, view } = what;
+  drawing.textBaseline = "middle";
+  const words = view.size >= LABEL_ROOM;
+  const places = (/** @type {number[]} */ [first, last], /** @type {number} */ apart) =>
+    words ? ticks(first, last, 1, 1) : ticks(first, last, view.size, apart);
+  const text = (/** @type {number} */ place, of = tokens) => (words ? shortened(of[place], LONGEST) : printedCount(place));
+  const middle = (/** @type {number} */ place, /** @type {number} */ first) => (place + (words ? 0.5 : 0) - first) * view.size;
+  const marked = (/** @type {number} */ place, /** @type {any[]} */ list) => list.includes(place);
+  const font = (/** @type {boolean} */ strong) => `${strong ? "600 " : ""}12px ${FONT}`;
+
+  drawing.save();
+  drawing.beginPath();
+  drawing.rect(0, plot.top - 1, plot.left, plot.height + 2);
+  drawing.clip();
+  drawing.textAlign = "right";
+  const rows = [what.chosen.query, what.cursor?.row];
+  for (const place of places(shown.rows, 56)) {
+    const y = plot.top + middle(place, view.y);
+    const strong = words && marked(place, rows);
+    drawing.font = font(strong);
+    drawing.fillStyle = strong ? colours.ink : colours.muted;
+    drawing.fillText(text(place, queryTokens), plot.left - 8, words ? y : y + 7);
+    if (!words) drawing.fillRect(plot.left - 6, y, 6, 1);
+  }
+  drawing.restore();
+
+  drawing.save();
+  const columns = [what.chosen.key, what.cursor?.column];
+  const list = places(shown.columns, 74);
+  drawing.beginPath();
+  drawing.rect(words ? plot.left - 12 : 0, 0, drawing.canvas.width, plot.top);
+  drawing.clip();
+  const flat = words && list.length <= 60 && fits(drawing, list.map((place) => text(place)), view.size - 6);
+  for (const place of list) {
+    const x = plot.left + middle(place, view.x);
+    if (words && (x < plot.left || x > plot.left + plot.width)) continue;
+    const strong = words && marked(place, columns);
+    drawing.font = font(strong);
+    drawing.fillStyle = strong ? colours.ink : colours.muted;
+    drawing.textAlign = flat || !words ? "center" : "left";
+    if (!words) {
+      drawing.fillRect(x, plot.top - 6, 1, 6);
+      drawing.fillText(text(place), x, plot.top - 14);
+    } else if (flat) drawing.fillText(text(place), x, plot.top - 11);
+    else {
+      drawing.save();
+      drawing.translate(x + 3, plot.top - 7);
+      drawing.rotate(SLANT);
+      drawing.fillText(text(place), 0, 0);
+      drawing.restore();
+    }
+  }
+  drawing.restore();
+  drawTitles(drawing, what);
+}
+
+/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+function drawTitles(drawing, { plot, colours, view }) {
+  drawing.font = `11px ${FONT}`;
+  drawing.fillStyle = colours.muted;
+  drawing.textAlign = "left";
+  drawing.fillText("keys →", plot.left, view.size >= LABEL_ROOM ? 9 : plot.top - 34);
+  drawing.save();
+  drawing.translate(8, plot.top);
+  drawing.rotate(-Math.PI / 2);
+  drawing.textAlign = "right";
+  drawing.fillText("← queries", 0, 0);
+  drawing.restore();
+}
+
+/** @param {CanvasRenderingContext2D} drawing @param {string[]} texts @param {number} room */
+function fits(drawing, texts, room) {
+  if (room < 20) return false;
+  drawing.font = `600 12px ${FONT}`;
+  return texts.every((text) => drawing.measureText(text).width <= room);
+}

@@ -1,0 +1,111 @@
+/**
+ * From weights to colours: a table of 256 colours, one look-up a cell.
+ *
+ * @typedef {{top: number, colour: "linear"|"log", colours: any}} Scale
+ */
+import { isHidden, partOf } from "./geometry.js";
+
+const DECADES = 4; // of a logarithmic scale
+const LAST = 255;
+
+/** @type {WeakMap<object, Uint32Array>} */
+const packed = new WeakMap();
+
+/** Which of the 256 colours a weight has. @param {number} weight @param {Scale} scale */
+export function stepOfWeight(weight, { top, colour }) {
+  if (!(weight > 0)) return 0;
+  const share = colour === "log" ? 1 + Math.log10(weight / top) / DECADES : weight / top;
+  return share <= 0 ? 0 : share >= 1 ? LAST : Math.round(share * LAST);
+}
+
+/** The colour of a weight, as CSS writes it. @param {number} weight @param {Scale} scale */
+export function colourOfWeight(weight, scale) {
+  const at = stepOfWeight(weight, scale) * 3;
+  const bytes = scale.colours.bytes.subarray(at, at + 3);
+  return `#${Array.from(bytes, (/** @type {number} */ part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Where the scale ends below. @param {Scale} scale */
+export function bottomOf({ top, colour }) {
+  return colour === "log" ? top / 10 ** DECADES : 0;
+}
+
+/**
+ * Pixels of weights, one a cell, as 32-bit numbers; cells that no query may see have a colour of their own.
+ * @param {import("./tiles.js").Loaded} tile
+ * @param {Scale} scale
+ * @param {any} description
+ * @param {Uint32Array} pixels
+ */
+export function paint(tile, scale, description, pixels) {
+  const table = packedColours(scale.colours);
+  const { weight } = tile;
+  const count = weight.length;
+  if (scale.colour === "log") {
+    const slope = LAST / (DECADES * Math.LN10);
+    const shift = LAST - Math.log(scale.top) * slope + 0.5;
+    for (let place = 0; place < count; place++) {
+      const step = weight[place] > 0 ? Math.log(weight[place]) * slope + shift : 0;
+      pixels[place] = table[step <= 0 ? 0 : step >= LAST ? LAST : step | 0];
+    }
+  } else {
+    const slope = LAST / scale.top;
+    for (let place = 0; place < count; place++) {
+      const step = weight[place] * slope + 0.5;
+      pixels[place] = table[step >= LAST ? LAST : step | 0];
+    }
+  }
+  if (description.causal) paintHidden(tile, description, pixels, table[256]);
+}
+
+/**
+ * A picture of a tile in these colours; painted again only where the scale has changed.
+ * @param {import("./tiles.js").Loaded} tile
+ * @param {Scale} scale
+ * @param {any} description
+ */
+export function pictureOf(tile, scale, description) {
+  const [rows, columns] = tile.shape;
+  const canvas = tile.picture?.canvas ?? makeCanvas(columns, rows);
+  const drawing = canvas.getContext("2d");
+  const image = drawing.createImageData(columns, rows);
+  paint(tile, scale, description, new Uint32Array(image.data.buffer));
+  drawing.putImageData(image, 0, 0);
+  tile.picture = { canvas, scale };
+  return canvas;
+}
+
+/** @param {import("./tiles.js").Loaded} tile @param {any} description @param {Uint32Array} pixels @param {number} hidden */
+function paintHidden(tile, description, pixels, hidden) {
+  const [rows, columns] = tile.shape;
+  for (let row = 0; row < rows; row++) {
+    const down = partOf(tile.rows, rows, row);
+    // Hidden cells stand together at both ends of a row.
+    for (let column = columns - 1; column >= 0; column--) {
+      if (!isHidden(description, down, partOf(tile.columns, columns, column))) break;
+      pixels[row * columns + column] = hidden;
+    }
+    for (let column = 0; description.window && column < columns; column++) {
+      if (!isHidden(description, down, partOf(tile.columns, columns, column))) break;
+      pixels[row * columns + column] = hidden;
+    }
+  }
+}
+
+/** @param {any} colours */
+function packedColours(colours) {
+  const known = packed.get(colours);
+  if (known) return known;
+  const bytes = new Uint8Array(257 * 4);
+  for (let step = 0; step < 256; step++) bytes.set([...colours.bytes.subarray(step * 3, step * 3 + 3), 255], step * 4);
+  bytes.set([...[1, 3, 5].map((place) => parseInt(colours.hidden.slice(place, place + 2), 16)), 255], 1024);
+  const table = new Uint32Array(bytes.buffer);
+  packed.set(colours, table);
+  return table;
+}
+
+/** @param {number} width @param {number} height */
+function makeCanvas(width, height) {
+  if (typeof OffscreenCanvas !== "undefined") return new OffscreenCanvas(width, height);
+  return Object.assign(document.createElement("canvas"), { width, height });
+}

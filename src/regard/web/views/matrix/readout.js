@@ -1,0 +1,98 @@
+/** What stands beside the matrix: the weight under the pointer, the strongest weights in sight, the scale of colours. */
+import { element, replaced } from "../../elements.js";
+import { printedCount, printedWeight } from "../../numbers.js";
+import { wordElement } from "../../words.js";
+import { bottomOf } from "./painting.js";
+
+/** The words of the queries; in most subjects those of the keys. @param {any} description @returns {string[]} */
+export function queriesOf(description) {
+  return description.query_tokens ?? description.tokens;
+}
+
+/** @param {any} description */
+export function makeReadout(description) {
+  const queryTokens = queriesOf(description);
+  const words = element("p", { class: "regard-matrix-words" });
+  const weight = element("p", { class: "regard-matrix-weight" });
+  const more = element("p", { class: "regard-matrix-more" });
+  const el = element("div", { class: "regard-card regard-matrix-readout" }, words, weight, more);
+
+  return {
+    el,
+    /**
+     * @param {{row: number, column: number}|null} cell
+     * @param {{weight: number|null, hidden: boolean, pooled: string|null, failed: string|null}} [about]
+     */
+    show(cell, about) {
+      if (!cell || !about) {
+        replaced(words, "Point at a cell, or walk with the arrow keys.");
+        words.classList.add("regard-quiet");
+        weight.textContent = more.textContent = "";
+        return;
+      }
+      words.classList.remove("regard-quiet");
+      replaced(words, token("query", cell.row, queryTokens), element("span", { class: "regard-matrix-arrow", text: " → " }), token("key", cell.column, description.tokens));
+      weight.textContent = about.hidden ? "hidden" : about.weight === null ? (about.failed ?? "…") : printedWeight(about.weight);
+      weight.title = about.weight === null ? "" : String(about.weight);
+      more.textContent = about.hidden ? "This query may not see this key." : about.pooled ?? "weight";
+    },
+  };
+
+  /** @param {string} role @param {number} place @param {string[]} of */
+  function token(role, place, of) {
+    const word = wordElement(of[place], { class: "regard-matrix-word" });
+    return element("span", { class: "regard-matrix-token" }, word, element("span", { class: "regard-quiet", text: `${role} ${printedCount(place)}` }));
+  }
+}
+
+/** @param {any} description */
+export function makeStrongest(description, go) {
+  const list = element("ol", { class: "regard-matrix-strongest" });
+  const title = element("h3", { class: "regard-subtitle", text: "Strongest in sight" });
+  const el = element("div", {}, title, list);
+  return {
+    el,
+    /** @param {{rows: number[], columns: number[], weight: number}[]} found */
+    show(found) {
+      replaced(list, found.map(({ rows, columns, weight }) => {
+        const single = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
+        const names = [rows, columns].map(([first, last], side) =>
+          single ? wordElement((side ? description.tokens : queriesOf(description))[first], {}, 12) : element("span", { title: `${printedCount(first)}–${printedCount(last - 1)}`, text: `${printedCount(first)}…` }));
+        const button = element("button", { type: "button", class: "regard-link", onclick: () => go(rows, columns) }, names[0], " → ", names[1]);
+        return element("li", {}, button, element("span", { class: "regard-number", text: printedWeight(weight) }));
+      }));
+      el.hidden = found.length === 0;
+    },
+  };
+}
+
+/** The colours with the numbers they stand for. */
+export function makeLegend() {
+  const bar = element("canvas", { width: 256, height: 1, class: "regard-matrix-bar", "aria-hidden": "true" });
+  const [low, mid, high] = ["", "", ""].map(() => element("span", {}));
+  const about = element("p", { class: "regard-quiet regard-matrix-about" });
+  const hidden = element("p", { class: "regard-quiet regard-matrix-hidden" }, element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }), "hidden: comes later than the query, or lies outside its window");
+  const el = element("div", { class: "regard-matrix-legend" }, bar, element("div", { class: "regard-matrix-ends" }, low, mid, high), about, hidden);
+  return {
+    el,
+    /** @param {import("./painting.js").Scale} scale @param {string} said @param {any} description */
+    show(scale, said, description) {
+      const drawing = bar.getContext("2d");
+      const image = drawing.createImageData(256, 1);
+      for (let step = 0; step < 256; step++) image.data.set([...scale.colours.bytes.subarray(step * 3, step * 3 + 3), 255], step * 4);
+      drawing.putImageData(image, 0, 0);
+      const bottom = bottomOf(scale);
+      low.textContent = scale.colour === "log" ? `≤ ${plain(bottom)}` : "0";
+      mid.textContent = plain(scale.colour === "log" ? Math.sqrt(bottom * scale.top) : scale.top / 2);
+      high.textContent = plain(scale.top);
+      about.textContent = said;
+      hidden.hidden = !description.causal;
+      hidden.firstElementChild.style.setProperty("background", scale.colours.hidden);
+    },
+  };
+}
+
+/** Without zeros that say nothing. @param {number} number */
+function plain(number) {
+  return printedWeight(number).replace(/(\.\d*?)0+(?=$|·)/, "$1").replace(/\.(?=$|·)/, "");
+}

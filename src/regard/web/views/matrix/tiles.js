@@ -1,0 +1,149 @@
+/**
+ * Tiles of the matrix: asked for, kept, let go. What is wanted no longer is cancelled; of what came, the latest are kept.
+ *
+ * @typedef {import("./geometry.js").Tile} Tile
+ * @typedef {{layer: number, head: number, pool: "mean"|"max"}} Whose
+ * `done` where nothing better will come; `exact` where nothing better could.
+ * @typedef {Tile & {weight: Float32Array, done: boolean, exact: boolean, sampled: string|null, picture?: any}} Loaded
+ */
+import { wholeTile } from "./geometry.js";
+
+const MOST_ASKED = 6; // questions on their way at once
+const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte with its picture
+export const EXACT_AT_ONCE = 8192; // tokens along a side up to which the exact answer comes about as soon as a sampled one
+
+/**
+ * @param {{ask: (kind: string, parameters: any, options: {signal: AbortSignal}) => Promise<any>, whole: import("./geometry.js").Size,
+ *   came: (tile: Loaded) => void, failed: (error: Error) => void}} options
+ */
+export function makeTiles({ ask, whole, came, failed }) {
+  /** @type {Map<string, Loaded>} */
+  const kept = new Map();
+  /** @type {Map<string, AbortController>} */
+  const asked = new Map();
+  /** @type {Map<string, string>} what could not be had, by key */
+  const refused = new Map();
+  /** @type {{tile: Tile, whose: Whose, key: string}[]} */
+  let wanted = [];
+
+  /** @param {Whose} whose @param {Tile} tile */
+  function find(whose, tile) {
+    return kept.get(keyOf(whose, tile));
+  }
+
+  /** @param {Whose} whose @param {Tile[]} tiles the most important first */
+  function want(whose, tiles) {
+    wanted = tiles.map((tile) => ({ tile, whose, key: keyOf(whose, tile) }));
+    const keys = new Set(wanted.map(({ key }) => key));
+    for (const [key, request] of asked) {
+      if (keys.has(key)) continue;
+      request.abort();
+      asked.delete(key);
+    }
+    for (const { key } of wanted) touch(key);
+    next();
+  }
+
+  function next() {
+    for (const quality of ["first", "exact"]) {
+      for (const one of wanted) {
+        if (asked.size >= MOST_ASKED) return;
+        if (!asked.has(one.key) && !refused.has(one.key) && qualityFor(one) === quality) load(one, quality);
+      }
+    }
+  }
+
+  /** @param {{tile: Tile, whose: Whose, key: string}} one */
+  function qualityFor({ tile, whose, key }) {
+    const known = kept.get(key);
+    if (known?.done) return null;
+    const side = Math.max(tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]);
+    if (side <= EXACT_AT_ONCE) return "exact";
+    if (!known) return "first";
+    // Large tiles come from what the exact pass over the whole matrix leaves behind: let it run alone.
+    return side === Math.max(whole.rows, whole.columns) || find(whose, wholeTile(whole))?.done ? "exact" : null;
+  }
+
+  /** @param {{tile: Tile, whose: Whose, key: string}} one @param {string} quality */
+  async function load({ tile, whose, key }, quality) {
+    const request = new AbortController();
+    asked.set(key, request);
+    try {
+      const { header, arrays } = await ask("tile", { ...whose, ...tile, quality }, { signal: request.signal });
+      if (request.signal.aborted) return;
+      const weight = arrays.weight.toFloat32();
+      const exact = header.exact !== false;
+      const done = quality === "exact" || exact;
+      const loaded = { ...tile, weight, done, exact, sampled: header.sampled ?? null };
+      kept.set(key, loaded);
+      forget();
+      came(loaded);
+    } catch (error) {
+      if (request.signal.aborted) return;
+      refused.set(key, String(/** @type {Error} */ (error).message));
+      failed(/** @type {Error} */ (error));
+    } finally {
+      if (asked.get(key) === request) {
+        asked.delete(key);
+        next();
+      }
+    }
+  }
+
+  /** @param {string} key */
+  function touch(key) {
+    const known = kept.get(key);
+    if (!known) return;
+    kept.delete(key);
+    kept.set(key, known);
+  }
+
+  function forget() {
+    for (const key of kept.keys()) {
+      if (kept.size <= MOST_KEPT) return;
+      kept.delete(key);
+    }
+  }
+
+  return {
+    find,
+    want,
+    /** Ask again for what was refused. */
+    retry() {
+      refused.clear();
+      next();
+    },
+    /** Tiles of one head that are here, the coarsest first. @param {Whose} whose */
+    all(whose) {
+      const prefix = `${prefixOf(whose)} `;
+      return [...kept].filter(([key]) => key.startsWith(prefix)).map(([, tile]) => tile).sort((a, b) => coarseness(b) - coarseness(a));
+    },
+    get waiting() {
+      return asked.size;
+    },
+    get size() {
+      return kept.size;
+    },
+    end() {
+      wanted = [];
+      for (const request of asked.values()) request.abort();
+      asked.clear();
+      kept.clear();
+    },
+  };
+}
+
+/** Tokens that a cell of a tile stands for. @param {Tile} tile */
+export function coarseness(tile) {
+  return Math.max((tile.columns[1] - tile.columns[0]) / tile.shape[1], (tile.rows[1] - tile.rows[0]) / tile.shape[0]);
+}
+
+/** @param {Whose} whose @param {Tile} tile */
+function keyOf(whose, tile) {
+  return `${prefixOf(whose)} ${tile.rows} ${tile.columns} ${tile.shape}`;
+}
+
+/** @param {Whose} whose */
+function prefixOf({ layer, head, pool }) {
+  return `${layer}/${head}/${pool}`;
+}

@@ -1,0 +1,330 @@
+/** Sentence: words on two sides, and lines from each query to the keys it looks at, by weight. */
+import { segments, toggle } from "../controls.js";
+import { drawn, element, replaced } from "../elements.js";
+import { latestOnly } from "../lifetime.js";
+import { printedNumber } from "../numbers.js";
+import { printable, shortened, unitOf, unitsOf, wordElement } from "../words.js";
+import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./sentence/gathering.js";
+import { linksOf, pathOf, strokeOf } from "./sentence/linking.js";
+import { pictureOf } from "./sentence/picture.js";
+import { makeSide } from "./sentence/side.js";
+import { queryUnits } from "./sentence/units.js";
+
+const ROW = 30; // pixels, as in sentence.css
+const WINDOW = 40;
+const SMALL = 56; // so many words are shown at once
+
+export const sentence = {
+  name: "sentence",
+  title: "Sentence",
+  uses: ["layer", "heads", "by"],
+  /** @param {any} description */
+  suits: (description) => description.layers > 0 && description.has?.includes("tile"),
+  draw: drawSentence,
+};
+
+/** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
+function drawSentence({ el, source, description, state, colours, announce, lifetime }) {
+  const shift = description.first_query ?? 0;
+  const latest = latestOnly(lifetime);
+  const latestRow = latestOnly(lifetime);
+  /** @type {{queries: any[], keys: any[]}} */
+  let units = { queries: [], keys: [] };
+  /** @type {import("./sentence/gathering.js").Gathered|null} */
+  let gathered = null;
+  /** @type {{unit: number, row: any}|null} the chosen query's weights on the whole text, where it is not all in sight */
+  let farther = null;
+  /** @type {{side: "query"|"key", unit: number}|null} */
+  let hovered = null;
+  /** @type {{side: "query"|"key", unit: number}|null} a word to go to when it comes in sight */
+  let goal = null;
+
+  const left = makeSide({
+    side: "query", label: "Query", hint: "who looks",
+    hover: (unit) => hover("query", unit), choose: (unit) => choose("query", unit), walk: (unit) => walk("query", unit),
+    across: () => right.focus(strongestKey() ?? 0), page: (by) => move("sentence_rows", "queries", by),
+  });
+  const right = makeSide({
+    side: "key", label: "Key", hint: "looked at",
+    hover: (unit) => hover("key", unit), choose: (unit) => choose("key", unit), walk: (unit) => walk("key", unit),
+    across: () => left.focus(chosen().query ?? 0), page: (by) => move("sentence_columns", "keys", by),
+  });
+  const lines = drawn("svg", { class: "regard-sentence-lines", "aria-hidden": "true", preserveAspectRatio: "none" });
+  const said = element("p", { class: "regard-sentence-said" });
+  const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
+  const apartOptions = [{ value: false, text: "Mean" }, { value: true, text: "Apart" }];
+  const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) => state.set({ sentence_apart: value }));
+  const legend = element("span", { class: "regard-sentence-legend" });
+  const middle = element("div", { class: "regard-sentence-middle" }, lines);
+  const stage = element("div", { class: "regard-sentence-stage" }, left.el, middle, right.el);
+  replaced(el, element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, apart.el, legend), said, stage);
+
+  const isApart = () => Boolean(state.get().sentence_apart) && chosenHeads(state.get()).length > 1;
+  const queryUnit = () => unitOf(units.queries, state.get().query);
+  const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
+  /** What is chosen, or pointed at for the moment. */
+  function chosen() {
+    if (hovered) return hovered.side === "query" ? { query: hovered.unit, key: null } : { query: null, key: hovered.unit };
+    const query = orNull(queryUnit());
+    return { query, key: query === null ? orNull(unitOf(units.keys, state.get().key)) : null };
+  }
+
+  /** @param {"query"|"key"} side @param {number|null} unit */
+  function hover(side, unit) {
+    hovered = unit === null ? null : { side, unit };
+    show();
+  }
+
+  /** @param {"query"|"key"} side @param {number|null} unit */
+  function choose(side, unit) {
+    hovered = null;
+    const list = side === "query" ? units.queries : units.keys;
+    const token = unit === null ? null : list[unit].first;
+    if (side === "query") state.set({ query: token });
+    else if (queryUnit() >= 0) state.set({ key: token, query: token === null ? state.get().query : null });
+    else state.set({ key: token });
+    announce(said.textContent ?? "");
+  }
+
+  /** @param {"query"|"key"} side @param {number} to */
+  function walk(side, to) {
+    const list = side === "query" ? units.queries : units.keys;
+    const unit = Math.min(Math.max(to, 0), list.length - 1);
+    hovered = null;
+    state.set(side === "query" ? { query: list[unit].first } : { key: list[unit].first, query: null });
+    const range = side === "query" ? gathered?.rows : gathered?.columns;
+    if (range && unit >= range[0] && unit < range[1]) (side === "query" ? left : right).focus(unit);
+    else goal = { side, unit };
+    announce(said.textContent ?? "");
+  }
+
+  /** @param {string} name @param {"queries"|"keys"} side @param {number} by */
+  function move(name, side, by) {
+    const [start] = ranges()[side];
+    const last = units[side].length - WINDOW;
+    state.set({ [name]: Math.min(Math.max(start + by * (WINDOW - 5), 0), last) });
+  }
+
+  /** What is in sight on both sides. */
+  function ranges() {
+    const { query, key, sentence_rows: rows, sentence_columns: columns } = state.get();
+    const [asks, answers] = [unitOf(units.queries, query), unitOf(units.keys, key)];
+    const fixed = (/** @type {number|null|undefined} */ start, /** @type {any[]} */ list) =>
+      typeof start === "number" ? windowAround(list.length, start + WINDOW / 2, WINDOW, SMALL) : null;
+    const queries = fixed(rows, units.queries) ?? windowAround(units.queries.length, Math.max(asks, answers, 0), WINDOW, SMALL);
+    const keys = fixed(columns, units.keys) ?? (units.keys.length === units.queries.length ? queries : windowAround(units.keys.length, Math.max(answers, 0), WINDOW, SMALL));
+    return { queries, keys };
+  }
+
+  function strongestKey() {
+    const { query } = chosen();
+    if (!gathered || query === null) return null;
+    const width = gathered.columns[1] - gathered.columns[0];
+    const start = (query - gathered.rows[0]) * width;
+    const row = gathered.mean.subarray(start, start + width);
+    return gathered.columns[0] + row.indexOf(Math.max(...row));
+  }
+
+  function load() {
+    const { layer, by } = state.get();
+    units = { queries: queryUnits(description, by), keys: unitsOf(description, by) };
+    if (!units.keys.length || !units.queries.length) return;
+    const heads = chosenHeads(state.get());
+    const { queries: rows, keys: columns } = ranges();
+    stage.setAttribute("aria-busy", "true");
+    latest(
+      (signal) => gather(source, { layer, heads, ...units, rows, columns, shift }, signal),
+      (found) => {
+        gathered = found;
+        left.fill(units.queries, rows, `${by} ${rows}`);
+        right.fill(units.keys, columns, `${by} ${columns}`);
+        stage.removeAttribute("aria-busy");
+        show();
+        loadRow();
+        if (goal) (goal.side === "query" ? left : right).focus(goal.unit);
+        goal = null;
+      },
+      (error) => (said.textContent = error.message),
+    );
+  }
+
+  function loadRow() {
+    const query = queryUnit();
+    farther = null;
+    if (!gathered || query < 0 || gathered.columns[1] - gathered.columns[0] === units.keys.length) return;
+    const { layer, by } = state.get();
+    const asked = { layer, heads: chosenHeads(state.get()), query: units.queries[query].first - shift, by, keys: units.keys };
+    latestRow(
+      (signal) => gatherRow(source, asked, signal),
+      (row) => {
+        farther = { unit: query, row };
+        show();
+      },
+      () => {},
+    );
+  }
+
+  function show() {
+    if (!gathered) return;
+    const { query, key } = chosen();
+    const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
+    const common = { most: scene.most, colours };
+    left.show({ ...common, weights: scene.gives, parts: scene.givesParts, chosen: orNull(queryUnit()), pointed: hovered?.side === "query" ? hovered.unit : null, aside: new Set() });
+    const row = farther && farther.unit === query ? farther.row : null;
+    right.show({ ...common, weights: scene.gets, parts: scene.getsParts, chosen: queryUnit() < 0 ? orNull(unitOf(units.keys, state.get().key)) : null,
+      pointed: hovered?.side === "key" ? hovered.unit : null, aside: scene.aside, elsewhere: row && elsewhere(row.mean) });
+    drawLines(scene);
+    const wholeRow = row ? row.mean : gathered.columns[1] - gathered.columns[0] === units.keys.length ? scene.gets : null;
+    const taken = wholeRow && key === null ? takenBySinks(wholeRow, units.keys) : null;
+    sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
+    saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
+    apart.el.hidden = chosenHeads(state.get()).length < 2;
+    apart.set(Boolean(state.get().sentence_apart));
+    replaced(legend, isApart() ? gathered.heads.map((head, place) => element("span", {}, element("i", { style: { background: colours.head(place) } }), `head ${head}`)) : []);
+  }
+
+  /** @param {any} scene */
+  function drawLines({ links, alone, height }) {
+    lines.setAttribute("viewBox", `0 0 100 ${height * ROW}`);
+    lines.style.height = `${height * ROW}px`;
+    const paths = links.map((/** @type {any} */ link) => {
+      const { width, opacity } = strokeOf(link, alone);
+      return drawn("path", { d: pathOf(link, ROW, 0, 100), "stroke-width": width, "stroke-opacity": opacity, stroke: isApart() ? colours.head(link.place) : colours.accent });
+    });
+    replaced(lines, paths);
+  }
+
+  /** @param {ArrayLike<number>} row */
+  function elsewhere(row) {
+    const [start, stop] = /** @type {any} */ (gathered).columns;
+    const part = (/** @type {number} */ from, /** @type {number} */ to) => {
+      let sum = 0;
+      let best = from;
+      for (let place = from; place < to; place++) {
+        sum += row[place];
+        if (row[place] > row[best]) best = place;
+      }
+      return sum >= 0.005 ? ` · ${printedNumber(sum, 2)}, most ${shortened(units.keys[best].text, 12)}` : "";
+    };
+    return { before: part(0, start), after: part(stop, row.length) };
+  }
+
+  /** @param {number|null} taken @param {string|null} word */
+  function sinkLabel(taken, word) {
+    const names = [...new Set(units.keys.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)))];
+    const listed = names.slice(0, 3).join(" and ");
+    if (taken === null) return `Set ${listed} aside`;
+    return `Set ${listed} aside: they take ${printedNumber(taken, 2)}${word ? ` of ${shortened(word, 16)}` : " on average"}`;
+  }
+
+  /** In one sentence what is seen. @param {number|null} query @param {number|null} key @param {any} row @param {number} start @param {any} scene */
+  function saySo(query, key, row, start, scene) {
+    const aside = !state.get().sinks;
+    const best = (/** @type {ArrayLike<number>} */ weights, /** @type {any[]} */ list, /** @type {number} */ from) =>
+      Array.from(weights, (weight, place) => ({ weight, unit: list[from + place] }))
+        .filter(({ unit, weight }) => weight > 0 && !(aside && unit.sink && key === null))
+        .sort((one, other) => other.weight - one.weight)
+        .slice(0, 3);
+    const named = (/** @type {any[]} */ found) =>
+      found.flatMap(({ unit, weight }, place) => [place ? ", " : "", wordElement(unit.text, { class: "regard-word" }, 16), ` ${printedNumber(weight, 2)}`]);
+    if (query !== null) {
+      const found = best(row, units.keys, start);
+      const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
+      replaced(said, word, found.length ? [" looks most at ", named(found)] : " sees no word");
+    } else if (key !== null) {
+      const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
+      replaced(said, word, " is looked at most by ", named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])));
+    } else {
+      replaced(said, "Point at a word, or walk with the arrow keys, to see what it looks at. All lines together show who looks at whom.");
+    }
+  }
+
+  lifetime.add(
+    state.listen((now, before) => {
+      const changed = (/** @type {string[]} */ names) => names.some((name) => String(now[name]) !== String(before[name]));
+      if (changed(["query"]) && gathered && !inSight(now.query, units.queries, gathered.rows)) state.set({ sentence_rows: null, sentence_columns: null });
+      const { queries, keys } = ranges();
+      const moved = gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
+      if (changed(["layer", "head", "heads", "by"]) || moved) return load();
+      if (changed(["query"])) loadRow();
+      show();
+    }),
+  );
+  load();
+
+  return {
+    cleanUp() {},
+    svg() {
+      const { query, key } = chosen();
+      if (!gathered) throw new Error("Nothing is drawn yet.");
+      const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
+      const words = (/** @type {any[]} */ list, /** @type {[number, number]} */ range, /** @type {any} */ weights, /** @type {number|null} */ at) =>
+        list.slice(...range).map((unit, place) => ({ text: unit.text, chosen: range[0] + place === at, weight: weights ? weights[place] : null }));
+      return pictureOf({
+        left: words(units.queries, gathered.rows, scene.gives, query),
+        right: words(units.keys, gathered.columns, scene.gets, key),
+        links: scene.links, heads: gathered.heads, apart: isApart(), title: titleOf(state.get()), alone: scene.alone, colours,
+      });
+    },
+    table() {
+      if (!gathered) throw new Error("Nothing is drawn yet.");
+      const { query } = chosen();
+      return tableOf(gathered, units, query, isApart(), titleOf(state.get()));
+    },
+  };
+}
+
+/** @param {any} chosen */
+function titleOf(chosen) {
+  const heads = chosenHeads(chosen);
+  return `Layer ${chosen.layer}, head${heads.length > 1 ? "s" : ""} ${heads.join(", ")}`;
+}
+
+/** @param {number|null} token @param {any[]} units @param {[number, number]} range */
+function inSight(token, units, range) {
+  const place = unitOf(units, token);
+  return place < 0 || (place >= range[0] && place < range[1]);
+}
+
+/**
+ * What is to be seen: lines, and a number for each word.
+ * @param {import("./sentence/gathering.js").Gathered} gathered
+ * @param {{queries: any[], keys: any[]}} units
+ * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how
+ */
+function sceneOf(gathered, units, { query, key, aside, apart }) {
+  const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
+  const asideKeys = new Set(aside ? Array.from({ length: width }, (_, place) => place).filter((place) => units.keys[gathered.columns[0] + place].sink) : []);
+  const within = (/** @type {number|null} */ unit, /** @type {[number, number]} */ range) =>
+    unit !== null && unit >= range[0] && unit < range[1] ? unit - range[0] : null;
+  const [row, column] = [within(query, gathered.rows), within(key, gathered.columns)];
+  const links = linksOf(gathered, { apart, query: row, key: column, aside: row === null && column !== null ? new Set() : asideKeys });
+  const rowOf = (/** @type {Float32Array} */ matrix) =>
+    row !== null
+      ? matrix.subarray(row * width, (row + 1) * width)
+      : Float32Array.from({ length: width }, (_, at) => { let sum = 0; for (let line = 0; line < height; line++) sum += matrix[line * width + at]; return sum / height; });
+  const columnOf = (/** @type {Float32Array} */ matrix) => Float32Array.from({ length: height }, (_, line) => matrix[line * width + /** @type {number} */ (column)]);
+  const gets = column === null ? rowOf(gathered.mean) : null;
+  const gives = column === null ? null : columnOf(gathered.mean);
+  const getsParts = apart && column === null ? gathered.each.map(rowOf) : null;
+  const givesParts = apart && column !== null ? gathered.each.map(columnOf) : null;
+  const shown = Array.from(/** @type {any} */ (gets ?? gives), (weight, place) => (gets && asideKeys.has(place) ? 0 : Number(weight)));
+  const parts = (getsParts ?? givesParts ?? []).flatMap((part) => Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)));
+  const most = Math.max(...shown, ...parts, 0);
+  return { links, gets, gives, getsParts, givesParts, aside: asideKeys, most, alone: row !== null || column !== null, height: Math.max(height, width) };
+}
+
+/** @param {any} gathered @param {any} units @param {number|null} query @param {boolean} apart @param {string} title */
+function tableOf(gathered, units, query, apart, title) {
+  const width = gathered.columns[1] - gathered.columns[0];
+  const rows = [];
+  for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
+    if (query !== null && line !== query) continue;
+    for (let place = 0; place < width; place++) {
+      const at = (line - gathered.rows[0]) * width + place;
+      const weights = apart ? gathered.each.map((/** @type {any} */ one) => one[at]) : [gathered.mean[at]];
+      rows.push([printable(units.queries[line].text), printable(units.keys[gathered.columns[0] + place].text), ...weights]);
+    }
+  }
+  return { title, columns: ["query", "key", ...(apart ? gathered.heads.map((/** @type {number} */ head) => `weight of head ${head}`) : ["weight"])], rows };
+}

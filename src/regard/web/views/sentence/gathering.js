@@ -1,0 +1,102 @@
+/** The weights between the words in sight, for each chosen head. */
+import { framed } from "../../frames.js";
+
+/**
+ * @typedef {{rows: [number, number], columns: [number, number], heads: number[], each: Float32Array[], mean: Float32Array,
+ *   exact: boolean}} Gathered  rows and columns count units; each head's weights row after row
+ */
+
+/**
+ * Heads that are asked for: several, or the one.
+ * @param {any} chosen
+ * @returns {number[]}
+ */
+export function chosenHeads({ heads, head }) {
+  return heads?.length ? heads : [head];
+}
+
+/**
+ * @param {import("../../sources/served.js").Source} source
+ * @param {{layer: number, heads: number[], queries: any[], keys: any[], rows: [number, number], columns: [number, number],
+ *   shift: number}} asked  queries and keys are units; `shift` is the token of the first query
+ * @param {AbortSignal} signal
+ * @returns {Promise<Gathered>}
+ */
+export async function gather(source, { layer, heads, queries, keys, rows, columns, shift }, signal) {
+  const left = queries.slice(...rows);
+  const right = keys.slice(...columns);
+  const tokenRows = [left[0].first - shift, left[left.length - 1].last - shift];
+  const tokenColumns = [right[0].first, right[right.length - 1].last];
+  const shape = [tokenRows[1] - tokenRows[0], tokenColumns[1] - tokenColumns[0]];
+  const answers = await Promise.all(
+    heads.map((head) => source.ask("tile", { layer, head, rows: tokenRows, columns: tokenColumns, shape, pool: "mean", quality: "exact" }, { signal })),
+  );
+  const each = answers.map(({ arrays }) => byUnits(arrays.weight, left, right));
+  return { rows, columns, heads, each, mean: meanOf(each), exact: answers.every(({ header }) => header.exact !== false) };
+}
+
+/**
+ * Weights of tokens as weights of units: summed over the pieces looked at, averaged over the pieces that look.
+ * @param {{data: any, shape: number[]}} weight @param {any[]} left @param {any[]} right
+ */
+export function byUnits(weight, left, right) {
+  const { data, shape } = weight;
+  const found = new Float32Array(left.length * right.length);
+  const rowStart = left[0]?.first ?? 0;
+  const columnStart = right[0]?.first ?? 0;
+  left.forEach((query, line) => {
+    right.forEach((key, place) => {
+      let sum = 0;
+      for (let row = query.first; row < query.last; row++) {
+        const start = (row - rowStart) * shape[1] - columnStart;
+        for (let column = key.first; column < key.last; column++) sum += data[start + column];
+      }
+      found[line * right.length + place] = sum / (query.last - query.first);
+    });
+  });
+  return found;
+}
+
+/** @param {Float32Array[]} each */
+export function meanOf(each) {
+  if (each.length === 1) return each[0];
+  const mean = new Float32Array(each[0].length);
+  for (const one of each) for (let place = 0; place < mean.length; place++) mean[place] += one[place] / each.length;
+  return mean;
+}
+
+/**
+ * The weights of one query on all units, a row for each head.
+ * @param {import("../../sources/served.js").Source} source
+ * @param {{layer: number, heads: number[], query: number, by: string, keys: any[]}} asked
+ * @param {AbortSignal} signal
+ */
+export async function gatherRow(source, { layer, heads, query, by, keys }, signal) {
+  const { arrays } = await source.ask("row", { layer, heads, query, by }, { signal });
+  const data = arrays.weight.toFloat32();
+  const each = heads.map((_, place) => data.subarray(place * keys.length, (place + 1) * keys.length));
+  return { each, mean: meanOf(each), array: framed(data, [heads.length, keys.length]) };
+}
+
+/**
+ * How much the sinks among the keys take.
+ * @param {ArrayLike<number>} row @param {any[]} keys
+ */
+export function takenBySinks(row, keys) {
+  let taken = 0;
+  keys.forEach((key, place) => {
+    if (key.sink) taken += row[place];
+  });
+  return taken;
+}
+
+/**
+ * What lies in sight around a place: the whole text where it is short.
+ * @param {number} count @param {number} centre @param {number} size @param {number} small
+ * @returns {[number, number]}
+ */
+export function windowAround(count, centre, size, small) {
+  if (count <= small) return [0, count];
+  const start = Math.max(0, Math.min(centre - Math.floor(size / 2), count - size));
+  return [start, start + size];
+}

@@ -1,0 +1,63 @@
+/** Which lines are drawn between the words, and how. */
+
+const MOST = 500;
+const LEAST = 0.01; // of the strongest: fainter lines would not be seen
+
+/**
+ * @typedef {{from: number, to: number, weight: number, share: number, place: number, places: number}} Link
+ *   from and to count rows on the left and on the right; share is the weight against the strongest; place is the head's
+ *   among the heads drawn apart
+ */
+
+/**
+ * The lines of a gathered region, faintest first.
+ * @param {import("./gathering.js").Gathered} gathered
+ * @param {{apart: boolean, query: number|null, key: number|null, aside: Set<number>}} how  query and key count rows of the
+ *   region; keys in `aside` get no line
+ * @returns {Link[]}
+ */
+export function linksOf(gathered, { apart, query, key, aside }) {
+  const width = gathered.columns[1] - gathered.columns[0];
+  const height = gathered.rows[1] - gathered.rows[0];
+  const matrices = apart ? gathered.each : [gathered.mean];
+  /** @type {Link[]} */
+  const links = [];
+  let strongest = 0;
+  matrices.forEach((matrix, place) => {
+    for (let from = 0; from < height; from++) {
+      if (query !== null && from !== query) continue;
+      for (let to = 0; to < width; to++) {
+        if ((key !== null && to !== key) || aside.has(to)) continue;
+        const weight = matrix[from * width + to];
+        if (!(weight > 0)) continue;
+        strongest = Math.max(strongest, weight);
+        links.push({ from, to, weight, share: 0, place, places: matrices.length });
+      }
+    }
+  });
+  for (const link of links) link.share = link.weight / strongest;
+  const seen = links.filter((link) => link.share >= LEAST).sort((one, other) => other.share - one.share);
+  return seen.slice(0, MOST).reverse();
+}
+
+/**
+ * The way of a line from the left side to the right one.
+ * @param {Link} link @param {number} height of a row @param {number} left @param {number} right
+ */
+export function pathOf(link, height, left, right) {
+  const shift = link.places > 1 ? ((link.place + 0.5) / link.places - 0.5) * height * 0.55 : 0;
+  const start = (link.from + 0.5) * height + shift;
+  const end = (link.to + 0.5) * height + shift;
+  const bend = (left + right) / 2;
+  const number = (/** @type {number} */ value) => String(Math.round(value * 100) / 100);
+  return `M${number(left)} ${number(start)}C${number(bend)} ${number(start)} ${number(bend)} ${number(end)} ${number(right)} ${number(end)}`;
+}
+
+/** How thick and how solid a line is. @param {Link} link @param {boolean} chosen whether only one word's lines are drawn */
+export function strokeOf(link, chosen) {
+  const most = link.places > 1 ? Math.max(6 / link.places, 2) : 6;
+  return {
+    width: Math.round((0.75 + (chosen ? most : most * 0.6) * link.share) * 100) / 100,
+    opacity: Math.round((chosen ? 0.18 + 0.77 * link.share : 0.05 + 0.55 * link.share * link.share) * 1000) / 1000,
+  };
+}

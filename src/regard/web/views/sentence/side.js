@@ -1,0 +1,119 @@
+/** One side of the sentence: words below each other, each with its weight as a bar and as a number. */
+import { element, replaced } from "../../elements.js";
+import { printedNumber } from "../../numbers.js";
+import { wordElement } from "../../words.js";
+
+/**
+ * @param {{side: "query"|"key", label: string, hint: string, hover: (unit: number|null) => void,
+ *   choose: (unit: number|null) => void, walk: (unit: number) => void, across: () => void, page: (by: number) => void}} options
+ */
+export function makeSide({ side, label, hint, hover, choose, walk, across, page }) {
+  const list = element("div", { class: "regard-sentence-list", role: "listbox", "aria-label": `${label}: ${hint}` });
+  const before = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(-1) });
+  const after = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(1) });
+  const heading = element("div", { class: "regard-sentence-heading" }, element("b", { text: label }), element("span", { text: hint }));
+  const el = element("div", { class: "regard-sentence-side", "data-side": side }, heading, before, list, after);
+  /** @type {any[]} */
+  let rows = [];
+  let first = 0;
+  let drawn = "";
+
+  const unitAt = (/** @type {any} */ event) => {
+    const row = event.target.closest?.(".regard-sentence-word");
+    return row ? Number(row.dataset.unit) : null;
+  };
+  list.addEventListener("pointerover", (event) => event.pointerType !== "touch" && hover(unitAt(event)));
+  list.addEventListener("pointerleave", () => hover(null));
+  list.addEventListener("click", (event) => {
+    const unit = unitAt(event);
+    if (unit !== null) choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit);
+  });
+  list.addEventListener("keydown", (event) => {
+    const unit = unitAt(event);
+    if (unit === null || event.ctrlKey || event.altKey || event.metaKey) return;
+    const go = /** @type {Record<string, () => void>} */ ({
+      ArrowDown: () => walk(unit + 1),
+      ArrowUp: () => walk(unit - 1),
+      Home: () => walk(0),
+      End: () => walk(Infinity),
+      PageDown: () => walk(unit + 10),
+      PageUp: () => walk(unit - 10),
+      ArrowRight: () => side === "query" && across(),
+      ArrowLeft: () => side === "key" && across(),
+      Enter: () => choose(unit),
+      " ": () => choose(unit),
+      Escape: () => choose(null),
+    })[event.key];
+    if (!go) return;
+    event.preventDefault();
+    go();
+  });
+
+  /**
+   * The words of a range.
+   * @param {any[]} units @param {[number, number]} range @param {string} version
+   */
+  function fill(units, range, version) {
+    if (drawn === version) return;
+    drawn = version;
+    first = range[0];
+    const focused = rows.some((row) => row === row.ownerDocument.activeElement);
+    rows = units.slice(...range).map((unit, place) => {
+      const word = wordElement(unit.text, { class: "regard-sentence-text", "data-special": unit.special || null });
+      const bar = element("span", { class: "regard-sentence-bar", "aria-hidden": "true" });
+      const number = element("span", { class: "regard-sentence-number" });
+      const parts = side === "query" ? [number, bar, word] : [word, bar, number];
+      return element("div", { class: "regard-sentence-word", role: "option", "data-unit": range[0] + place, "aria-selected": "false", tabindex: "-1" }, parts);
+    });
+    replaced(list, rows);
+    for (const [button, count, where] of [[before, range[0], "earlier"], [after, units.length - range[1], "later"]]) {
+      button.hidden = range[1] - range[0] === units.length;
+      button.disabled = count === 0;
+      button.dataset.words = `${count.toLocaleString("en")} ${where}`;
+      button.textContent = `${where === "earlier" ? "▲" : "▼"} ${button.dataset.words}`;
+    }
+    if (focused) focus(first);
+  }
+
+  /**
+   * What every word gets; null where there is nothing to say.
+   * @param {{weights: ArrayLike<number>|null, parts: ArrayLike<number>[]|null, chosen: number|null, pointed: number|null,
+   *   aside: Set<number>, most: number, colours: any, elsewhere?: {before: string, after: string}|null}} scene
+   */
+  function show({ weights, parts, chosen, pointed, aside, most, colours, elsewhere = null }) {
+    const reachable = rows[(chosen ?? -1) - first] ?? rows[0];
+    rows.forEach((row, place) => {
+      const unit = first + place;
+      const weight = weights ? weights[place] : null;
+      const [bar, number] = [row.children[1], row.children[side === "query" ? 0 : 2]];
+      row.setAttribute("aria-selected", String(unit === chosen));
+      row.toggleAttribute("data-pointed", unit === pointed);
+      row.toggleAttribute("data-aside", aside.has(place));
+      row.tabIndex = row === reachable ? 0 : -1;
+      number.textContent = weight === null ? "" : printedNumber(weight, 2);
+      const share = weight === null || aside.has(place) ? 0 : Math.min(weight / (most || 1), 1);
+      row.style.setProperty("--regard-share", share.toFixed(4));
+      drawBars(bar, parts && !aside.has(place) ? parts.map((part) => part[place] / (most || 1)) : [share], parts ? colours : null);
+    });
+    before.textContent = `▲ ${before.dataset.words}${elsewhere?.before ?? ""}`;
+    after.textContent = `▼ ${after.dataset.words}${elsewhere?.after ?? ""}`;
+  }
+
+  /** @param {number} unit */
+  function focus(unit) {
+    rows[Math.min(Math.max(unit - first, 0), rows.length - 1)]?.focus();
+  }
+
+  return { el, fill, show, focus };
+}
+
+/** One bar, or one for each head below each other. @param {any} bar @param {number[]} shares @param {any} colours */
+function drawBars(bar, shares, colours) {
+  while (bar.children.length > shares.length) bar.lastChild.remove();
+  while (bar.children.length < shares.length) bar.append(element("i"));
+  shares.forEach((share, place) => {
+    const part = bar.children[place];
+    part.style.transform = `scaleX(${Math.min(share, 1).toFixed(4)})`;
+    part.style.background = colours ? colours.head(place) : "";
+  });
+}

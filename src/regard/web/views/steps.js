@@ -1,0 +1,301 @@
+/** Steps: one head for one query, every number from q, k and v to the sum, and what becomes of it after. */
+import { element, replaced } from "../elements.js";
+import { latestOnly } from "../lifetime.js";
+import { lengthOf, printedCount, printedNumber, projected, rowOf } from "../numbers.js";
+import { printable } from "../words.js";
+import { makeAfter } from "./steps/after.js";
+import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./steps/computing.js";
+import { makeEditing } from "./steps/editing.js";
+import { flowDiagram } from "./steps/flow.js";
+import { queryChooser } from "./steps/query.js";
+import { makeTable } from "./steps/table.js";
+import { makeWhatIf } from "./steps/what_if.js";
+
+const MOST_KEYS = 4096; // vectors that come at once
+const SHOWN = 12; // words of a longer text in the table, before somebody asks for more
+const ALL_SHOWN = 20; // words up to which all are there at once
+const FLOWING = 10;
+const AS_COMPUTED = 5e-3; // 16 bits a number leave 2e-3
+
+export const steps = {
+  name: "steps",
+  title: "Steps",
+  uses: ["layer", "head"],
+  /** @param {any} description */
+  suits: (description) => (description.has ?? []).includes("vectors") && (description.tokens?.length ?? 0) > 0,
+  draw: drawSteps,
+};
+
+/** @param {any} context */
+function drawSteps({ el, source, description, state, colours, announce, lifetime: outer }) {
+  const lifetime = outer.part();
+  const latest = latestOnly(lifetime);
+  const tokens = description.tokens;
+  const queryTokens = description.query_tokens ?? tokens;
+  const long = tokens.length > MOST_KEYS;
+
+  /** @type {import("./steps/computing.js").Given|null} */
+  let given = null;
+  /** @type {ArrayLike<number>|null} */
+  let truth = null; // the weights as the source has them
+  /** @type {number[]|null} */
+  let asked = null; // of a long text, the keys whose vectors came
+  /** @type {any} */
+  let block = null; // the answer to "steps"
+  let more = tokens.length <= ALL_SHOWN ? tokens.length : SHOWN;
+  let width = 0;
+  let fresh = true; // whether the flow should move
+  /** @type {any} */
+  let drawnNow = null;
+
+  const query = () => state.get().query ?? firstQuery(description);
+  const ownKey = () => (description.first_query === null ? null : query() + (description.first_query ?? 0));
+  const chooser = queryChooser(queryTokens, query(), (place) => state.set({ query: place }));
+  const whatIf = makeWhatIf(() => show());
+  const table = makeTable(() => show());
+  const after = makeAfter(() => show());
+  const editing = description.editable ? makeEditing(description.editable, () => show()) : null;
+  const title = element("h3", { class: "regard-steps-heading" });
+  const note = element("p", { class: "regard-note", role: "status" });
+  const all = element("button", { type: "button", class: "regard-button", onclick: () => {
+    more = more === SHOWN ? 512 : SHOWN;
+    show();
+  } });
+  const changedNote = element("p", { class: "regard-quiet", role: "status" });
+  const flow = element("div", { class: "regard-steps-flow" });
+  replaced(el,
+    element("div", { class: "regard-bar" }, chooser.el),
+    editing?.el,
+    element("section", { class: "regard-steps-part", "aria-label": "Scores and weights" }, title, whatIf.el, table.el, element("div", { class: "regard-bar-group regard-steps-more" }, all, changedNote), note),
+    element("section", { class: "regard-steps-part", "aria-label": "The weighted sum" }, element("h3", { class: "regard-steps-heading", text: "The weighted sum" }), flow),
+    after.el);
+  editing?.draw(state.get().head);
+  lifetime.resized(el, (entry) => {
+    const next = Math.min(820, Math.floor(entry.contentRect.width));
+    if (next === width) return;
+    width = next;
+    if (given) show();
+  });
+
+  function load() {
+    const { layer, head } = state.get();
+    const place = query();
+    el.setAttribute("aria-busy", "true");
+    latest(async (signal) => {
+      const options = { signal };
+      const whole = await source.ask("row", { layer, heads: [head], query: place, by: "token" }, options);
+      const weights = whole.arrays.weight.toFloat32();
+      const keys = long ? keysToShow(weights, SHOWN, ownKey()) : null;
+      const [vectors, later] = await Promise.all([
+        source.ask("vectors", { layer, head, query: place, ...(keys ? { keys } : {}) }, options),
+        (description.has ?? []).includes("steps") ? source.ask("steps", { layer, head, query: place }, options).catch(() => null) : null,
+      ]);
+      return { weights, keys, vectors, later };
+    }, take, (error) => {
+      el.setAttribute("aria-busy", "false");
+      note.textContent = error.message;
+      note.classList.add("regard-error");
+    });
+  }
+
+  /** @param {any} answer */
+  function take({ weights, keys, vectors: { header, arrays }, later }) {
+    truth = weights;
+    asked = keys;
+    block = later;
+    note.classList.remove("regard-error");
+    const [k, v] = [arrays.k, arrays.v].map((array) => array && { data: array.toFloat32(), shape: array.shape });
+    const count = k.shape[0];
+    const rows = (/** @type {any} */ matrix) => Array.from({ length: count }, (_, row) => rowOf(matrix, row));
+    given = {
+      query: arrays.q.toFloat32(),
+      keys: rows(k),
+      values: v ? rows(v) : null,
+      scale: header.scale ?? description.scale ?? k.shape[1] ** -0.5,
+      softcap: header.softcap ?? description.softcap ?? null,
+      bias: arrays.bias?.toFloat32() ?? null,
+      visible: arrays.visible?.data ?? (keys ? null : visibleKeys(description, ownKey(), count)),
+      sink: header.sink ?? null,
+      own: ownKey(),
+    };
+    const mask = description.causal ? "causal" : Array.from(given.visible ?? []).some((one) => !one) ? "other" : null;
+    whatIf.fit(k.shape[1], given.scale, mask);
+    whatIf.disable(long ? `What-if needs every key; this text has more than ${printedCount(MOST_KEYS)}.` : null);
+    el.setAttribute("aria-busy", "false");
+    fresh = true;
+    show();
+  }
+
+  /** What is given, with what somebody edited. @param {number} head */
+  function givenOf(head) {
+    if (!editing?.edited) return /** @type {import("./steps/computing.js").Given} */ (given);
+    const { queries, keys, values } = projectedHead(editing.numbers, head);
+    return { .../** @type {any} */ (given), query: queries[query()], keys, values };
+  }
+
+  function show() {
+    if (!given) return;
+    const { head } = state.get();
+    const now = givenOf(head);
+    const changes = whatIf.changes;
+    const computed = stepsOf(now, changes);
+    const before = isChanged(changes) ? stepsOf(now, UNCHANGED) : computed;
+    if (asked) useTruth(computed, asked);
+    const places = asked ?? keysToShow(computed.weight, more, ownKey());
+    const some = { now: picked(now, places, Boolean(asked)), computed: pickedSteps(computed, places, Boolean(asked)), before: pickedSteps(before, places, Boolean(asked)) };
+    const shownSum = some.computed.weight.reduce((sum, one) => sum + one, 0);
+    const restCount = tokens.length - places.length;
+    const rest = Math.max(0, total(asked ? /** @type {any} */ (truth) : computed.weight) - shownSum);
+    const own = ownKey() === null ? -1 : places.indexOf(/** @type {number} */ (ownKey()));
+    const words = places.map((place) => tokens[place]);
+    const queryWord = queryTokens[query()];
+    const size = now.query.length;
+    title.textContent = `${printable(queryWord)} asks: d_k = ${size}, √d_k = ${printedNumber(Math.sqrt(size), Number.isInteger(Math.sqrt(size)) ? 0 : 2)}`;
+    drawnNow = { given: some.now, steps: some.computed, before: some.before, places, words, own: own < 0 ? null : own, queryWord, heading: headingOf(now, changes), rest, restCount };
+    table.show(drawnNow);
+    all.hidden = Boolean(asked) || tokens.length <= ALL_SHOWN;
+    all.textContent = more === SHOWN ? (tokens.length <= 512 ? `Show all ${tokens.length} words` : "Show the 512 strongest words") : `Show the ${SHOWN} strongest words`;
+    changedNote.textContent = isChanged(changes) ? movedBy(before, computed) : "";
+    say(before, changes);
+    showFlow(computed);
+    showAfter(head, computed, changes);
+    fresh = false;
+  }
+
+  /** @param {any} computed */
+  function showFlow(computed) {
+    if (width < 40 || !drawnNow) return;
+    const { words, steps: shown, places } = drawnNow;
+    const strongest = new Set(keysToShow(shown.weight, FLOWING, drawnNow.own));
+    const kept = words.map((/** @type {string} */ _, /** @type {number} */ row) => row).filter((/** @type {number} */ row) => strongest.has(row));
+    const weights = kept.map((/** @type {number} */ row) => shown.weight[row]);
+    const sum = total(weights);
+    const everything = asked ? total(/** @type {any} */ (truth)) : total(computed.weight);
+    const what = { words: kept.map((/** @type {number} */ row) => words[row]), weights, output: asked ? blockOutput() : computed.output, rest: Math.max(0, everything - sum), restCount: tokens.length - kept.length };
+    replaced(flow, flowDiagram(what, width, colours, fresh || places.length === 0));
+  }
+
+  function blockOutput() {
+    return block?.arrays.outputs ? rowOf({ data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape }, state.get().head) : null;
+  }
+
+  /** @param {number} head @param {any} computed @param {any} changes */
+  function showAfter(head, computed, changes) {
+    const edited = Boolean(editing?.edited);
+    const changed = edited || isChanged(changes);
+    /** @type {ArrayLike<number>[]} */
+    let outputs = [];
+    if (editing) outputs = Array.from({ length: description.heads }, (_, one) => one === head ? computed.output : stepsOf(givenOfOther(one), changes).output);
+    else if (block?.arrays.outputs) {
+      const every = { data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape };
+      outputs = Array.from({ length: every.shape[0] }, (_, one) => (one === head && isChanged(changes) && computed.output ? computed.output : rowOf(every, one)));
+    } else if (computed.output && description.heads === 1) outputs = [computed.output];
+    const nothingMore = outputs.length === 1 && !block?.arrays.projected && !editing?.numbers.w_o;
+    after.el.hidden = nothingMore || !outputs.length || outputs.some((output) => !output);
+    if (after.el.hidden) return;
+    const arrays = Object.fromEntries(Object.entries(block?.arrays ?? {}).filter(([name]) => name !== "outputs").map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]));
+    const { w_o: weight, b_o: bias } = editing?.numbers ?? {};
+    const project = weight ? (/** @type {any} */ concatenated) => projected(weight, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) : null;
+    after.show({ outputs, arrays: edited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, changed, project });
+  }
+
+  /** @param {number} head */
+  function givenOfOther(head) {
+    const { queries, keys, values } = projectedHead(editing?.numbers, head);
+    return { .../** @type {any} */ (given), query: queries[query()], keys, values };
+  }
+
+  /** Where the page cannot compute what the model computed, say so. @param {any} before @param {any} changes */
+  function say(before, changes) {
+    if (editing?.edited) return void (note.textContent = "Numbers were changed here; the other views show the example as it was.");
+    const far = asked || !truth ? 0 : Math.max(...Array.from(before.weight, (/** @type {number} */ one, place) => Math.abs(one - /** @type {any} */ (truth)[place])));
+    note.textContent = far > AS_COMPUTED ? `The model's own weights differ from these by up to ${printedNumber(far, 3)}: it changes scores in a way that is not known here.` : "";
+    if (isChanged(changes)) announce(changedNote.textContent ?? "");
+  }
+
+  /** @param {any} computed @param {number[]} keys */
+  function useTruth(computed, keys) {
+    keys.forEach((key, row) => (computed.weight[row] = /** @type {any} */ (truth)[key]));
+    computed.weighted = computed.weighted?.map((/** @type {any} */ _, /** @type {number} */ row) => Float64Array.from(/** @type {any} */ (given).values[row], (one) => one * computed.weight[row])) ?? null;
+    computed.output = blockOutput();
+  }
+
+  lifetime.add(state.listen((now, before) => {
+    if (now.head !== before.head) editing?.draw(now.head);
+    if (now.query !== before.query) chooser.set(query());
+    if (now.layer !== before.layer || now.head !== before.head || now.query !== before.query) load();
+  }));
+  load();
+
+  return {
+    cleanUp: lifetime.end,
+    svg: () => {
+      const picture = flow.firstElementChild?.cloneNode(true);
+      if (!picture) throw new Error("Nothing is drawn yet.");
+      /** @type {Element} */ (picture).querySelectorAll(".regard-flow-moving").forEach((/** @type {Element} */ one) => one.remove());
+      return new XMLSerializer().serializeToString(picture);
+    },
+    table: () => tableOf(drawnNow, title.textContent ?? ""),
+  };
+}
+
+/** A query to begin with: the first word that is no sink. @param {any} description */
+function firstQuery(description) {
+  const aside = new Set([...(description.special ?? []), ...(description.sinks ?? [])]);
+  const count = (description.query_tokens ?? description.tokens).length;
+  for (let place = 0; place < count; place++) if (!aside.has(place)) return place;
+  return 0;
+}
+
+/** @param {any} given @param {any} changes */
+function headingOf(given, { divisor }) {
+  if (divisor !== null) return `score/${printedNumber(divisor, 2)}`;
+  const size = given.query.length;
+  return Math.abs(given.scale * given.scale * size - 1) < 1e-5 ? "score/√d_k" : `score × ${Number(given.scale.toPrecision(3))}`;
+}
+
+/** @param {any} before @param {any} after */
+function movedBy(before, after) {
+  const moved = total(Array.from(after.weight, (/** @type {number} */ one, place) => Math.abs(one - before.weight[place]))) / 2;
+  const said = `${printedNumber(100 * moved, 0)} % of the weight moved`;
+  if (!after.output || !before.output) return `${said}.`;
+  const change = lengthOf(Array.from(after.output, (/** @type {number} */ one, place) => one - before.output[place]));
+  return `${said}; the output moved by ${printedNumber(change, 2)} (its length was ${printedNumber(lengthOf(before.output), 2)}).`;
+}
+
+/** @param {any} given @param {number[]} places @param {boolean} already */
+function picked(given, places, already) {
+  return already ? given : { ...given, keys: places.map((place) => given.keys[place]), values: given.values && places.map((place) => given.values[place]) };
+}
+
+/** @param {any} steps @param {number[]} places @param {boolean} already */
+function pickedSteps(steps, places, already) {
+  if (already) return steps;
+  const some = (/** @type {any} */ list) => list && (Array.isArray(list) ? places.map((place) => list[place]) : Float64Array.from(places, (place) => list[place]));
+  const { output, ...lists } = steps;
+  return { ...Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, some(list)])), output };
+}
+
+/** @param {ArrayLike<number>} numbers */
+function total(numbers) {
+  let sum = 0;
+  for (let place = 0; place < numbers.length; place++) sum += numbers[place];
+  return sum;
+}
+
+/** @param {any} shown @param {string} title */
+function tableOf(shown, title) {
+  if (!shown) throw new Error("Nothing is drawn yet.");
+  const { given, steps: computed, words, own, heading } = shown;
+  const mine = (/** @type {number} */ row, /** @type {any} */ vector) => (row === (own ?? 0) && vector ? Array.from(vector) : null);
+  const values = given.values ? ["v"] : [];
+  return {
+    title,
+    columns: ["Word", "q", "k", ...values, "score", heading, "softmax", ...(computed.weighted ? ["softmax × v", "sum"] : [])],
+    rows: words.map((/** @type {string} */ word, /** @type {number} */ row) => [
+      word, mine(row, given.query), Array.from(given.keys[row]), ...(given.values ? [Array.from(given.values[row])] : []),
+      computed.score[row], computed.scaled[row], computed.weight[row],
+      ...(computed.weighted ? [Array.from(computed.weighted[row]), mine(row, computed.output)] : []),
+    ]),
+  };
+}

@@ -1,0 +1,103 @@
+/**
+ * One head for one query, step by step, with changes that somebody wants to try. Pure functions.
+ *
+ * @typedef {ArrayLike<number>} Vector
+ * @typedef {{query: Vector, keys: Vector[], values: Vector[]|null, scale: number, softcap?: number|null,
+ *   bias?: Vector|null, visible?: ArrayLike<number|boolean>|null, sink?: number|null, own: number|null}} Given
+ * @typedef {{divisor: number|null, temperature: number, mask: "model"|"none"|"causal"}} Changes
+ * @typedef {{score: Float64Array, scaled: Float64Array, capped: Float64Array|null, biased: Float64Array|null,
+ *   masked: Float64Array, weight: Float64Array, weighted: Float64Array[]|null, output: Float64Array|null,
+ *   visible: boolean[]}} Steps
+ */
+import { dot, projected, softmax, weightedSum } from "../../numbers.js";
+
+/** Nothing changed. @type {Changes} */
+export const UNCHANGED = Object.freeze({ divisor: null, temperature: 1, mask: "model" });
+
+/** @param {Changes} changes */
+export function isChanged({ divisor, temperature, mask }) {
+  return divisor !== null || temperature !== 1 || mask !== "model";
+}
+
+/**
+ * score → scaled → capped → biased → masked → weight → weighted value → output.
+ * @param {Given} given
+ * @param {Changes} [changes]
+ * @returns {Steps}
+ */
+export function stepsOf(given, changes = UNCHANGED) {
+  const { query, keys, values, softcap, bias, sink } = given;
+  const scale = changes.divisor === null ? given.scale : 1 / changes.divisor;
+  const visible = keys.map((_, key) => isVisible(given, changes, key));
+  const score = Float64Array.from(keys, (key) => dot(query, key));
+  const scaled = score.map((one) => one * scale);
+  const capped = softcap ? scaled.map((one) => softcap * Math.tanh(one / softcap)) : null;
+  const biased = bias ? (capped ?? scaled).map((one, key) => one + bias[key]) : null;
+  const masked = (biased ?? capped ?? scaled).map((one, key) => (visible[key] ? one : -Infinity));
+  const weight = weightsOf(masked, changes.temperature, sink ?? null);
+  return {
+    score, scaled, capped, biased, masked, weight, visible,
+    weighted: values && values.map((value, key) => Float64Array.from(value, (one) => (weight[key] === 0 ? 0 : one * weight[key]))),
+    output: values && weightedSum(weight, values),
+  };
+}
+
+/** A sink logit takes its share and gives nothing. @param {Float64Array} masked @param {number} temperature @param {number|null} sink */
+function weightsOf(masked, temperature, sink) {
+  const logits = masked.map((one) => one / temperature);
+  if (sink === null) return softmax(logits);
+  return softmax([...logits, sink / temperature]).subarray(0, masked.length);
+}
+
+/** @param {Given} given @param {Changes} changes @param {number} key */
+function isVisible({ visible, own }, { mask }, key) {
+  if (mask === "none") return true;
+  if (mask === "causal") return own === null || key <= own;
+  return visible ? Boolean(visible[key]) : true;
+}
+
+/**
+ * Which keys a query may see, where only the kind of the mask is known.
+ * @param {{causal?: boolean, window?: number|null}} description @param {number|null} own @param {number} count
+ */
+export function visibleKeys({ causal, window }, own, count) {
+  return Array.from({ length: count }, (_, key) =>
+    !causal || own === null || (key <= own && (!window || key > own - window)));
+}
+
+/**
+ * Queries, keys and values of a head from embeddings and matrices: q = W_q · e + b.
+ * @typedef {{embedding: number[][], w_q: number[][][], w_k: number[][][], w_v: number[][][], w_o: number[][]|null,
+ *   b_q?: number[][]|null, b_k?: number[][]|null, b_v?: number[][]|null, b_o?: number[]|null}} Numbers
+ * @param {Numbers} numbers
+ * @param {number} head
+ */
+export function projectedHead(numbers, head) {
+  const through = (/** @type {number[][]} */ weight, /** @type {number[]|undefined} */ bias) =>
+    numbers.embedding.map((row) => projected(weight, row).map((one, place) => one + (bias?.[place] ?? 0)));
+  return {
+    queries: through(numbers.w_q[head], numbers.b_q?.[head]),
+    keys: through(numbers.w_k[head], numbers.b_k?.[head]),
+    values: through(numbers.w_v[head], numbers.b_v?.[head]),
+  };
+}
+
+/** The outputs of all heads side by side, with those that are silenced as zeros. @param {Vector[]} outputs @param {Set<number>} silenced */
+export function concatenatedOf(outputs, silenced) {
+  return Float64Array.from(outputs.flatMap((output, head) => Array.from(output, (one) => (silenced.has(head) ? 0 : one))));
+}
+
+/**
+ * The keys to show of many: the strongest and the query's own, in the order of the text.
+ * @param {Vector} weights @param {number} most @param {number|null} own
+ */
+export function keysToShow(weights, most, own) {
+  if (weights.length <= most) return Array.from({ length: weights.length }, (_, key) => key);
+  const order = Array.from({ length: weights.length }, (_, key) => key).sort((one, other) => weights[other] - weights[one] || one - other);
+  const chosen = new Set(order.slice(0, most));
+  if (own !== null && own < weights.length && !chosen.has(own)) {
+    chosen.delete(order[most - 1]);
+    chosen.add(own);
+  }
+  return [...chosen].sort((one, other) => one - other);
+}

@@ -1,0 +1,90 @@
+/** Embeddings and matrices of a small example, every entry of which can be changed. */
+import { element, replaced } from "../../elements.js";
+import { wordElement } from "../../words.js";
+
+const FEW_ENTRIES = 100; // up to which they are in sight at once
+
+/**
+ * @param {any} editable of the description
+ * @param {() => void} changed
+ */
+export function makeEditing(editable, changed) {
+  /** @type {any} */
+  let numbers = structuredClone(editable);
+  let edited = false;
+  const box = element("div", { class: "regard-matrices" });
+  const reset = element("button", { type: "button", class: "regard-button", text: "As it was", disabled: true, onclick: () => {
+    numbers = structuredClone(editable);
+    edited = false;
+    reset.disabled = true;
+    draw(head);
+    changed();
+  } });
+  const entries = [editable.embedding, ...["w_q", "w_k", "w_v"].map((name) => editable[name][0])].flat(2).length;
+  const el = element("details", { class: "regard-steps-part regard-steps-edited", open: entries <= FEW_ENTRIES },
+    element("summary", {}, element("h3", { class: "regard-steps-heading", text: "Embeddings and matrices" })),
+    element("div", { class: "regard-what-if-title" },
+      element("p", { class: "regard-quiet", text: "Change any number: q = W_q · e, k = W_k · e, v = W_v · e, and everything below follows." }), reset), box);
+  let head = 0;
+
+  /**
+   * @param {string} title @param {number[][]} matrix @param {string[]|null} names of the rows
+   * @param {string} spoken
+   */
+  function matrixOf(title, matrix, names, spoken) {
+    const rows = matrix.map((row, down) => element("tr", {},
+      names ? element("th", { scope: "row" }, wordElement(names[down], {}, 12)) : null,
+      row.map((entry, across) => element("td", {}, entryOf(matrix, down, across, entry, `${names ? names[down] : `${spoken} row ${down}`}, ${across}`)))));
+    return element("div", { class: "regard-matrix-edited", style: { "--regard-letters": String(widest(matrix)) } }, element("p", { class: "regard-subtitle", text: title }), element("table", {}, element("tbody", {}, rows)));
+  }
+
+  /** @param {number[][]} matrix @param {number} down @param {number} across @param {number} entry @param {string} name */
+  function entryOf(matrix, down, across, entry, name) {
+    const input = element("input", { type: "text", inputmode: "decimal", class: "regard-entry", "aria-label": name, value: String(Number(entry.toPrecision(4))) });
+    // What is shown may be shortened; what is computed with is not, until somebody types.
+    input.addEventListener("input", () => {
+      const number = Number(input.value.replace("−", "-").replace(",", "."));
+      const valid = input.value.trim() !== "" && Number.isFinite(number) && Math.abs(number) <= 1e6;
+      input.setAttribute("aria-invalid", String(!valid));
+      if (!valid) return;
+      matrix[down][across] = number;
+      edited = true;
+      reset.disabled = false;
+      changed();
+    });
+    input.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
+      event.preventDefault();
+      const number = Number(input.value) + (event.key === "ArrowUp" ? 1 : -1) * (event.shiftKey ? 0.1 : 1);
+      if (!Number.isFinite(number)) return;
+      input.value = String(Number(number.toFixed(6)));
+      input.dispatchEvent(new Event("input"));
+    });
+    return input;
+  }
+
+  /** @param {number} of */
+  function draw(of) {
+    head = of;
+    const several = numbers.w_q.length > 1 ? `, head ${head}` : "";
+    replaced(box, matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"),
+      ["q", "k", "v"].map((letter) => matrixOf(`W_${letter}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`)),
+      numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null);
+  }
+
+  return {
+    el,
+    draw,
+    get numbers() {
+      return numbers;
+    },
+    get edited() {
+      return edited;
+    },
+  };
+}
+
+/** Letters of the longest entry. @param {number[][]} matrix */
+function widest(matrix) {
+  return Math.max(3, ...matrix.flat().map((entry) => String(Number(entry.toPrecision(4))).length));
+}

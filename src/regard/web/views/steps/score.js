@@ -1,0 +1,58 @@
+/** A score, opened: the products q_i · k_i that it adds up. */
+import { drawn, element } from "../../elements.js";
+import { digitsFor, largestOf, printedNumber, productsOf, strongestOf } from "../../numbers.js";
+
+const WRITTEN_OUT = 8; // products that are written as a sum
+const MOST_BARS = 512;
+
+/**
+ * @param {ArrayLike<number>} query
+ * @param {ArrayLike<number>} key
+ * @param {{query: string, key: string}} words
+ */
+export function scoreBars(query, key, words) {
+  const products = productsOf(query, key);
+  const sum = products.reduce((all, one) => all + one, 0);
+  const digits = digitsFor(products);
+  const said = `${words.query} · ${words.key} = Σ qᵢ · kᵢ = ${printedNumber(sum, digitsFor([sum]))}`;
+  const parts = [element("p", { class: "regard-subtitle", text: said })];
+  if (products.length <= WRITTEN_OUT) parts.push(writtenOut(query, key, sum));
+  parts.push(bars(products, digits));
+  if (products.length > WRITTEN_OUT) parts.push(largest(products));
+  return element("div", { class: "regard-score" }, parts);
+}
+
+/** @param {ArrayLike<number>} query @param {ArrayLike<number>} key @param {number} sum */
+function writtenOut(query, key, sum) {
+  const [q, k] = [digitsFor(query), digitsFor(key)];
+  const factor = (/** @type {number} */ one, /** @type {number} */ digits) => (one < 0 ? `(${printedNumber(one, digits)})` : printedNumber(one, digits));
+  const terms = Array.from(query, (one, place) => `${factor(one, q)}·${factor(key[place], k)}`);
+  return element("p", { class: "regard-formula", text: `${terms.join(" + ")} = ${printedNumber(sum, digitsFor([sum]))}` });
+}
+
+/** @param {Float64Array} products @param {number} digits */
+function bars(products, digits) {
+  const few = products.length <= 24;
+  const shown = Array.from(products).slice(0, MOST_BARS);
+  const top = largestOf(products) || 1;
+  const [step, half] = [few ? 44 : 10, 46];
+  const width = shown.length * step;
+  const below = shown.some((one) => one < 0) ? half * 2 : half + 18;
+  const inside = shown.map((one, place) => {
+    const height = (Math.abs(one) / top) * (half - 4);
+    const x = place * step + step * 0.14;
+    const rect = drawn("rect", { x, y: one < 0 ? half : half - height, width: step * 0.72, height: Math.max(height, 0.75), class: one < 0 ? "regard-strip-down" : "regard-strip-up" },
+      drawn("title", { text: `q${place} · k${place} = ${printedNumber(one, Math.max(digits, 3))}` }));
+    const label = few ? drawn("text", { x: x + step * 0.36, y: one < 0 ? half - 5 : half + 13, class: "regard-score-label", text: printedNumber(one, digits) }) : null;
+    return [rect, label];
+  });
+  return drawn("svg", { viewBox: `0 0 ${width} ${below}`, class: few ? "regard-score-bars" : "regard-score-bars regard-score-many", style: { height: `${below + 12}px`, ...(few ? { "max-width": `${width}px` } : {}) }, preserveAspectRatio: few ? "xMidYMid" : "none", role: "img", "aria-label": `${products.length} products` },
+    inside.flat().filter(Boolean), drawn("path", { d: `M0 ${half}h${width}`, class: "regard-strip-zero" }));
+}
+
+/** @param {Float64Array} products */
+function largest(products) {
+  const order = strongestOf(products.map(Math.abs), 5);
+  const said = order.map((place) => `${printedNumber(products[place], 2)} at ${place}`).join(", ");
+  return element("p", { class: "regard-quiet", text: `Largest: ${said}.` });
+}

@@ -1,0 +1,72 @@
+/** What if: another divisor, a temperature, the mask switched on or off. */
+import { segments, slider } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { printedNumber } from "../../numbers.js";
+import { UNCHANGED, isChanged } from "./computing.js";
+
+const WARMEST = 10;
+
+/** @param {(changes: import("./computing.js").Changes) => void} changed */
+export function makeWhatIf(changed) {
+  const box = element("div", { class: "regard-what-if-controls" });
+  const why = element("p", { class: "regard-quiet" });
+  const reset = element("button", { type: "button", class: "regard-button", text: "As it was", onclick: () => set(UNCHANGED, true) });
+  const el = element("section", { class: "regard-card regard-what-if", "aria-label": "What if" },
+    element("div", { class: "regard-what-if-title" }, element("h3", { class: "regard-subtitle", text: "What if?" }), reset), box, why);
+  /** @type {import("./computing.js").Changes} */
+  let changes = UNCHANGED;
+  /** @type {any} */
+  let controls = null;
+  /** @type {{size: number, scale: number, mask: string|null}|null} */
+  let about = null;
+
+  /** @param {import("./computing.js").Changes} next @param {boolean} move whether the controls have to follow */
+  function set(next, move = false) {
+    changes = next;
+    reset.disabled = !isChanged(changes);
+    if (move && controls && about) {
+      controls.divisor.set(changes.divisor ?? 1 / about.scale);
+      controls.temperature.set(Math.log10(changes.temperature));
+      controls.mask?.set(changes.mask);
+    }
+    changed(changes);
+  }
+
+  return {
+    el,
+    get changes() {
+      return changes;
+    },
+    /** Only where all keys are known can the softmax be computed again. @param {string|null} reason */
+    disable(reason) {
+      why.textContent = reason ?? "";
+      box.hidden = reset.hidden = Boolean(reason);
+      if (reason) changes = UNCHANGED;
+    },
+    /** @param {number} size @param {number} scale @param {"causal"|"other"|null} mask */
+    fit(size, scale, mask) {
+      if (about && about.size === size && about.scale === scale && about.mask === mask) return;
+      about = { size, scale, mask };
+      changes = UNCHANGED;
+      reset.disabled = true;
+      const usual = 1 / scale;
+      const root = Math.abs(usual * usual - size) < 1e-6 * size;
+      const step = size <= 16 ? 0.1 : size <= 64 ? 0.25 : 0.5;
+      const named = (/** @type {number} */ value) => (Math.abs(value - usual) < step * 0.51 ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}` : printedNumber(value, 2));
+      const options = [
+        ...(mask ? [{ value: "model", text: "On", title: "As it is" }] : []),
+        { value: mask ? "none" : "model", text: "Off", title: "Every key may be seen" },
+        ...(mask === "causal" ? [] : [{ value: "causal", text: "Causal", title: "Later words are hidden" }]),
+      ];
+      controls = {
+        divisor: slider("Divide scores by", { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named }, (value) =>
+          set({ ...changes, divisor: Math.abs(value - usual) < step * 0.51 ? null : value })),
+        temperature: slider("Temperature", { least: -1, most: Math.log10(WARMEST), step: 0.02, value: 0, said: (value) => printedNumber(10 ** value, 2) }, (value) =>
+          set({ ...changes, temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value })),
+        mask: segments("Mask", options, "model", (value) => set({ ...changes, mask: value })),
+      };
+      replaced(box, controls.divisor.el, controls.temperature.el,
+        element("div", { class: "regard-bar-group" }, element("span", { text: "Mask", "aria-hidden": "true" }), controls.mask.el));
+    },
+  };
+}

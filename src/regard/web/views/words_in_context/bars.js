@@ -1,0 +1,42 @@
+/** A list of words with bars: what one word gives, or receives. */
+import { element, replaced } from "../../elements.js";
+import { printedNumber } from "../../numbers.js";
+import { wordElement } from "../../words.js";
+
+/**
+ * @param {(unit: number) => void} choose
+ */
+export function makeBars(choose) {
+  const heading = element("h2", { class: "regard-words-heading" });
+  const list = element("ol", { class: "regard-words-bars" });
+  const el = element("section", { class: "regard-words-panel" }, heading, list);
+  list.addEventListener("click", (event) => {
+    const row = /** @type {any} */ (event.target).closest?.("button");
+    if (row) choose(Number(row.dataset.unit));
+  });
+
+  /**
+   * @param {(Node|string)[]} title @param {{place: number, weight: number, unit: any}[]} bars strongest first
+   * @param {number} most
+   */
+  function show(title, bars, most) {
+    replaced(heading, title);
+    const rows = bars.map(({ place, weight, unit }) => {
+      const bar = element("i");
+      bar.style.transform = `scaleX(${Math.min(weight / (most || 1), 1).toFixed(4)})`;
+      return element(
+        "li",
+        {},
+        element(
+          "button",
+          { type: "button", "data-unit": place, "data-aside": unit.aside || null },
+          wordElement(unit.text, { class: "regard-words-name" }, 18),
+          element("span", { class: "regard-words-bar", "aria-hidden": "true" }, bar),
+          element("span", { class: "regard-words-number", text: printedNumber(weight, 3) }),
+        ),
+      );
+    });
+    replaced(list, rows.length ? rows : element("li", { class: "regard-note", text: "No weight at all." }));
+  }
+  return { el, show };
+}

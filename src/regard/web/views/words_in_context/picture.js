@@ -1,0 +1,40 @@
+/** Words in context as a picture of its own. */
+import { svgText } from "../../export.js";
+import { printedNumber } from "../../numbers.js";
+import { shortened } from "../../words.js";
+import { pathAlong, pointsOf } from "./along.js";
+
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
+const BARS = 10;
+
+/** @param {{units: any[], queries: any[], along: any, word: any, aside: boolean, colours: any}} scene */
+export function wordPicture({ units, queries, along, word, aside, colours }) {
+  const name = shortened(units[word.place].text);
+  const strongest = (/** @type {any[]} */ all) => all.filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink)).sort((one, other) => other.weight - one.weight).slice(0, BARS);
+  const given = word.row ? strongest(Array.from(word.row.mean, (weight, place) => ({ weight, unit: units[place] }))) : [];
+  const taken = strongest(word.column.map((/** @type {any} */ { place, weight }) => ({ weight, unit: queries[place] })));
+  const most = Math.max(...[...given, ...taken].map((bar) => bar.weight), 1e-9);
+  const height = 60 + BARS * 26 + 150;
+  const column = (/** @type {string} */ title, /** @type {any[]} */ bars, /** @type {number} */ x) => [
+    `<text x="${x}" y="34" font-weight="600">${svgText(title)}</text>`,
+    ...bars.flatMap(({ weight, unit }, place) => {
+      const y = 52 + place * 26;
+      return [
+        `<text x="${x}" y="${y + 15}" font-size="14">${svgText(shortened(unit.text, 16))}</text>`,
+        `<rect x="${x + 130}" y="${y + 2}" width="${(180 * weight) / most}" height="18" rx="2" fill="${colours.theme === "dark" ? "#3b78b8" : "#7fb0dc"}"/>`,
+        `<text x="${x + 365}" y="${y + 15}" font-size="13" text-anchor="end" fill="${colours.muted}">${printedNumber(weight, 3)}</text>`,
+      ];
+    }),
+  ];
+  const curve = pointsOf(along.entropy).length || 1;
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="840" height="${height}" viewBox="0 0 840 ${height}" font-family="${FONT}" font-size="15" fill="${colours.ink}">`,
+    `<rect width="840" height="${height}" fill="${colours.ground}"/>`,
+    ...column(`${name} gives to`, given, 24),
+    ...column(`${name} receives from`, taken, 440),
+    `<text x="24" y="${height - 118}" font-size="13" fill="${colours.muted}">Entropy along the text, up to ${printedNumber(Math.max(...along.entropy, 0), 2)} nats</text>`,
+    `<svg x="24" y="${height - 108}" width="792" height="84" viewBox="0 0 ${curve} 84" preserveAspectRatio="none"><path d="${pathAlong(along.entropy, "line", 84)}" fill="none" stroke="${colours.accent}" stroke-width="1.75" vector-effect="non-scaling-stroke"/></svg>`,
+    "</svg>",
+  ];
+  return parts.join("\n") + "\n";
+}

@@ -1,0 +1,119 @@
+/** Tokens and words as people read them, made safe to show; whatever a person typed goes through here. */
+import { element } from "./elements.js";
+
+const LONGEST = 24;
+/** @type {Record<string, string>} */
+const PICTURES = { "\n": "↵", "\r": "↵", "\t": "⇥", "\u2028": "↵", "\u2029": "↵" };
+// Joiners hold emoji and some scripts together; every other format character can turn or hide what stands around it.
+const KEPT = new Set(["\u200c", "\u200d"]);
+const FORMAT = /\p{Cf}/u;
+
+/**
+ * The text on one line: control characters become visible signs, those that turn the direction of text go away.
+ * @param {unknown} text
+ */
+export function printable(text) {
+  let shown = "";
+  for (const character of String(text)) {
+    const code = /** @type {number} */ (character.codePointAt(0));
+    if (PICTURES[character]) shown += PICTURES[character];
+    else if (code < 0x20) shown += String.fromCodePoint(0x2400 + code);
+    else if (code === 0x7f) shown += "␡";
+    else if ((code > 0x7f && code < 0xa0) || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) === 0xfffe) shown += "�";
+    else if (!FORMAT.test(character) || KEPT.has(character)) shown += character;
+  }
+  return shown;
+}
+
+/**
+ * The first letters of a text that is too long, and a mark that says so. Letters are what a person takes for one.
+ * @param {unknown} text
+ */
+export function shortened(text, longest = LONGEST) {
+  // Only the beginning is split into letters: words of 10,000 letters exist.
+  const shown = printable(String(text).slice(0, longest * 16));
+  if (shown.length <= longest && shown.length === printable(text).length) return shown || "␣";
+  const letters = splitLetters(shown);
+  const whole = String(text).length <= longest * 16;
+  return letters.length <= longest && whole ? shown : letters.slice(0, longest - 1).join("") + "…";
+}
+
+/**
+ * A word as an element of its own: isolated, so that right-to-left text stays within it, with the whole text as its title
+ * where it was shortened.
+ * @param {unknown} text
+ * @param {Record<string, any>} [attributes]
+ */
+export function wordElement(text, attributes = {}, longest = LONGEST) {
+  const shown = shortened(text, longest);
+  const full = printable(text);
+  const title = full !== shown && full.length > longest ? full.slice(0, 2000) : null;
+  return element("bdi", { dir: "auto", title, ...attributes, text: shown });
+}
+
+/**
+ * What is listed: words, or the tokens they are made of.
+ * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean}} Unit
+ * @param {any} description
+ * @param {"word"|"token"} by
+ * @returns {Unit[]}
+ */
+export function unitsOf(description, by) {
+  const tokens = description.tokens ?? [];
+  const special = new Set(description.special ?? []);
+  const joined = new Set(description.joined ?? []);
+  const sinks = new Set(description.sinks ?? []);
+  const ranges =
+    by === "word" && description.words?.length ? description.words : tokens.map((_, place) => [place, place + 1]);
+  return ranges.map((/** @type {number[]} */ [first, last]) => ({
+    text: joinedText(tokens, first, last),
+    first,
+    last,
+    special: special.has(first),
+    sink: sinks.has(first),
+    joined: by === "token" && joined.has(first),
+  }));
+}
+
+/**
+ * The place of the unit that holds a token.
+ * @param {Unit[]} units
+ * @param {number|null} token
+ */
+export function unitOf(units, token) {
+  if (token === null || token === undefined) return -1;
+  let low = 0;
+  let high = units.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    if (token < units[middle].first) high = middle - 1;
+    else if (token >= units[middle].last) low = middle + 1;
+    else return middle;
+  }
+  return -1;
+}
+
+/**
+ * Weights of tokens added up over the words they belong to.
+ * @param {ArrayLike<number>} weights
+ * @param {Unit[]} units
+ */
+export function summedOver(weights, units) {
+  return Float32Array.from(units, ({ first, last }) => {
+    let sum = 0;
+    for (let place = first; place < last; place++) sum += weights[place];
+    return sum;
+  });
+}
+
+/** @param {string[]} tokens @param {number} first @param {number} last */
+function joinedText(tokens, first, last) {
+  return last - first === 1 ? tokens[first] : tokens.slice(first, last).join("");
+}
+
+/** @param {string} text */
+function splitLetters(text) {
+  const Segmenter = /** @type {any} */ (Intl).Segmenter;
+  if (!Segmenter) return [...text];
+  return Array.from(new Segmenter(undefined, { granularity: "grapheme" }).segment(text), (part) => part.segment);
+}

@@ -1,0 +1,229 @@
+"""A real Chromium, and the viewer in it on all three hosts: served, from a file with the network off, and from a Blob as
+notebooks load it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from regard.viewer import joining, page
+from regard.viewer.answering import Answers
+
+HOSTS = ("served", "file", "blob")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
+    "--no-first-run"
+).split()
+AXE = "axe-core@4.14.0"
+PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
+
+# What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
+NOTEBOOK = """async ({script, style}) => {
+  const sheet = document.createElement("style");
+  sheet.textContent = style;
+  document.head.append(sheet);
+  document.body.className = "regard-page";
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const { default: widget } = await import(address);
+  URL.revokeObjectURL(address);
+  const listeners = new Set();
+  const model = {
+    on: (kind, react) => kind === "msg:custom" && listeners.add(react),
+    off: (kind, react) => listeners.delete(react),
+    send: async (message) => {
+      if (message.cancel) return;
+      const { error, frame } = await window.askPython(message);
+      const bytes = Uint8Array.from(atob(frame), (letter) => letter.charCodeAt(0));
+      const buffers = error ? [] : [new DataView(bytes.buffer)];
+      for (const react of [...listeners]) react({ id: message.id, ...(error ? { error } : {}) }, buffers);
+    },
+  };
+  const el = document.createElement("div");
+  document.body.append(el);
+  window.messageListeners = listeners;
+  window.cleanUp = widget.render({ model, el });
+}"""
+
+# Counts what the viewer adds and does not take away again: listeners on things that outlive it, observers and timers.
+# Whose they are is read off the stack, because Playwright has some of its own.
+COUNTING = """
+(() => {
+  const ours = () => /\\/web\\/|blob:/.test(new Error().stack);
+  const lasting = new Map();
+  const kept = (target) => target === window || target === document || target instanceof MediaQueryList;
+  const name = (target) => (target === window ? "window" : target === document ? "document" : "media");
+  const add = EventTarget.prototype.addEventListener;
+  const remove = EventTarget.prototype.removeEventListener;
+  const key = (target, type) => `${name(target)} ${type}`;
+  EventTarget.prototype.addEventListener = function (type, listener, options) {
+    if (kept(this) && ours()) lasting.set(key(this, type), (lasting.get(key(this, type)) ?? 0) + 1);
+    return add.call(this, type, listener, options);
+  };
+  EventTarget.prototype.removeEventListener = function (type, listener, options) {
+    if (kept(this) && ours()) lasting.set(key(this, type), (lasting.get(key(this, type)) ?? 0) - 1);
+    return remove.call(this, type, listener, options);
+  };
+  const observers = new Set();
+  for (const kind of ["ResizeObserver", "MutationObserver", "IntersectionObserver"]) {
+    const Original = window[kind];
+    window[kind] = class extends Original {
+      observe(...given) { if (ours()) observers.add(this); return super.observe(...given); }
+      disconnect() { observers.delete(this); return super.disconnect(); }
+    };
+  }
+  const timers = new Set();
+  const { setTimeout: start, clearTimeout: stop, setInterval: every, clearInterval: never } = window;
+  window.setTimeout = (act, wait, ...more) => {
+    const timer = start(() => { timers.delete(timer); act(...more); }, wait);
+    if (ours()) timers.add(timer);
+    return timer;
+  };
+  window.clearTimeout = (timer) => { timers.delete(timer); stop(timer); };
+  window.setInterval = (...given) => { const timer = every(...given); if (ours()) timers.add(timer); return timer; };
+  window.clearInterval = (timer) => { timers.delete(timer); never(timer); };
+  window.held = () => ({
+    listeners: Object.fromEntries([...lasting].filter(([, count]) => count)),
+    observers: observers.size,
+    timers: timers.size,
+    nodes: document.querySelectorAll(".regard, .regard *").length,
+  });
+})();
+"""
+
+
+def _development() -> Any:
+    """The server and the subjects of development.py, which is a script beside this file."""
+    path = Path(__file__).with_name("development.py")
+    spec = spec_from_file_location("viewer_development", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def development() -> Any:
+    return _development()
+
+
+@pytest.fixture(scope="session")
+def served(development: Any) -> Iterator[str]:
+    """The address of a server with the modules as they are."""
+    server = development.serve()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium where there is one, Playwright's own otherwise."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", found), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core, which finds what keeps people out; fetched once, into the folder for temporary files."""
+    folder = Path(tempfile.gettempdir()) / f"regard-{AXE.replace('@', '-')}"
+    script = folder / "axe.min.js"
+    if not script.exists():
+        folder.mkdir(exist_ok=True)
+        packed = subprocess.run(
+            ["npm", "pack", "--silent", AXE], cwd=folder, check=True, capture_output=True, text=True
+        ).stdout.split()[-1]
+        with tarfile.open(folder / packed) as archive:
+            member = archive.extractfile("package/axe.min.js")
+            assert member is not None
+            script.write_bytes(member.read())
+    return script.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Pages that may neither complain in the console nor ask for anything outside; both are looked at in the end."""
+    contexts, problems, outside = [], [], []
+
+    def make(width: int = 1200, height: int = 900, theme: Any = "light", offline: bool = False) -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce",
+            accept_downloads=True, offline=offline,
+        )  # fmt: skip
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda asked: None if _inside(asked.url) else outside.append(asked.url))
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert outside == []
+
+
+@pytest.fixture
+def show(
+    new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path
+) -> Callable[..., Page]:
+    """Opens a subject on a host and waits until it is drawn."""
+
+    def show(host: str, subject: str = "kids", address: str = "", counting: bool = False, **options: Any) -> Page:
+        opened = new_page(offline=host == "file", **options)
+        if counting:
+            opened.add_init_script(COUNTING)
+        if host == "served":
+            opened.goto(f"{served}/{subject}{address}")
+        elif host == "file":
+            path = page.save(development.subject(subject), tmp_path / f"{subject}.html")
+            opened.goto(f"{path.as_uri()}{address}")
+        else:
+            _in_notebook(opened, Answers(development.subject(subject)))
+        ready(opened)
+        return opened
+
+    return show
+
+
+def ready(opened: Page) -> None:
+    """Wait until the description is there and the view has drawn."""
+    opened.wait_for_selector('.regard[aria-busy="false"]')
+
+
+def _in_notebook(opened: Page, answers: Answers) -> None:
+    def ask(message: dict[str, Any]) -> dict[str, str]:
+        try:
+            frame = answers.answer(message["kind"], message["parameters"])
+        except Exception as problem:  # noqa: BLE001 - as the widget does it: the page hears of whatever went wrong
+            return {"error": str(problem), "frame": ""}
+        return {"frame": b64encode(frame).decode()}
+
+    opened.expose_function("askPython", ask)
+    opened.goto("about:blank")
+    opened.evaluate(NOTEBOOK, {"script": joining.script("hosts/widget.js", ("default",)), "style": joining.style()})
+
+
+def _inside(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:", "about:"))

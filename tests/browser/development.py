@@ -1,0 +1,149 @@
+"""A small server for people who work on the viewer: `python tests/browser/development.py [text]`, then open its address.
+
+It serves the modules as they are and answers what they ask; nothing is guarded, so it listens on this machine alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.attention import Attention
+from regard.masks import causal
+from regard.reading import Reading
+
+WEB = Path(__file__).parents[2] / "src" / "regard" / "web"
+KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+KIDS = "The kids were scared of the lions, so they left right away."
+NASTY = ["</script>", "<img src=x onerror=alert(1)>", "שלום", "مرحبا", "👩‍👩‍👧‍👦", "a\x00b", "w" * 10_000, "new\nline", "&amp;", "ﷺ"]
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Regard</title><link rel="icon" href="data:,">{styles}
+<script type="module" src="/start/{subject}.js"></script></head><body class="regard-page"><main id="regard"></main></body></html>
+"""
+START = """import {{ mount }} from "/web/mount.js";
+import {{ servedSource }} from "/web/sources/served.js";
+const el = document.getElementById("regard");
+window.mountAgain = () => mount({{ model: servedSource("/ask/{subject}"), el, address: true }});
+window.cleanUp = window.mountAgain();
+"""
+
+
+def synthetic(words: list[str], *, layers: int = 3, heads: int = 4, size: int = 16, seeing: Any = None) -> Reading:
+    """A reading with random heads, some of which look at neighbours or at the first word."""
+    rng = np.random.default_rng(7)
+    count = len(words)
+    attentions, values = [], []
+    for layer in range(layers):
+        queries, keys = rng.normal(size=(2, heads, count, size)).astype(np.float32)
+        places = np.arange(count)[:, None] / 3.0
+        turns = np.concatenate([np.cos(places * f) for f in (1, 0.5)] + [np.sin(places * f) for f in (1, 0.5)], axis=1)
+        queries[layer % heads, :, :4] = keys[layer % heads, :, :4] = 3 * turns
+        keys[:, 0, 4], queries[:, :, 4] = 4, 2
+        attentions.append(Attention(queries, keys, mask=seeing))
+        values.append(rng.normal(size=(heads, count, size)).astype(np.float32))
+    reading = Reading.of(attentions, values, words=words, model="synthetic")
+    tokens = tuple(replace(token, special=token.text in ("[CLS]", "[SEP]")) for token in reading.tokens)
+    return replace(reading, tokens=tokens)
+
+
+def worked() -> Any:
+    """The cat sat, whose numbers the lecture notes print."""
+    embeddings = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], np.float64)
+    return Attention(embeddings, embeddings).explain(embeddings, words=["The", "cat", "sat"])
+
+
+def look_up() -> Any:
+    from regard import examples
+    from regard.soft_lookup import lookup
+
+    return lookup(examples.named("jane").content)
+
+
+@cache
+def subject(name: str) -> Any:
+    """What is shown under this name."""
+    words = KIDS.replace(",", " ,").replace(".", " .").split()
+    return {
+        "kids": lambda: synthetic(["[CLS]", *words, "[SEP]"]),
+        "causal": lambda: synthetic(words, seeing=causal()),
+        "nasty": lambda: synthetic(NASTY + words, layers=1),
+        "long": lambda: synthetic([f"{word}{place}" for place in range(100) for word in words], layers=2),
+        "huge": lambda: synthetic([f"w{place}" for place in range(20_000)], layers=1, heads=2),
+        "worked": worked,
+        "lookup": look_up,
+        "minilm": minilm,
+    }[name]()
+
+
+def minilm() -> Any:
+    from regard.models import model
+
+    return model("minilm").read(KIDS)
+
+
+@cache
+def answers(name: str) -> Any:
+    from regard.viewer.answering import Answers
+
+    return Answers(subject(name))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Modules by GET, answers by POST."""
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0].split("#")[0]
+        if path.startswith("/web/"):
+            file = (WEB / path.removeprefix("/web/")).resolve()
+            if file.is_file() and WEB in file.parents:
+                return self._send(file.read_bytes(), KINDS.get(file.suffix, "application/octet-stream"))
+        elif path.startswith("/start/"):
+            name = path.removeprefix("/start/").removesuffix(".js")
+            return self._send(START.format(subject=name).encode(), "text/javascript")
+        elif path.count("/") == 1:
+            styles = "".join(f'<link rel="stylesheet" href="/web/{name}">' for name in style_sheets())
+            return self._send(PAGE.format(subject=path[1:] or "kids", styles=styles).encode(), "text/html")
+        return self._send(b"{}", "application/json", 404)
+
+    def do_POST(self) -> None:
+        _, _, name, kind = self.path.split("/")
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            self._send(answers(name).answer(kind, asked), "application/octet-stream")
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is what the page should say
+            self._send(json.dumps({"error": str(error)}).encode(), "application/json", 400)
+
+    def _send(self, body: bytes, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text") else kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Stay silent."""
+
+
+def style_sheets() -> list[str]:
+    return sorted(path.name for path in WEB.glob("*.css"))
+
+
+def serve(port: int = 0) -> ThreadingHTTPServer:
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=8765)
+    server = serve(parser.parse_args().port)
+    print(f"http://127.0.0.1:{server.server_port}/kids  (also: causal, nasty, long, huge, worked, lookup)")  # noqa: T201
+    server.serve_forever()

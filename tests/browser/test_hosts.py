@@ -1,0 +1,185 @@
+"""What holds for every view on every host: nothing is asked of the outside, the keyboard walks, nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+HOSTS = ("served", "file", "blob")
+VIEWS = ("Sentence", "Grid", "Matrix", "Steps", "Words in context", "Lookup")
+CHOSEN = ".regard-sentence-word[aria-selected=true]"
+Show = Callable[..., Page]
+
+# The names of what has the focus and of all that is around it.
+NAMES = """() => {
+  const names = [document.activeElement.textContent];
+  for (let at = document.activeElement; at; at = at.parentElement) names.push(at.getAttribute("aria-label") ?? "");
+  return names;
+}"""
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_view_draws_without_a_complaint_and_without_the_network(show: Show, host: str) -> None:
+    page = show(host)
+    for title in VIEWS:
+        page.get_by_role("tab", name=title, exact=True).click()
+        expect(page.get_by_role("tab", name=title, exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("tabpanel")).not_to_be_empty()
+        expect(page.locator(".regard-error:visible")).to_have_count(0)
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("host", ["served", "blob"])  # a page in a file stays as long as it is open
+def test_clean_up_leaves_no_listener_observer_timer_or_node(show: Show, host: str) -> None:
+    page = show(host, counting=True)
+    assert page.evaluate("window.held().listeners") != {}
+    for place in range(len(VIEWS)):
+        page.evaluate(f"document.querySelectorAll('[role=tab]')[{place}].click()")
+        page.wait_for_load_state("networkidle")
+    page.evaluate("document.querySelector('[aria-haspopup=dialog]').click()")
+    page.evaluate("window.cleanUp()")
+    held = page.evaluate("window.held()")
+    assert held == {"listeners": {}, "observers": 0, "timers": 0, "nodes": 0}
+    if host == "blob":
+        assert page.evaluate("window.messageListeners.size") == 0
+
+
+def test_a_view_can_be_mounted_again_after_clean_up(show: Show) -> None:
+    page = show("served")
+    page.evaluate("window.cleanUp()")
+    page.evaluate("void window.mountAgain()")
+    expect(page.get_by_role("tab", name="Sentence")).to_be_visible()
+    assert page.locator(".regard").count() == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("title", VIEWS)
+def test_axe_finds_nothing_serious(show: Show, axe: str, title: str, theme: str) -> None:
+    page = show("served", theme=theme)
+    page.get_by_role("tab", name=title, exact=True).click()
+    page.wait_for_load_state("networkidle")
+    assert serious(page, axe) == []
+
+
+def serious(page: Page, axe: str) -> list[Any]:
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        (problem["id"], problem["help"], [node["html"][:200] for node in problem["nodes"][:3]])
+        for problem in found["violations"]
+        if problem["impact"] in ("serious", "critical")
+    ]
+
+
+def test_arrow_keys_walk_the_tabs(show: Show) -> None:
+    page = show("served")
+    page.get_by_role("tab", name="Sentence").focus()
+    for title in VIEWS[1:]:
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", name=title, exact=True)).to_be_focused()
+        expect(page.get_by_role("tab", name=title, exact=True)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Home")
+    expect(page.get_by_role("tab", name="Sentence")).to_be_focused()
+
+
+def test_every_control_can_be_reached_by_tabulator(show: Show) -> None:
+    page = show("served")
+    page.locator("body").click(position={"x": 2, "y": 2})
+    reached: set[str] = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached |= set(page.evaluate(NAMES))
+    assert {"Tour", "Theme", "Views", "Layer", "Head", "Query: who looks", "Key: looked at", "Export"} <= reached
+
+
+@pytest.mark.parametrize("host", ["served", "file"])
+def test_an_address_says_layer_head_and_word_and_is_kept(show: Show, host: str) -> None:
+    page = show(host, address="#layer=2&head=1&query=they")
+    expect(page.get_by_label("Layer", exact=True).locator("select")).to_have_value("2")
+    expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(CHOSEN)).to_have_text("they")
+    page.get_by_role("button", name="Head 3", exact=True).click()
+    page.wait_for_function("location.hash === '#layer=2&head=3&query=they'")
+
+
+def test_notebooks_keep_their_own_address(show: Show) -> None:
+    page = show("blob")
+    before = page.url
+    page.get_by_role("button", name="Head 3", exact=True).click()
+    page.wait_for_function("document.querySelector('[aria-label=\"Head 3\"]').getAttribute('aria-pressed') === 'true'")
+    assert page.url == before
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_tokens_of_any_kind_appear_as_text(show: Show, host: str) -> None:
+    page = show(host, "nasty")
+    dialogs: list[Any] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    for title in VIEWS:
+        page.get_by_role("tab", name=title, exact=True).click()
+        page.wait_for_load_state("networkidle")
+        assert page.locator(".regard img, .regard script").count() == 0
+    page.get_by_role("tab", name="Sentence").click()
+    texts = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text").all_text_contents()
+    assert texts[:6] == ["</script>", "<img src=x onerror=aler…", "שלום", "مرحبا", "👩‍👩‍👧‍👦", "a␀b"]
+    assert texts[6] == "w" * 23 + "…"
+    assert dialogs == []
+
+
+@pytest.mark.parametrize("title", VIEWS)
+def test_nothing_is_wider_than_a_narrow_screen(show: Show, title: str) -> None:
+    page = show("served", width=360, height=740)
+    page.get_by_role("tab", name=title, exact=True).click()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_exports_come_as_files(show: Show) -> None:
+    page = show("served", address="#layer=1&head=1&query=they")
+    expect(page.locator(CHOSEN)).to_have_count(1)
+    for name, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"query,key,weight\r\n"), ("LaTeX", b"\\textbf")):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=name, exact=True).click()
+        assert waiting.value.path().read_bytes().startswith(start)
+
+
+def test_the_theme_can_be_chosen(show: Show) -> None:
+    page = show("served")
+    page.get_by_role("radio", name="Dark").check()
+    expect(page.locator(".regard")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("radio", name="Auto").check()
+    expect(page.locator(".regard")).to_have_attribute("data-theme", "light")
+
+
+def test_the_tour_can_be_walked_and_left(show: Show) -> None:
+    page = show("served", address="#view=matrix")
+    tour = page.get_by_role("button", name="Tour")
+    tour.click()
+    card = page.get_by_role("dialog")
+    expect(card).to_contain_text("The kids were scared of the lions")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="Lookup")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Shift+Tab")
+    page.get_by_label("Query", exact=True).click()  # the page stays free to use
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
+    expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
+    tour.click()
+    for _ in range(6):
+        card.get_by_role("button", name="Next").or_(card.get_by_role("button", name="Done")).click()
+    expect(card).to_have_count(0)
+
+
+def test_a_light_page_says_what_it_knows(new_page: Any, development: Any, tmp_path: Any) -> None:
+    from regard.viewer import page as pages
+
+    path = pages.save(development.subject("kids"), tmp_path / "light.html", light=True)
+    page = new_page(offline=True)
+    page.goto(f"{path.as_uri()}#layer=1&head=1&query=they")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
+    description = page.evaluate("JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(document.getElementById('regard-describe').textContent), (l) => l.charCodeAt(0)).slice(4)))")
+    assert json.dumps(description["light"]) == "true"

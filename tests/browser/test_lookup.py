@@ -1,0 +1,81 @@
+"""Lookup: the same shares as Python's, from hard to uniform, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from regard import examples
+from regard.soft_lookup import lookup
+
+HOSTS = ("served", "file", "blob")
+Show = Callable[..., Page]
+ROUNDED = 0.0006
+
+
+def opened(show: Show, host: str, name: str = "kids") -> Page:
+    page = show(host, name)
+    page.get_by_role("tab", name="Lookup").click()
+    expect(page.locator(".regard-lookup-table tbody tr").first).to_be_visible()
+    return page
+
+
+def column(page: Page, place: int) -> list[float]:
+    texts = page.locator(f".regard-lookup-table td:nth-child({place})").all_text_contents()
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_shares_are_those_of_python(show: Show, host: str) -> None:
+    page = opened(show, host)
+    form = lookup(examples.named("jane").content)
+    for query in ("birth date", "Place", "who are you?"):
+        page.get_by_label("Query", exact=True).fill(query)
+        np.testing.assert_allclose(column(page, 4), form.soft(query).weights, atol=ROUNDED)
+
+
+@pytest.mark.parametrize("how", ["scaled dot", "dot", "cosine", "negative distance"])
+def test_vectors_are_blended_by_every_similarity(show: Show, how: Any) -> None:
+    page = opened(show, "served")
+    page.get_by_label("Dictionary").select_option("Vectors")
+    page.get_by_label("Similarity").select_option(how)
+    given = examples.named("four-words").content
+    expected = lookup(given["keys"], given["values"], similarity=how).soft(given["queries"][0])
+    np.testing.assert_allclose(column(page, 4), expected.weights, atol=ROUNDED)
+    blend = page.locator(".regard-lookup-results dd").nth(1).locator(".regard-lookup-value").text_content()
+    np.testing.assert_allclose([float(part.replace("−", "-")) for part in blend.strip("[]").split()], expected.value, atol=0.006)
+
+
+def test_temperature_goes_from_hard_to_uniform_by_keyboard(show: Show) -> None:
+    page = opened(show, "served")
+    slider = page.get_by_role("slider", name="Temperature")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", "0, hard")
+    assert column(page, 4) == [0, 0, 1, 0]
+    page.keyboard.press("End")
+    expect(slider).to_have_attribute("aria-valuetext", "∞, uniform")
+    assert column(page, 4) == [0.25] * 4
+
+
+def test_equal_keys_are_added_by_the_hard_lookup_and_a_miss_gives_zero(show: Show) -> None:
+    page = opened(show, "served")
+    page.get_by_label("Dictionary").select_option("Vectors")
+    values = page.locator(".regard-lookup-results .regard-lookup-value")
+    page.get_by_label("Query", exact=True).fill("0.3, 1.2, 4")
+    expect(values.first).to_have_text("[−4.40 8.20 5.00]")
+    page.get_by_label("Query", exact=True).fill("1 1 1")
+    expect(values.first).to_have_text("[0 0 0]")
+    page.get_by_label("Query", exact=True).fill("1 1")
+    expect(page.locator(".regard-lookup-results")).to_contain_text("A query here is 3 numbers")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_lookup_of_ones_own_shows_its_keys(show: Show, host: str) -> None:
+    page = show(host, "lookup")
+    keys = page.locator(".regard-lookup-table tbody th").all_text_contents()
+    assert keys == list(examples.named("jane").content)

@@ -1,0 +1,320 @@
+"""The matrix: weights on the screen are those of NumPy at every zoom, and moving about never holds the page up."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from regard.attention import Attention
+from regard.masks import causal
+from regard.reading import Reading
+
+HOSTS = ("served", "file", "blob")
+WITHIN = {"served": 1e-3, "blob": 1e-3, "file": 5e-3}  # four digits are shown; a page holds 16 bits a number
+LONGEST_TASK = 50_000  # microseconds of the main thread
+Show = Callable[..., Page]
+
+
+def far() -> Reading:
+    """100,000 tokens."""
+    rng = np.random.default_rng(3)
+    heads, count, size = 8, 100_000, 8
+    queries, keys, values = rng.normal(size=(3, heads, count, size)).astype(np.float32)
+    turns = np.arange(count)[:, None] * np.array([1e-4, 3e-3])
+    queries[:, :, :4] = keys[:, :, :4] = 3 * np.concatenate([np.cos(turns), np.sin(turns)], axis=1)
+    words = [f"w{place % 997}" for place in range(count)]
+    return Reading.of([Attention(queries, keys, mask=causal())], [values], words=words, model="synthetic")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _more_subjects(development: Any) -> Iterator[None]:
+    known = development.subject
+    made: dict[str, Any] = {}
+
+    def subject(name: str) -> Any:
+        if name != "far":
+            return known(name)
+        return made.setdefault(name, None) or made.__setitem__(name, far()) or made[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(development, "subject", subject)
+        yield
+
+
+def opened(show: Show, host: str, subject: str = "kids", layer: int = 1, head: int = 1, **options: Any) -> Page:
+    page = show(host, subject, **options)
+    page.get_by_role("tab", name="Matrix", exact=True).click()
+    if page.get_by_label("Layer", exact=True).locator("select").count():
+        page.get_by_label("Layer", exact=True).locator("select").select_option(str(layer))
+    page.get_by_role("button", name=f"Head {head}", exact=True).click()
+    several = page.get_by_label("Layer", exact=True).locator("select").count()
+    expect(stage(page)).to_have_attribute("aria-label", re.compile(f"layer {layer if several else 0}, head {head}"))
+    return page
+
+
+def stage(page: Page) -> Locator:
+    return page.locator(".regard-matrix-stage")
+
+
+def number(text: str) -> float:
+    """What 1.834·10⁻⁹ or 0.4223 says."""
+    digits, _, power = text.replace("−", "-").partition("·10")
+    places = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    return float(digits) * 10.0 ** int(power.translate(places) or 0)
+
+
+def shown(page: Page) -> tuple[int, int, float]:
+    """Query, key and weight beside the matrix, once the weight is there."""
+    weight = page.locator(".regard-matrix-weight")
+    expect(weight).to_have_text(re.compile(r"\d"))
+    places = page.locator(".regard-matrix-token .regard-quiet").all_text_contents()
+    query, key = (int(re.sub(r"\D", "", place)) for place in places)
+    return query, key, number(weight.inner_text())
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_table_holds_every_weight(show: Show, development: Any, host: str) -> None:
+    page = opened(show, host)
+    page.get_by_text("These weights as a table").click()
+    rows = page.locator(".regard-matrix .regard-table tbody tr")
+    expect(rows).to_have_count(16)
+    on_screen = [[number(cell) for cell in row.locator("td").all_text_contents()] for row in rows.all()]
+    expected = np.asarray(development.subject("kids").attention(1)[1, :, :])
+    np.testing.assert_allclose(on_screen, expected, rtol=WITHIN[host], atol=1e-5)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_arrow_keys_walk_to_a_cell_and_its_weight_is_said(show: Show, development: Any, host: str) -> None:
+    page = opened(show, host)
+    stage(page).focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # the first one arrives at the corner
+        page.keyboard.press(key)
+    expect(page.locator(".regard-matrix-token").first).to_contain_text("query 2")
+    query, key, weight = shown(page)
+    assert (query, key) == (2, 2)
+    expected = float(development.subject("kids").attention(1)[1, query, key])
+    assert weight == pytest.approx(expected, rel=WITHIN[host])
+    expect(page.locator("[aria-live=polite].regard-unseen")).to_contain_text("kids to kids")
+
+
+def test_more_weight_is_darker(show: Show, development: Any) -> None:
+    page = opened(show, "served")
+    expect(page.locator(".regard-matrix-strongest li")).to_have_count(5)
+    lightness = page.evaluate("""() => {
+      const canvas = document.querySelector(".regard-matrix-canvas");
+      const pen = canvas.getContext("2d");
+      const size = 16;
+      const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+      const light = (x, y) => { const at = (y * canvas.width + x) * 4; return data[at] + data[at + 1] + data[at + 2]; };
+      // the matrix ends at the lower right corner, less the margins
+      const cell = window.__cell;
+      return Array.from({ length: size }, (_, row) => Array.from({ length: size }, (_, column) =>
+        light(Math.round(cell.left + (column + 0.15) * cell.size), Math.round(cell.top + (row + 0.15) * cell.size))));
+    }""") if page.evaluate(_CELL) else None
+    weights = np.asarray(development.subject("kids").attention(1)[1, :, :])
+    light = np.asarray(lightness)
+    order = np.argsort(weights.ravel())
+    assert (np.diff(light.ravel()[order]) <= 1).all()  # one step of a colour's rounding
+
+
+# Where the cells lie, found by the rows and columns that are not the ground: the page's own sizes stay its own affair.
+_CELL = """() => {
+  const canvas = document.querySelector(".regard-matrix-canvas");
+  const box = canvas.getBoundingClientRect();
+  const stage = document.querySelector(".regard-matrix-stage").getBoundingClientRect();
+  const readout = () => [...document.querySelectorAll(".regard-matrix-token .regard-quiet")].map((one) => one.textContent);
+  const move = (x, y) => document.querySelector(".regard-matrix-stage").dispatchEvent(new PointerEvent("pointermove", { clientX: box.x + x, clientY: box.y + y, bubbles: true }));
+  const pen = canvas.getContext("2d");
+  const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+  const ground = data[0] + data[1] + data[2];
+  const middle = Math.round(canvas.height * 0.75);
+  const differs = (x, y) => { const at = (y * canvas.width + x) * 4; return data[at] + data[at + 1] + data[at + 2] !== ground; };
+  const right = (() => { for (let x = canvas.width - 1; x > 0; x--) { let count = 0; for (let y = middle - 30; y < middle + 30; y++) count += differs(x, y); if (count > 40) return x + 1; } })();
+  const foot = (() => { for (let y = canvas.height - 1; y > 0; y--) { let count = 0; for (let x = right - 60; x < right; x++) count += differs(x, y); if (count > 40) return y + 1; } })();
+  const top = (() => { for (let y = 0; y < foot; y++) { let count = 0; for (let x = right - 60; x < right; x++) count += differs(x, y); if (count > 40) return y; } })();
+  window.__cell = { size: (foot - top) / 16, top, left: right - (foot - top) };
+  return true;
+}"""
+
+
+def test_keys_zoom_choose_and_let_go(show: Show) -> None:
+    page = opened(show, "served", "long", layer=0, head=0)
+    stage(page).focus()
+    page.keyboard.press("ArrowDown")
+    for _ in range(14):
+        page.keyboard.press("+")
+    page.wait_for_function("/matrix_view=0,\\d+,0,\\d+/.test(location.hash)")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_function("/region=0,2,0,2/.test(location.hash) && /query=1(&|$)/.test(location.hash) && /key=1(&|$)/.test(location.hash)")
+    page.keyboard.press("Escape")
+    page.wait_for_function("!/region/.test(location.hash)")
+    page.keyboard.press("Home")
+    page.wait_for_function("!/matrix_view/.test(location.hash)")
+    expect(page.get_by_role("button", name="Zoom out")).to_be_disabled()
+
+
+def test_the_mouse_chooses_a_cell_and_a_region(show: Show) -> None:
+    page = opened(show, "served")
+    box = page.locator(".regard-matrix-canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5
+    page.mouse.move(x, y)
+    query, key, _ = shown(page)
+    page.mouse.click(x, y)
+    page.wait_for_function("/query=/.test(location.hash) && /key=/.test(location.hash)")
+    page.keyboard.down("Shift")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + box["width"] * 0.1, y + box["height"] * 0.1, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_function(f"new RegExp('region={query},\\\\d+,{key},\\\\d+').test(location.hash)")
+    page.get_by_role("button", name="Zoom to the region").click()
+    page.wait_for_function("/matrix_view=/.test(location.hash)")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("pool", ["Mean", "Max"])
+def test_a_cell_that_pools_says_its_pool_and_the_weight_under_the_pointer(
+    show: Show, development: Any, host: str, pool: str
+) -> None:
+    page = opened(show, host, "long", layer=0, head=0)
+    page.get_by_role("radio", name=pool).check()
+    page.locator(".regard-matrix-canvas").hover(position={"x": 331, "y": 347})
+    weights = development.subject("long").attention(0)
+    query, key, weight = shown(page)
+    assert weight == pytest.approx(float(weights[0, query, key]), rel=WITHIN[host])
+    said = page.locator(".regard-matrix-more")
+    expect(said).to_contain_text(f" {pool.lower()} ")
+    edges = re.search(r"queries ([\d,]+)–([\d,]+), keys ([\d,]+)–([\d,]+), \w+ (\S+)", said.inner_text())
+    assert edges is not None
+    top, foot, left, right = (int(edge.replace(",", "")) for edge in edges.groups()[:4])
+    region = np.asarray(weights[0, top : foot + 1, left : right + 1])
+    assert region.size > 1
+    expected = region.mean() if pool == "Mean" else region.max()
+    assert number(edges[5]) == pytest.approx(float(expected), rel=WITHIN[host])
+
+
+def test_hidden_cells_say_so(show: Show) -> None:
+    page = opened(show, "served", "causal")
+    stage(page).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".regard-matrix-weight")).to_have_text("hidden")
+    expect(page.locator(".regard-matrix-hidden")).to_be_visible()
+
+
+def test_logarithmic_colour_says_where_its_scale_ends(show: Show) -> None:
+    page = opened(show, "served")
+    page.get_by_role("radio", name="Log").check()
+    expect(page.locator(".regard-matrix-ends")).to_contain_text("≤ 0.0001")
+    page.wait_for_function("/colour=log/.test(location.hash)")
+
+
+def test_two_fingers_zoom(show: Show) -> None:
+    page = opened(show, "served", "long", layer=0, head=0)
+    box = page.locator(".regard-matrix-canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 300, box["y"] + 300
+    fingers = page.context.new_cdp_session(page)
+
+    def touch(kind: str, apart: float) -> None:
+        points = [] if kind == "touchEnd" else [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 30)
+    for apart in range(35, 120, 10):
+        touch("touchMove", apart)
+    touch("touchEnd", 0)
+    page.wait_for_function("/matrix_view=/.test(location.hash)")
+
+
+def test_csv_and_svg_hold_the_weights(show: Show, development: Any, tmp_path: Path) -> None:
+    page = opened(show, "served")
+    expect(page.locator(".regard-matrix-strongest li")).to_have_count(5)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
+    expected = np.asarray(development.subject("kids").attention(1)[1, :, :])
+    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), expected, rtol=1e-6)
+    assert rows[1][0] == "[CLS]"
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    svg = waiting.value.path().read_text(encoding="utf-8")
+    assert svg.count("<rect") == 16 * 16 + 1 and ">lions<" in svg
+
+
+def test_100000_tokens_are_sampled_first_then_exact_and_old_questions_are_cancelled(show: Show, development: Any) -> None:
+    page = show("served", "far", "#view=matrix&head=3")
+    cancelled: list[str] = []
+    page.on("requestfailed", lambda asked: cancelled.append(asked.failure or ""))
+    expect(page.locator(".regard-matrix-note")).to_contain_text("sampled rows")
+    page.locator(".regard-matrix-canvas").hover(position={"x": 300, "y": 420})
+    for _ in range(10):
+        page.mouse.wheel(0, -500)
+    query, key, weight = shown(page)
+    expected = float(development.subject("far").attention(0)[3, query, key])
+    assert weight == pytest.approx(expected, rel=1e-3)
+    expect(page.locator(".regard-matrix-note")).to_have_text("")
+    page.get_by_role("button", name="Show the whole matrix").click()
+    page.get_by_role("button", name="Head 4", exact=True).click()
+    page.get_by_role("button", name="Head 5", exact=True).click()
+    page.wait_for_function("/head=5/.test(location.hash)")
+    assert any("ABORTED" in failure for failure in cancelled)
+
+
+def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, chromium: Browser) -> None:
+    page = show("served", "far", "#view=matrix&matrix_view=40000,60000,30000,50000")
+    expect(page.locator(".regard-matrix-strongest li")).to_have_count(5)
+    box = page.locator(".regard-matrix-canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 330, box["y"] + 300
+    chromium.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    for _ in range(3):
+        page.mouse.move(x, y)
+        page.mouse.down()
+        for step in range(40):
+            page.mouse.move(x - 5 * step, y - 4 * step)
+        page.mouse.up()
+        page.mouse.move(x, y)
+        page.mouse.wheel(0, -250)
+        page.wait_for_load_state("networkidle")
+    tasks = main_thread_tasks(json.loads(chromium.stop_tracing()))
+    assert len(tasks) > 100
+    assert max(tasks) < LONGEST_TASK
+
+
+def main_thread_tasks(trace: dict[str, Any]) -> list[int]:
+    """How long the tasks of the page's main thread kept the processor: on a busy machine they wait, and that is not theirs."""
+    events = trace["traceEvents"]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    tasks = [event for event in events if event["name"] == "RunTask" and names.get((event["pid"], event["tid"])) == "CrRendererMain"]
+    return [event.get("tdur", event.get("dur", 0)) for event in tasks]
+
+
+def test_clean_up_in_the_midst_of_moving_leaves_nothing(show: Show) -> None:
+    page = show("served", "long", "#view=matrix", counting=True)
+    page.wait_for_load_state("networkidle")
+    before = page.evaluate("window.held().listeners")
+    page.evaluate("""() => {
+      const stage = document.querySelector(".regard-matrix-stage");
+      const at = (type, x) => stage.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: x, bubbles: true }));
+      stage.setPointerCapture = () => {};
+      for (let turn = 0; turn < 5; turn++) stage.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, bubbles: true, cancelable: true }));
+      at("pointerdown", 400);
+      for (let x = 400; x < 460; x += 10) at("pointermove", x);
+      window.cleanUp();
+    }""")
+    held = page.evaluate("window.held()")
+    assert (held["timers"], held["nodes"]) == (0, 0)
+    assert {name: count for name, count in held["listeners"].items() if "playwright" not in name and count > before.get(name, 0)} == {}

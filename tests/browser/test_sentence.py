@@ -1,0 +1,142 @@
+"""The sentence: its numbers are NumPy's, its words can be walked, sinks can be set aside, long texts move by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+HOSTS = ("served", "file", "blob")
+Show = Callable[..., Page]
+TWO_DIGITS = 0.005 + 2e-3  # rounding, and what 16 bits in a page may cost
+
+
+def plain(reading: Any, layer: int, heads: list[int]) -> Any:
+    """The mean weights by the plain formula, in float64."""
+    attention = reading.attention(layer)
+    queries, keys = (np.asarray(array, np.float64) for array in (attention.queries, attention.keys))
+    scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(queries.shape[-1])
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (exponentials / exponentials.sum(axis=-1, keepdims=True))[heads].mean(axis=0)
+
+
+def word(page: Page, side: str, place: int) -> Any:
+    return page.locator(f".regard-sentence-side[data-side={side}] .regard-sentence-word").nth(place)
+
+
+def numbers(page: Page, side: str) -> list[float]:
+    found = page.locator(f".regard-sentence-side[data-side={side}] .regard-sentence-number").all_text_contents()
+    return [float(text) for text in found]
+
+
+def choose_head(page: Page, layer: int, head: int) -> None:
+    page.get_by_label("Layer", exact=True).locator("select").select_option(str(layer))
+    page.get_by_role("button", name=f"Head {head}", exact=True).click()
+    page.wait_for_selector(".regard-sentence-stage:not([aria-busy])")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_weights_of_a_word_are_those_of_the_plain_formula(show: Show, development: Any, host: str) -> None:
+    page = show(host)
+    choose_head(page, 1, 2)
+    word(page, "query", 10).click()
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
+    expected = plain(development.subject("kids"), 1, [2])[10]
+    np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_several_heads_are_averaged_or_shown_apart(show: Show, development: Any, host: str) -> None:
+    page = show(host)
+    word(page, "query", 10).click()
+    page.get_by_role("button", name="several").click()
+    page.get_by_role("button", name="Head 2", exact=True).click()
+    page.wait_for_selector(".regard-sentence-stage:not([aria-busy])")
+    expected = plain(development.subject("kids"), 0, [0, 2])[10]
+    np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
+    page.get_by_role("radio", name="Apart").check()
+    expect(page.locator(".regard-sentence-legend")).to_have_text("head 0head 2")
+    expect(word(page, "key", 0).locator(".regard-sentence-bar i")).to_have_count(2)
+
+
+def test_pointing_at_a_key_shows_who_looks_at_it(show: Show, development: Any) -> None:
+    page = show("served")
+    word(page, "key", 2).hover()
+    expect(page.locator(".regard-sentence-said")).to_contain_text("kids is looked at most by")
+    expected = plain(development.subject("kids"), 0, [0])[:, 2]
+    np.testing.assert_allclose(numbers(page, "query"), expected, atol=TWO_DIGITS)
+
+
+def test_arrow_keys_walk_the_words(show: Show) -> None:
+    page = show("served")
+    word(page, "query", 0).focus()
+    for place in (1, 2, 3):
+        page.keyboard.press("ArrowDown")
+        expect(word(page, "query", place)).to_be_focused()
+        expect(word(page, "query", place)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("End")
+    expect(word(page, "query", 15)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    focused = page.evaluate("document.activeElement.closest('.regard-sentence-side').dataset.side")
+    assert focused == "key"
+    page.keyboard.press("ArrowLeft")
+    expect(word(page, "query", 15)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(0)
+
+
+def test_walking_is_announced(show: Show) -> None:
+    page = show("served")
+    word(page, "query", 9).focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("[aria-live=polite]").first).to_contain_text("they looks most at")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_sinks_are_set_aside_and_how_much_they_took_is_said(show: Show, development: Any, host: str) -> None:
+    page = show(host)
+    choose_head(page, 2, 3)
+    word(page, "query", 10).click()
+    row = plain(development.subject("kids"), 2, [3])[10]
+    switch = page.locator("label", has=page.get_by_role("switch"))
+    expect(switch).to_contain_text("Set [CLS] and [SEP] aside: they take")
+    said = float(switch.text_content().split("take ")[1].split(" of")[0])
+    assert abs(said - (row[0] + row[15])) < TWO_DIGITS
+    switch.click()
+    expect(word(page, "key", 0)).to_have_attribute("data-aside", "")
+    best = page.locator(".regard-sentence-said .regard-word").nth(1)
+    words = [token.text for token in development.subject("kids").tokens]
+    assert best.text_content() == words[1 + int(np.argmax(row[1:15]))]
+
+
+def test_a_long_text_shows_a_window_that_moves(show: Show, development: Any) -> None:
+    page = show("served", "long", "#query=they50&head=1")
+    expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_text("they50")
+    expect(page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word")).to_have_count(40)
+    more = page.locator(".regard-sentence-side[data-side=key] .regard-sentence-more")
+    expect(more.first).to_contain_text("most")  # what lies before the window, and its strongest word
+    row = plain(development.subject("long"), 0, [1])[14 * 50 + 9]
+    first = int(page.locator(".regard-sentence-side[data-side=key] .regard-sentence-word").first.get_attribute("data-unit"))
+    assert abs(float(more.first.text_content().split("· ")[1].split(",")[0]) - row[:first].sum()) < TWO_DIGITS
+    more.first.click()
+    expect(page.locator(".regard-sentence-side[data-side=key] .regard-sentence-word").first).to_have_attribute(
+        "data-unit", str(first - 35)
+    )
+    last = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word").last
+    last.focus()
+    before = int(last.get_attribute("data-unit"))
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(f".regard-sentence-word[aria-selected=true][data-unit='{before + 1}']")).to_be_focused()
+
+
+def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
+    page = show("served", address="#layer=1&head=1&query=they")
+    expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(1)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    lines = waiting.value.path().read_text(encoding="utf-8").splitlines()[1:]
+    found = [float(line.rsplit(",", 1)[1]) for line in lines]
+    np.testing.assert_allclose(found, plain(development.subject("kids"), 1, [1])[10], atol=1e-6)

@@ -1,0 +1,148 @@
+"""The studio in a browser: a text is read as it is typed, long work shows how far it is and can be given up."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from regard.attention import Attention
+from regard.masks import causal
+from regard.reading import Reading
+
+uvicorn = pytest.importorskip("uvicorn")
+
+
+class Reader:
+    """Reads a text word by word with vectors of chance; writes as long as it is let."""
+
+    causal = True
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.read_texts: list[str] = []
+
+    def read(self, text: str) -> Reading:
+        self.read_texts.append(text)
+        words = text.split() or ["∅"]
+        queries, keys, values = np.random.default_rng(len(words)).normal(size=(3, 2, len(words), 4))
+        return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
+
+    def generate(self, prompt: str, tokens: int, *, on_token: Callable[[str], None], **_: Any) -> Reading:
+        on_token(" one")
+        while not self.go_on.wait(0.05):
+            on_token("")  # raises where nobody waits any longer
+        on_token(" two")
+        return self.read(f"{prompt} one two")
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def studio(reader: Reader) -> Iterator[str]:
+    """The first address of a studio that runs."""
+    from regard.studio.guarding import LOCAL, Guard, Secrets
+    from regard.studio.library import Library
+    from regard.studio.server import Studio
+
+    library = Library("words", load=lambda name: reader)
+    library.model("words")
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    port, secrets = listening.getsockname()[1], Secrets()
+    made = Studio(library, text="The cat sat")
+    guard = Guard(made.application(), secrets, LOCAL, cookie=f"regard_{port}")
+    server = uvicorn.Server(uvicorn.Config(guard, log_level="error", lifespan="on", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{port}/?token={secrets.token}"
+    server.should_exit = True
+    reader.go_on.set()
+    thread.join(30)
+    listening.close()
+
+
+def opened(new_page: Callable[..., Page], address: str) -> Page:
+    page = new_page()
+    page.goto(address)
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    return page
+
+
+def words(page: Page) -> Any:
+    return page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text")
+
+
+def test_a_text_is_read_as_it_is_typed(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+    page = opened(new_page, studio)
+    page.locator(".regard-sentence-word").nth(1).click()
+    box = page.get_by_label("Text", exact=True)
+    box.press("Control+End")
+    page.keyboard.type(" on mats")
+    expect(words(page)).to_have_text(["The", "cat", "sat", "on", "mats"])
+    expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_text("cat")  # what is chosen stays
+    expect(box).to_be_focused()
+    assert len(reader.read_texts) <= 1 + len(" on mats")
+
+
+def test_an_example_is_read_at_once(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    page.get_by_role("button", name="jane visits africa").click()
+    expect(words(page)).to_have_text(["jane", "visits", "africa"])
+
+
+def test_a_file_is_opened(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    page.set_input_files("input[type=file]", {"name": "a.txt", "mimeType": "text/plain", "buffer": "Größe zählt".encode()})
+    expect(words(page)).to_have_text(["Größe", "zählt"])
+    expect(page.get_by_label("Text", exact=True)).to_have_value("Größe zählt")
+
+
+def test_a_text_is_continued(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    page.get_by_role("button", name="Continue the text").click()
+    expect(words(page)).to_have_text(["The", "cat", "sat", "one", "two"])
+    expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one two")
+
+
+def test_long_work_shows_its_progress_and_can_be_given_up(
+    new_page: Callable[..., Page], studio: str, reader: Reader
+) -> None:
+    page = opened(new_page, studio)
+    reader.go_on.clear()
+    page.get_by_role("button", name="Continue the text").click()
+    expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one")
+    expect(page.locator(".regard-studio-message")).to_contain_text("words writes")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".regard-studio-work")).to_be_hidden()
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+
+
+def test_a_refusal_is_said(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+    page = opened(new_page, studio)
+    reader.causal = False
+    page.get_by_role("button", name="Continue the text").click()
+    expect(page.get_by_role("alert")).to_contain_text("reads and does not write")
+
+
+def test_axe_finds_nothing_serious(new_page: Callable[..., Page], studio: str, axe: str) -> None:
+    page = opened(new_page, studio)
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document)")
+    assert [problem["id"] for problem in found["violations"] if problem["impact"] in ("serious", "critical")] == []
+
+
+def test_the_studio_fits_a_narrow_screen(new_page: Callable[..., Page], studio: str) -> None:
+    page = new_page(width=360, height=740)
+    page.goto(studio)
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

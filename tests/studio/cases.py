@@ -1,0 +1,61 @@
+"""A studio without models: a small reader of its own, and a browser that behaves."""
+
+import threading
+
+import numpy as np
+from starlette.testclient import TestClient
+
+from regard.attention import Attention
+from regard.masks import causal
+from regard.reading import Reading
+from regard.studio.guarding import Guard, Secrets
+from regard.studio.library import Library
+from regard.studio.server import Studio
+
+SECRETS = Secrets("the-token", "the-session")
+HOST = "127.0.0.1:8000"
+OWN = f"http://{HOST}"
+
+
+class Words:
+    """Reads a text word by word, with vectors from the words' letters; writes 'la' as often as it is asked."""
+
+    causal = True
+
+    def __init__(self):
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.begun = threading.Event()
+
+    def read(self, text):
+        self.begun.set()
+        assert self.go_on.wait(30)
+        words = text.split() or ["∅"]
+        rng = np.random.default_rng(len(words))
+        queries, keys, values = rng.normal(size=(3, 2, len(words), 4))
+        return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
+
+    def generate(self, prompt, tokens, *, temperature, seed, on_token):
+        for _ in range(tokens):
+            self.begun.set()
+            assert self.go_on.wait(30)
+            on_token(" la")
+        return self.read(prompt + " la" * tokens)
+
+
+def studio(reader=None, **options):
+    reader = reader or Words()
+    library = Library("words", load=lambda name: reader)
+    library.model("words")
+    return Studio(library, **options)
+
+
+def client(made=None, *, signed_in=True, headers=None, **options):
+    made = studio(**options) if made is None else made
+    guard = Guard(made.application(), SECRETS)
+    found = TestClient(
+        guard, base_url=OWN, headers={"Origin": OWN} if headers is None else headers, raise_server_exceptions=False
+    )
+    if signed_in:
+        found.cookies.set("regard", SECRETS.session)
+    return found

@@ -1,0 +1,257 @@
+"""What the studio answers: readings, questions, jobs, files; and a sentence for everything that makes no sense."""
+
+import json
+
+import numpy as np
+import pytest
+
+from regard.studio import jobs, server, working
+from regard.viewer import frames
+
+from .cases import Words, client, studio
+
+ATTACKS = [
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u202etfel-ot-thgir", "שלום עולם",
+    "👩‍👩‍👧‍👦 🏳️‍🌈", "nul\0l", "w" * 10_000, "'; DROP TABLE", "${7*7} {{7*7}} %s", "\u2028\u2029",
+]  # fmt: skip
+
+
+def read(browser, text="The cat sat"):
+    reply = browser.post("/read", json={"text": text})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def finished(browser, job):
+    """The last news of a job."""
+    after = -1
+    while True:
+        news = browser.get(f"/jobs/{job}", params={"after": after}).json()
+        if news["state"] in ("done", "failed", "cancelled"):
+            return news
+        after = news["step"]
+
+
+def test_a_text_is_read_and_described_at_once():
+    found = read(client())
+    assert found["description"]["tokens"] == ["The", "cat", "sat"]
+    assert found["description"]["causal"] is True
+
+
+def test_questions_are_answered_by_frames():
+    browser = client()
+    name = read(browser)["reading"]
+    reply = browser.post(f"/ask/{name}/row", json={"layer": 0, "heads": [1], "query": 2})
+    _, arrays = frames.unpack(reply.content)
+    weights = np.asarray(Words().read("The cat sat").attention(0))
+    np.testing.assert_allclose(arrays["weight"][0], weights[1, 2], atol=1e-6)
+    assert reply.headers["content-type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize("text", ATTACKS, ids=lambda text: ascii(text)[:16])
+def test_any_text_is_a_text(text):
+    with client() as browser:
+        found = browser.post("/read", json={"text": text}).json()
+        found = finished(browser, found["job"]) if "job" in found else found
+    assert found["description"]["text"] == text
+    assert found["description"]["tokens"] == (text.split() or ["∅"])
+
+
+def test_what_the_command_line_asked_for_is_there_from_the_start():
+    reading = Words().read("a b c")
+    begun = client(studio(subject=reading)).get("/start").json()
+    assert begun["description"]["tokens"] == ["a", "b", "c"] and begun["reading"]
+    assert client(studio(text="hello")).get("/start").json() == {"reading": None, "text": "hello", "model": "words"}
+
+
+def test_the_models_are_listed_and_others_are_refused():
+    browser = client()
+    listed = {model["name"]: model for model in browser.get("/models").json()["models"]}
+    assert {"minilm", "smollm2", "words"} <= set(listed) and listed["words"]["default"]
+    for name in ("../../etc/passwd", "/etc", "nobody/nothing", 5, [], ""):
+        reply = browser.post("/read", json={"text": "a", "model": name})
+        assert reply.status_code == 400 and "no such model" in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"text"', b'{"text": 5}', b"{}", b'{"text": "a", "more": 1}', b"\xff\xfe",
+     b"[" * 100_000, b'{"text": null}', b'{"text": "\\ud800"}', b'{"text": "a", "model": {}}', b'{"text": NaN}'],
+)  # fmt: skip
+def test_malformed_requests_get_a_sentence(body):
+    reply = client().post("/read", content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= reply.status_code < 500 and reply.json()["error"]
+
+
+def test_other_kinds_of_bodies_are_refused():
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        reply = client().post("/read", content=b'{"text": "a"}', headers={"Content-Type": kind})
+        assert reply.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [("row", {}), ("row", {"layer": 0, "heads": [9], "query": 0}), ("nothing", {}), ("tile", {"shape": [10**9, 1]}),
+     ("row", {"layer": "0"}), ("describe", {"a": 1}), ("links", {"count": -1}), ("%2e%2e", {})],
+)  # fmt: skip
+def test_malformed_questions_get_a_sentence(kind, parameters):
+    browser = client()
+    reply = browser.post(f"/ask/{read(browser)['reading']}/{kind}", json=parameters)
+    assert 400 <= reply.status_code < 500 and reply.json()["error"]
+
+
+def test_what_is_not_there_is_said():
+    browser = client()
+    assert browser.post("/ask/unknown/row", json={}).status_code == 404
+    assert browser.get("/jobs/unknown").status_code == 404
+    assert browser.get("/nothing").json() == {"error": "There is no such address."}
+    assert browser.get("/read").status_code == 405
+
+
+def test_long_texts_are_refused(monkeypatch):
+    reply = client().post("/read", json={"text": "a" * (server.MOST_TEXT + 1)})
+    assert reply.status_code == 400 and "400,001 characters" in reply.json()["error"]
+    monkeypatch.setattr(server, "MOST_BODY", 1000)
+    reply = client().post("/read", json={"text": "a" * 2000})
+    assert reply.status_code == 413
+
+
+def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
+    made = studio()
+
+    def fails(_text):
+        raise RuntimeError("/secret/path")
+
+    monkeypatch.setattr(made.library.model("words"), "read", fails)
+    reply = client(made).post("/read", json={"text": "a"})
+    assert reply.status_code == 500 and "secret" not in reply.text
+
+
+# Limits of work
+
+
+def test_too_much_at_once_is_refused(monkeypatch):
+    monkeypatch.setattr(working, "MOST_AT_ONCE", 0)
+    reply = client().post("/read", json={"text": "a"})
+    assert reply.status_code == 429 and "ask again" in reply.json()["error"]
+
+
+def test_an_answer_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(server, "SECONDS", 0.05)
+    reader = Words()
+    reader.go_on.clear()
+    made = studio(reader)
+    reply = client(made).post("/read", json={"text": "a"})
+    reader.go_on.set()
+    assert reply.status_code == 503 and "given up" in reply.json()["error"]
+
+
+def test_only_the_newest_readings_are_kept(monkeypatch):
+    made = studio(subject=Words().read("first"))
+    made.shelf._most = 3
+    with client(made) as browser:
+        names = [read(browser, f"text {place}")["reading"] for place in range(5)]
+        known = [browser.post(f"/ask/{name}/describe", json={}).status_code for name in (made.first, *names)]
+        assert known == [200, 404, 404, 200, 200, 200]
+        browser.delete(f"/readings/{names[4]}")
+        assert browser.post(f"/ask/{names[4]}/describe", json={}).status_code == 404
+        browser.delete(f"/readings/{made.first}")
+        assert browser.post(f"/ask/{made.first}/describe", json={}).status_code == 200
+
+
+# Jobs
+
+
+def test_long_texts_are_read_in_the_background():
+    with client() as browser:
+        text = "word " * 1000
+        reply = browser.post("/read", json={"text": text})
+        assert reply.status_code == 202
+        news = finished(browser, reply.json()["job"])
+        assert news["state"] == "done" and len(news["description"]["tokens"]) == 1000
+        assert browser.post(f"/ask/{news['reading']}/describe", json={}).status_code == 200
+
+
+def test_generation_tells_how_far_it_is():
+    with client() as browser:
+        reply = browser.post("/generate", json={"text": "tra", "tokens": 3})
+        news = finished(browser, reply.json()["job"])
+        assert news["text"] == " la la la" and news["progress"] == 1.0
+        assert news["description"]["tokens"] == ["tra", "la", "la", "la"]
+
+
+def test_a_job_is_given_up_when_told_so():
+    reader = Words()
+    reader.go_on.clear()
+    with client(studio(reader)) as browser:
+        job = browser.post("/generate", json={"text": "tra", "tokens": 1000}).json()["job"]
+        assert reader.begun.wait(30)
+        assert browser.delete(f"/jobs/{job}").json()["state"] == "cancelled"
+        reader.go_on.set()
+        assert finished(browser, job)["state"] == "cancelled"
+
+
+def test_a_job_that_nobody_asks_about_is_given_up():
+    reader = Words()
+    reader.go_on.clear()
+    made = studio(reader)
+    with client(made) as browser:
+        job = browser.post("/generate", json={"text": "tra", "tokens": 1000}).json()["job"]
+        made.jobs.tidy(made.jobs.get(job).asked + jobs.UNATTENDED + 1)
+        assert made.jobs.get(job).wish.is_over
+        reader.go_on.set()
+        assert finished(browser, job)["state"] == "cancelled"
+
+
+def test_more_jobs_than_can_be_done_are_refused():
+    reader = Words()
+    reader.go_on.clear()
+    with client(studio(reader)) as browser:
+        replies = [browser.post("/generate", json={"text": "a"}).status_code for _ in range(5)]
+        reader.go_on.set()
+        assert replies == [202] * 4 + [429]
+
+
+def test_a_failed_job_says_why():
+    reader = Words()
+    reader.causal = False
+    with client(studio(reader)) as browser:
+        job = browser.post("/generate", json={"text": "a"}).json()["job"]
+        assert finished(browser, job)["error"] == "words reads and does not write: choose another model."
+
+
+@pytest.mark.parametrize("after", ["x", "1.5", "²", "-", "9" * 30, "--1"])
+def test_a_step_that_is_none_is_refused(after):
+    with client() as browser:
+        job = browser.post("/generate", json={"text": "a", "tokens": 1}).json()["job"]
+        assert browser.get(f"/jobs/{job}", params={"after": after}).status_code == 400
+
+
+# Files
+
+
+def test_a_text_file_is_read():
+    reply = client().post("/open?name=a.txt", content="\ufeffThe cat".encode())
+    assert reply.json()["description"]["tokens"] == ["The", "cat"]
+
+
+def test_a_saved_reading_is_opened(tmp_path):
+    Words().read("The cat sat").save(tmp_path / "x.regard")
+    reply = client().post("/open?name=x.regard", content=(tmp_path / "x.regard").read_bytes())
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["description"]["tokens"] == ["The", "cat", "sat"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00", b"\x10\0\0\0\0\0\0\0" + json.dumps({"__metadata__": {"regard_reading": "{"}}).encode()]
+)
+def test_broken_files_are_refused_without_naming_ours(content):
+    reply = client().post("/open", content=content)
+    assert reply.status_code == 400 and "/" not in reply.json()["error"].replace("regard[models]", "")
+
+
+def test_no_file_stays_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    client().post("/open", content=b"The cat")
+    client().post("/open", content=b"\xff")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,78 @@
+"""Work is given up as soon as nobody waits for it, and the server goes on answering meanwhile."""
+
+import asyncio
+import threading
+
+import pytest
+
+from regard.studio.guarding import Refused
+from regard.studio.working import GivenUp, Workers
+
+
+def steps_until_given_up(wish, begun, ended):
+    begun.set()
+    try:
+        while True:
+            wish.stop()
+    except GivenUp:
+        ended.set()
+        raise
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+def test_a_client_that_goes_away_frees_its_work():
+    async def main():
+        workers, begun, ended = Workers(), threading.Event(), threading.Event()
+
+        async def gone():
+            await asyncio.to_thread(begun.wait)
+
+        with pytest.raises(Refused, match="went away"):
+            await workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), gone, 30)
+        assert await asyncio.to_thread(ended.wait, 30)
+        workers.close()
+
+    asyncio.run(main())
+
+
+def test_work_that_takes_too_long_is_given_up():
+    async def main():
+        workers, begun, ended = Workers(), threading.Event(), threading.Event()
+        with pytest.raises(Refused, match="given up") as refused:
+            await workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), never, 0.01)
+        assert refused.value.status == 503
+        assert await asyncio.to_thread(ended.wait, 30)
+        workers.close()
+
+    asyncio.run(main())
+
+
+def test_what_waits_for_a_thread_is_counted_until_it_is_over():
+    async def main():
+        workers, go_on = Workers(threads=1), threading.Event()
+        asked = [asyncio.ensure_future(workers.answer(lambda _: go_on.wait(30), never, 30)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert workers.busy == 3
+        go_on.set()
+        assert await asyncio.gather(*asked) == [True] * 3
+        await asyncio.sleep(0)
+        assert workers.busy == 0
+        workers.close()
+
+    asyncio.run(main())
+
+
+def test_closing_ends_all_work():
+    async def main():
+        workers, begun, ended = Workers(), threading.Event(), threading.Event()
+        asked = asyncio.ensure_future(workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), never, 30))
+        await asyncio.to_thread(begun.wait)
+        workers.close()
+        assert await asyncio.to_thread(ended.wait, 30)
+        with pytest.raises(GivenUp):
+            await asked
+
+    asyncio.run(main())

@@ -1,0 +1,86 @@
+"""A real JupyterLab: a reading is the last line of a cell, and the viewer draws it from what the kernel answers."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PATIENCE = 120_000  # milliseconds
+CELL = """
+import numpy as np
+from regard.attention import Attention
+from regard.reading import Reading
+rng = np.random.default_rng(0)
+q, k, v = rng.normal(size=(3, 2, 5, 4))
+Reading.of(Attention(q, k), v, words=["Keys", "belong", "to", "</script>", "Sarah"])
+"""
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def notebook() -> str:
+    cell = {"cell_type": "code", "id": "one", "source": CELL, "metadata": {}, "outputs": [], "execution_count": None}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The address of a JupyterLab of its own, with one notebook in it."""
+    missing = [name for name in ("jupyterlab", "ipykernel", "anywidget", "playwright") if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "reading.ipynb").write_text(notebook(), encoding="utf-8")
+    places = ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
+    environment = {**os.environ, **{name: str(tmp_path / name) for name in places}, "PYTHONPATH": str(SOURCE)}
+    environment |= {"JUPYTER_PLATFORM_DIRS": "1", "HOME": str(tmp_path)}
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
+        f"--ServerApp.root_dir={work}", "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+    ]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=work)
+    try:
+        said = []
+        for line in running.stderr:
+            said.append(line)
+            if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\S+", line):
+                yield found[0]
+                break
+        else:
+            pytest.fail("JupyterLab did not start:\n" + "".join(said))
+    finally:
+        running.terminate()
+        running.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_a_reading_draws_itself_in_jupyterlab(lab):
+    from playwright.sync_api import sync_playwright
+
+    address, token = lab.split("/lab?")
+    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    problems = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{address}/lab/tree/reading.ipynb?{token}")
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
+        page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached")
+        page.click(".jp-Notebook .jp-CodeCell .cm-content")
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_selector('.jp-OutputArea .regard[aria-busy="false"]')
+        shown = page.inner_text(".jp-OutputArea .regard")
+        browser.close()
+    assert "Sarah" in shown and "</script>" in shown
+    assert not [problem for problem in problems if "regard" in problem.lower()]

@@ -1,0 +1,125 @@
+"""Notebooks: questions are answered by messages, cancelled ones are not, and nothing goes wrong without anywidget."""
+
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from regard.attention import Attention
+from regard.viewer import frames, widget
+from regard.viewer.answering import Answers
+
+from .cases import CAT_SAT, reading, weights
+
+
+class Page:
+    """The other end of a conversation."""
+
+    def __init__(self, answers):
+        self.replies = queue.Queue()
+        self.talk = widget.Conversation(answers, lambda content, buffers=None: self.replies.put((content, buffers)))
+
+    def send(self, **message):
+        self.talk.received(None, message, [])
+
+    def reply(self):
+        return self.replies.get(timeout=30)
+
+
+def test_an_answer_comes_with_its_frame():
+    page = Page(Answers(reading()))
+    page.send(id="1", kind="row", parameters={"layer": 0, "heads": [2], "query": 4})
+    content, buffers = page.reply()
+    assert content == {"id": "1"}
+    np.testing.assert_allclose(frames.unpack(buffers[0])[1]["weight"][0], weights()[0, 2, 4], atol=1e-6)
+
+
+@pytest.mark.parametrize("message", [{"kind": "nothing"}, {"kind": "row", "parameters": {"query": -1}}, {"kind": None}])
+def test_what_makes_no_sense_is_answered_by_a_sentence(message):
+    page = Page(Answers(reading()))
+    page.send(id="1", **message)
+    content, buffers = page.reply()
+    assert content["id"] == "1" and content["error"].endswith(".") and not buffers
+
+
+@pytest.mark.parametrize("message", [None, 5, [], "x", {}, {"id": 5, "kind": "row"}, {"id": "x" * 101}, {"cancel": []}])
+def test_messages_of_other_kinds_are_overlooked(message):
+    page = Page(Answers(reading()))
+    page.talk.received(None, message, [])
+    page.send(id="after", kind="describe")
+    assert page.reply()[0] == {"id": "after"}
+
+
+class Slow:
+    """Answers when told to, a step at a time."""
+
+    def __init__(self):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.asked = []
+
+    def answer(self, kind, parameters, stop):
+        self.asked.append(kind)
+        self.begun.set()
+        assert self.go_on.wait(30)
+        stop()
+        return b"frame"
+
+
+def test_cancelled_questions_are_not_answered():
+    slow = Slow()
+    page = Page(slow)
+    page.send(id="1", kind="first")
+    assert slow.begun.wait(30)
+    page.send(id="2", kind="second")
+    page.send(id="3", kind="third")
+    page.send(cancel="1")
+    page.send(cancel="2")
+    slow.go_on.set()
+    assert page.reply()[0] == {"id": "3"}
+    assert page.replies.empty()
+
+
+def test_too_many_questions_at_once_are_refused():
+    slow = Slow()
+    page = Page(slow)
+    for place in range(widget.WAITING + 1):
+        page.send(id=str(place), kind="any")
+    assert "questions wait" in page.reply()[0]["error"]
+    slow.go_on.set()
+
+
+def test_something_that_goes_wrong_is_told():
+    class Broken:
+        def answer(self, *_):
+            raise ZeroDivisionError("oh")
+
+    page = Page(Broken())
+    page.send(id="1", kind="any")
+    assert page.reply()[0] == {"id": "1", "error": "ZeroDivisionError: oh"}
+
+
+def test_outside_of_a_notebook_there_is_no_widget():
+    assert widget.mimebundle(Attention(CAT_SAT, CAT_SAT)) is None
+
+
+def test_without_anywidget_there_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(widget, "find_spec", lambda _: None)
+    with pytest.raises(NotImplementedError, match=r"regard\[notebook\]"):
+        widget.widget(reading())
+    monkeypatch.setattr(widget, "_in_notebook", lambda: True)
+    assert widget.mimebundle(reading()) is None
+
+
+def test_in_a_notebook_a_subject_is_its_widget(monkeypatch):
+    pytest.importorskip("anywidget")
+    monkeypatch.setattr(widget, "_in_notebook", lambda: True)
+    bundle, _ = widget.mimebundle(reading())
+    assert "model_id" in bundle[widget.WIDGET] and "text/plain" in bundle
+
+
+def test_the_widget_holds_one_script_that_exports_render():
+    pytest.importorskip("anywidget")
+    found = widget.widget(reading())
+    assert "export default module_" in found._esm and "\nimport " not in found._esm
+    found.close()

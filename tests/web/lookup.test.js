@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { blended, saidTemperature, shares, similarities, temperatureAt, vectorFrom } from "../../src/regard/web/views/lookup/looking.js";
+import { hashed, piecesOf, spelled } from "../../src/regard/web/views/lookup/spelling.js";
+
+const near = (one, other, by = 1e-12) => assert.ok(Math.abs(one - other) < by, `${one} ${other}`);
+
+test("hashes are BLAKE2b's", () => {
+  // hashlib.blake2b(text, digest_size=8)
+  assert.equal(hashed(new TextEncoder().encode("<be>")), 4317995451691031621n);
+  assert.equal(hashed(new TextEncoder().encode("a".repeat(300))), 0x8b397aa4c75429a2n);
+});
+
+test("texts that share pieces are similar", () => {
+  assert.deepEqual([...piecesOf("To_be").keys()].sort(), ["<be", "<be>", "<to", "<to>", "be>", "to>"]);
+  near(similarities(spelled("Date of birth"), [spelled("birth date")], "cosine")[0], 0.8864052604279183);
+});
+
+test("a soft look-up is hard at temperature 0 and uniform at ∞", () => {
+  assert.deepEqual(shares([1, 3, 3], 0), [0, 0.5, 0.5]);
+  assert.deepEqual(shares([1, 3], Infinity), [0.5, 0.5]);
+  const [one, other] = shares([6, 4], 1);
+  near(one, 0.8807970779778823);
+  near(one + other, 1);
+  near(shares([6, 4], 2)[0], 0.7310585786300049);
+});
+
+test("similarities are as they are named", () => {
+  const [query, keys] = [[3, 4], [[1, 0], [0, 2]]];
+  assert.deepEqual(similarities(query, keys, "dot"), [3, 8]);
+  near(similarities(query, keys, "scaled dot")[1], 8 / Math.SQRT2);
+  near(similarities(query, keys, "cosine")[0], 0.6);
+  near(similarities(query, keys, "negative distance")[1], -Math.sqrt(13));
+  assert.deepEqual(blended([0.25, 0.75], [[4, 0], [0, 4]]), [1, 3]);
+});
+
+test("the slider's ends are 0 and ∞, its middle the usual temperature", () => {
+  assert.deepEqual([0, 50, 100].map((place) => temperatureAt(place, 0.1)), [0, 0.1, Infinity]);
+  assert.deepEqual([0, 0.1, Infinity].map(saidTemperature), ["0, hard", "0.10", "∞, uniform"]);
+});
+
+test("vectors are read as people type them", () => {
+  assert.deepEqual(vectorFrom("[0.3, −1.2; 4]", 3), [0.3, -1.2, 4]);
+  assert.equal(vectorFrom("1 2", 3), null);
+  assert.equal(vectorFrom("1 2 x", 3), null);
+});

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { printedVector } from "../../src/regard/web/numbers.js";
+import { UNCHANGED, concatenatedOf, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "../../src/regard/web/views/steps/computing.js";
+
+const E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]];
+const I = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
+const given = (query, more = {}) => ({ query: E[query], keys: E, values: E, scale: 0.5, own: query, ...more });
+const printed = (numbers, digits = 2) => printedVector(numbers, digits);
+
+test("the worked example, step by step", () => {
+  const { score, scaled, weight, weighted, output } = stepsOf(given(1));
+  assert.equal(printed(score, 0), "0 2 2");
+  assert.equal(printed(scaled, 0), "0 1 1");
+  assert.equal(printed(weight), "0.16 0.42 0.42");
+  assert.equal(printed(weighted[2]), "0.42 0.42 0.42 0.42");
+  assert.equal(printed(output), "0.58 0.84 0.58 0.84");
+  assert.equal(printed(stepsOf(given(0)).weight), "0.42 0.16 0.42");
+  assert.equal(printed(stepsOf(given(2)).score, 0), "2 2 4");
+});
+
+test("embeddings through W give queries, keys and values; a changed entry changes what follows", () => {
+  const numbers = { embedding: E, w_q: [I], w_k: [I], w_v: [I], w_o: null };
+  assert.deepEqual(Array.from(projectedHead(numbers, 0).keys[1]), E[1]);
+  const doubled = { ...numbers, w_q: [I.map((row) => row.map((one) => one * 2))], b_q: [[1, 0, 0, 0]] };
+  assert.deepEqual(Array.from(projectedHead(doubled, 0).queries[1]), [1, 2, 0, 2]);
+});
+
+test("another divisor and a temperature do the same where nothing else is in the way", () => {
+  const divided = stepsOf(given(1), { ...UNCHANGED, divisor: 4 }).weight;
+  const warmed = stepsOf(given(1), { ...UNCHANGED, temperature: 2 }).weight;
+  divided.forEach((one, key) => assert.ok(Math.abs(one - warmed[key]) < 1e-15));
+  assert.ok(stepsOf(given(1), { ...UNCHANGED, divisor: 1 }).weight[1] > 0.46);
+  assert.deepEqual([isChanged(UNCHANGED), isChanged({ ...UNCHANGED, mask: "none" })], [false, true]);
+});
+
+test("masks can be switched on and off", () => {
+  const visible = [true, false, true];
+  assert.equal(stepsOf(given(0, { visible })).weight[1], 0);
+  assert.equal(stepsOf(given(0, { visible })).masked[1], -Infinity);
+  assert.ok(stepsOf(given(0, { visible }), { ...UNCHANGED, mask: "none" }).weight[1] > 0.1);
+  assert.deepEqual(Array.from(stepsOf(given(0), { ...UNCHANGED, mask: "causal" }).weight), [1, 0, 0]);
+});
+
+test("softcap, bias and sinks take part in their order", () => {
+  const { capped, biased, weight } = stepsOf(given(1, { softcap: 1, bias: [0.5, 0, 0], sink: 0 }));
+  assert.equal(capped[1], Math.tanh(1));
+  assert.equal(biased[0], 0.5);
+  const parts = [Math.exp(0.5), Math.exp(Math.tanh(1)), Math.exp(Math.tanh(1)), 1];
+  assert.ok(Math.abs(weight[0] - parts[0] / parts.reduce((sum, one) => sum + one)) < 1e-15);
+});
+
+test("a masked value that is not a number has no influence", () => {
+  const { output, weighted } = stepsOf(given(0, { values: [[1], [NaN], [1]], visible: [true, false, true] }));
+  assert.deepEqual([Array.from(output), Array.from(weighted[1])], [[1], [0]]);
+});
+
+test("causal masks and windows say which keys are visible", () => {
+  assert.deepEqual(visibleKeys({ causal: true }, 1, 3), [true, true, false]);
+  assert.deepEqual(visibleKeys({ causal: true, window: 2 }, 2, 4), [false, true, true, false]);
+  assert.deepEqual(visibleKeys({ causal: false }, 0, 2), [true, true]);
+});
+
+test("a silenced head leaves zeros", () => {
+  assert.deepEqual(Array.from(concatenatedOf([[1, 2], [3, 4]], new Set([0]))), [0, 0, 3, 4]);
+});
+
+test("of many keys the strongest are shown and the query's own, as they stand in the text", () => {
+  assert.deepEqual(keysToShow([0.1, 0.5, 0.05, 0.3, 0.05], 3, 2), [1, 2, 3]);
+  assert.deepEqual(keysToShow([0.1, 0.5], 3, null), [0, 1]);
+});
