@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import regard
@@ -29,3 +33,14 @@ def test_a_missing_native_module_is_explained(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(choosing, "WANTED", "native")
     with pytest.raises(errors.Unsupported, match="no compiler"):
         regard.engine()
+
+
+@pytest.mark.skipif(choosing.NATIVE_PROBLEM is not None, reason=f"nothing to set: {choosing.NATIVE_PROBLEM}")
+@pytest.mark.parametrize(("name", "value"), [("REGARD_ISA", "mmx"), ("REGARD_THREADS", "many")])
+def test_a_setting_that_cannot_be_is_a_sentence(name: str, value: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "regard", "engine"], env={**os.environ, name: value}, capture_output=True, text=True
+    )
+    assert finished.returncode == 2
+    assert f"{name}={value}" in finished.stderr
+    assert "Traceback" not in finished.stderr

@@ -73,7 +73,13 @@ def _use_native() -> bool:
         raise errors.bad_name("REGARD_ENGINE", WANTED, NAMES)
     if WANTED == "native" and NATIVE_PROBLEM is not None:
         raise errors.unsupported("REGARD_ENGINE=native", f"{NATIVE_PROBLEM.capitalize()}.")
-    return WANTED != "reference" and NATIVE_PROBLEM is None
+    if WANTED == "reference" or NATIVE_PROBLEM is not None:
+        return False
+    try:
+        _core.instructions(), _core.threads()  # REGARD_ISA and REGARD_THREADS are read here
+    except RuntimeError as problem:
+        raise errors.OptionError(str(problem)) from None
+    return True
 
 
 @dataclass(frozen=True)
