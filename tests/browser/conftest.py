@@ -1,5 +1,5 @@
-"""A real Chromium, and the viewer in it on all three hosts: served, from a file with the network off, and from a Blob as
-notebooks load it."""
+"""A real Chromium, and the viewer in it on all three hosts: served, from a file without a network, from a Blob as in
+notebooks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ from regard.viewer import joining, page
 from regard.viewer.answering import Answers
 
 HOSTS = ("served", "file", "blob")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 AXE = "axe-core@4.14.0"
 PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
 
@@ -185,9 +190,7 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture
-def show(
-    new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path
-) -> Callable[..., Page]:
+def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path) -> Callable[..., Page]:
     """Opens a subject on a host and waits until it is drawn."""
 
     def show(host: str, subject: str = "kids", address: str = "", counting: bool = False, **options: Any) -> Page:

@@ -1,4 +1,4 @@
-"""A small server for people who work on the viewer: `python tests/browser/development.py [text]`, then open its address.
+"""A small server for people who work on the viewer: `python tests/browser/development.py`, then open its address.
 
 It serves the modules as they are and answers what they ask; nothing is guarded, so it listens on this machine alone.
 """
@@ -22,11 +22,23 @@ from regard.reading import Reading
 WEB = Path(__file__).parents[2] / "src" / "regard" / "web"
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 KIDS = "The kids were scared of the lions, so they left right away."
-NASTY = ["</script>", "<img src=x onerror=alert(1)>", "שלום", "مرحبا", "👩‍👩‍👧‍👦", "a\x00b", "w" * 10_000, "new\nline", "&amp;", "ﷺ"]
+NASTY = [
+    "</script>",
+    "<img src=x onerror=alert(1)>",
+    "שלום",
+    "مرحبا",
+    "👩‍👩‍👧‍👦",
+    "a\x00b",
+    "w" * 10_000,
+    "new\nline",
+    "&amp;",
+    "ﷺ",
+]
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Regard</title><link rel="icon" href="data:,">{styles}
-<script type="module" src="/start/{subject}.js"></script></head><body class="regard-page"><main id="regard"></main></body></html>
+<script type="module" src="/start/{subject}.js"></script></head>
+<body class="regard-page"><main id="regard"></main></body></html>
 """
 START = """import {{ mount }} from "/web/mount.js";
 import {{ servedSource }} from "/web/sources/served.js";

@@ -47,7 +47,8 @@ def test_vectors_are_blended_by_every_similarity(show: Show, how: Any) -> None:
     expected = lookup(given["keys"], given["values"], similarity=how).soft(given["queries"][0])
     np.testing.assert_allclose(column(page, 4), expected.weights, atol=ROUNDED)
     blend = page.locator(".regard-lookup-results dd").nth(1).locator(".regard-lookup-value").text_content()
-    np.testing.assert_allclose([float(part.replace("−", "-")) for part in blend.strip("[]").split()], expected.value, atol=0.006)
+    numbers = [float(part.replace("−", "-")) for part in blend.strip("[]").split()]
+    np.testing.assert_allclose(numbers, expected.value, atol=0.006)
 
 
 def test_temperature_goes_from_hard_to_uniform_by_keyboard(show: Show) -> None:

@@ -119,12 +119,10 @@ def test_a_long_text_shows_a_window_that_moves(show: Show, development: Any) -> 
     more = page.locator(".regard-sentence-side[data-side=key] .regard-sentence-more")
     expect(more.first).to_contain_text("most")  # what lies before the window, and its strongest word
     row = plain(development.subject("long"), 0, [1])[14 * 50 + 9]
-    first = int(page.locator(".regard-sentence-side[data-side=key] .regard-sentence-word").first.get_attribute("data-unit"))
+    first = int(word(page, "key", 0).get_attribute("data-unit"))
     assert abs(float(more.first.text_content().split("· ")[1].split(",")[0]) - row[:first].sum()) < TWO_DIGITS
     more.first.click()
-    expect(page.locator(".regard-sentence-side[data-side=key] .regard-sentence-word").first).to_have_attribute(
-        "data-unit", str(first - 35)
-    )
+    expect(word(page, "key", 0)).to_have_attribute("data-unit", str(first - 35))
     last = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word").last
     last.focus()
     before = int(last.get_attribute("data-unit"))

@@ -58,6 +58,7 @@ def studio(reader: Reader) -> Iterator[str]:
     library.model("words")
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
+    listening.listen()  # a browser that comes early waits
     port, secrets = listening.getsockname()[1], Secrets()
     made = Studio(library, text="The cat sat")
     guard = Guard(made.application(), secrets, LOCAL, cookie=f"regard_{port}")
@@ -102,7 +103,8 @@ def test_an_example_is_read_at_once(new_page: Callable[..., Page], studio: str) 
 
 def test_a_file_is_opened(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, studio)
-    page.set_input_files("input[type=file]", {"name": "a.txt", "mimeType": "text/plain", "buffer": "Größe zählt".encode()})
+    file: Any = {"name": "a.txt", "mimeType": "text/plain", "buffer": "Größe zählt".encode()}
+    page.set_input_files("input[type=file]", file)
     expect(words(page)).to_have_text(["Größe", "zählt"])
     expect(page.get_by_label("Text", exact=True)).to_have_value("Größe zählt")
 

@@ -49,7 +49,7 @@ def test_what_a_word_gives_and_receives_are_a_row_and_a_column(show: Show, devel
     for place, line in ((0, found[10]), (1, found[:, 10])):
         shown = bars(page, place)
         strongest = np.argsort(-line)[: len(shown)]
-        assert list(shown)[0] == words[strongest[0]]
+        assert next(iter(shown)) == words[strongest[0]]
         for name, number in shown.items():
             assert abs(number - line[words.index(name)]) < ROUNDED
     total = float(page.locator(".regard-words-total").text_content())

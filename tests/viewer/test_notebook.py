@@ -2,17 +2,19 @@
 
 import json
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-PATIENCE = 120_000  # milliseconds
+PATIENCE = 60_000  # milliseconds
 CELL = """
 import numpy as np
 from regard.attention import Attention
@@ -48,25 +50,41 @@ def lab(tmp_path):
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     ]  # fmt: skip
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=work)
+    said: queue.Queue[str] = queue.Queue()
+    reader = threading.Thread(target=pass_on, args=(running.stderr, said), daemon=True)
+    reader.start()
     try:
-        said = []
-        for line in running.stderr:
-            said.append(line)
-            if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\S+", line):
-                yield found[0]
-                break
-        else:
-            pytest.fail("JupyterLab did not start:\n" + "".join(said))
+        yield address_in(said), said
     finally:
         running.terminate()
-        running.communicate(timeout=60)
+        running.wait(60)
+        reader.join(60)
+        running.stderr.close()
+
+
+def pass_on(lines, said):
+    """Read on, so that whoever writes never waits; an empty line is the end."""
+    for line in lines:
+        said.put(line)
+    said.put("")
+
+
+def address_in(said):
+    """The address that JupyterLab prints when it is ready."""
+    lines = []
+    while line := said.get(timeout=PATIENCE / 1000):
+        lines.append(line)
+        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\S+", line):
+            return found[0]
+    pytest.fail("JupyterLab did not start:\n" + "".join(lines))
 
 
 @pytest.mark.slow
 def test_a_reading_draws_itself_in_jupyterlab(lab):
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Error, sync_playwright
 
-    address, token = lab.split("/lab?")
+    first_address, said = lab
+    address, token = first_address.split("/lab?")
     system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     problems = []
     with sync_playwright() as playwright:
@@ -76,10 +94,14 @@ def test_a_reading_draws_itself_in_jupyterlab(lab):
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(f"{address}/lab/tree/reading.ipynb?{token}")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached")
-        page.click(".jp-Notebook .jp-CodeCell .cm-content")
-        page.keyboard.press("Shift+Enter")
-        page.wait_for_selector('.jp-OutputArea .regard[aria-busy="false"]')
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # run before that, it asks for a kernel
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        try:
+            page.wait_for_selector('.jp-OutputArea .regard[aria-busy="false"]')
+        except Error:
+            lines = [said.get() for _ in range(said.qsize())]
+            pytest.fail("There is no viewer:\n" + page.inner_text("body") + "".join(lines)[-5000:])
         shown = page.inner_text(".jp-OutputArea .regard")
         browser.close()
     assert "Sarah" in shown and "</script>" in shown

@@ -11,7 +11,8 @@ for (const theme of ["light", "dark"]) {
   test(`more weight is ever ${theme === "light" ? "darker" : "lighter"} on a ${theme} ground`, () => {
     for (const map of [colours.weight, colours.shade]) {
       const lightness = STEPS.map((step) => lightnessOf(map(step)));
-      for (let step = 1; step < lightness.length; step++) assert.ok(darker * (lightness[step - 1] - lightness[step]) > -1e-3, `${theme} ${step}`);
+      for (let step = 1; step < lightness.length; step++)
+        assert.ok(darker * (lightness[step - 1] - lightness[step]) > -1e-3, `${theme} ${step}`);
     }
   });
 
@@ -27,7 +28,8 @@ for (const theme of ["light", "dark"]) {
         assert.ok(contrastOf(colours.contrast(colour), colour) >= 4.5, colour);
       }
     }
-    for (const ink of [colours.ink, colours.muted, colours.accent]) assert.ok(contrastOf(ink, colours.ground) >= 4.5, ink);
+    for (const ink of [colours.ink, colours.muted, colours.accent])
+      assert.ok(contrastOf(ink, colours.ground) >= 4.5, ink);
     for (let head = 0; head < 8; head++) assert.ok(contrastOf(colours.head(head), colours.ground) >= 3, `head ${head}`);
   });
 }
@@ -39,4 +41,5 @@ test("the ends of a logarithmic scale are 0.0001 and 1", () => {
   assert.deepEqual([share(0, "log"), share(NaN), share(-1), share(2)], [0, 0, 0, 1]);
 });
 
-test("colours are the same as on figures", () => assert.deepEqual([makeColours("light").weight(0), makeColours("light").weight(1)], ["#fafbf3", "#19214f"]));
+test("colours are the same as on figures", () =>
+  assert.deepEqual([makeColours("light").weight(0), makeColours("light").weight(1)], ["#fafbf3", "#19214f"]));

@@ -17,7 +17,11 @@ function chance(seed) {
 function layerWith({ causal = false, bias = false, relative = false } = {}) {
   const next = chance(7);
   const numbers = (count) => Float32Array.from({ length: count }, next);
-  const [q, k, v] = [numbers(HEADS * COUNT * SIZE), numbers(KEY_HEADS * COUNT * SIZE), numbers(KEY_HEADS * COUNT * SIZE)];
+  const [q, k, v] = [
+    numbers(HEADS * COUNT * SIZE),
+    numbers(KEY_HEADS * COUNT * SIZE),
+    numbers(KEY_HEADS * COUNT * SIZE),
+  ];
   const added = numbers(HEADS * COUNT * COUNT);
   const span = numbers(2 * COUNT - 1);
   const dense = Array.from({ length: HEADS }, (_, head) =>
@@ -25,7 +29,8 @@ function layerWith({ causal = false, bias = false, relative = false } = {}) {
       const scores = Array.from({ length: COUNT }, (_, key) => {
         if (causal && key > query) return -Infinity;
         let score = 0;
-        for (let part = 0; part < SIZE; part++) score += q[(head * COUNT + query) * SIZE + part] * k[((head >> 1) * COUNT + key) * SIZE + part];
+        for (let part = 0; part < SIZE; part++)
+          score += q[(head * COUNT + query) * SIZE + part] * k[((head >> 1) * COUNT + key) * SIZE + part];
         score *= SIZE ** -0.5;
         if (bias) score += added[(head * COUNT + query) * COUNT + key];
         if (relative) score += span[query - key + COUNT - 1];
@@ -36,10 +41,18 @@ function layerWith({ causal = false, bias = false, relative = false } = {}) {
     }),
   );
   const normaliser = Float32Array.from(dense.flat(), (row) => row.normaliser);
-  const arrays = { q: framed(q, [HEADS, COUNT, SIZE]), k: framed(k, [KEY_HEADS, COUNT, SIZE]), v: framed(v, [KEY_HEADS, COUNT, SIZE]), normaliser: framed(normaliser, [HEADS, COUNT]) };
+  const arrays = {
+    q: framed(q, [HEADS, COUNT, SIZE]),
+    k: framed(k, [KEY_HEADS, COUNT, SIZE]),
+    v: framed(v, [KEY_HEADS, COUNT, SIZE]),
+    normaliser: framed(normaliser, [HEADS, COUNT]),
+  };
   if (causal) {
     arrays.first = framed(new Int32Array(COUNT), [COUNT]);
-    arrays.last = framed(Int32Array.from({ length: COUNT }, (_, query) => query + 1), [COUNT]);
+    arrays.last = framed(
+      Int32Array.from({ length: COUNT }, (_, query) => query + 1),
+      [COUNT],
+    );
   }
   if (bias) arrays.bias = framed(added, [HEADS, COUNT, COUNT]);
   if (relative) arrays.relative = framed(span, [1, 2 * COUNT - 1]);
@@ -49,19 +62,25 @@ function layerWith({ causal = false, bias = false, relative = false } = {}) {
 
 const near = (found, expected, by = 1e-5) => {
   assert.equal(found.length, expected.length);
-  expected.forEach((number, place) => assert.ok(Math.abs(found[place] - number) < by, `${place}: ${found[place]} ${number}`));
+  expected.forEach((number, place) =>
+    assert.ok(Math.abs(found[place] - number) < by, `${place}: ${found[place]} ${number}`),
+  );
 };
 
 for (const how of [{}, { causal: true }, { bias: true }, { relative: true, causal: true }]) {
   test(`weights are the plain formula's with ${JSON.stringify(how)}`, () => {
     const { layer, dense } = layerWith(how);
-    for (let head = 0; head < HEADS; head++) for (let query = 0; query < COUNT; query++) near(weightsOfRow(layer, head, query), dense[head][query]);
+    for (let head = 0; head < HEADS; head++)
+      for (let query = 0; query < COUNT; query++) near(weightsOfRow(layer, head, query), dense[head][query]);
   });
 }
 
 test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
   const { layer, dense } = layerWith();
-  const cells = [[1, 3], [3, 6]];
+  const cells = [
+    [1, 3],
+    [3, 6],
+  ];
   for (const pool of ["mean", "max"]) {
     const found = await tileOf(layer, 3, { rows: [1, 6], columns: [0, 7], shape: [2, 3], pool });
     const edges = [0, 2, 4, 7];
@@ -78,25 +97,49 @@ test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
 test("along the text: received, entropy, distance", async () => {
   const { layer, dense } = layerWith({ causal: true });
   const { received, entropy, distance } = await alongOf(layer, [2], 0);
-  near(received, dense[2][0].map((_, key) => dense[2].reduce((sum, row) => sum + row[key], 0)));
-  near(entropy, dense[2].map((row) => -row.reduce((sum, weight) => sum + (weight ? weight * Math.log(weight) : 0), 0)));
-  near(distance, dense[2].map((row, query) => row.reduce((sum, weight, key) => sum + weight * Math.abs(query - key), 0)));
+  near(
+    received,
+    dense[2][0].map((_, key) => dense[2].reduce((sum, row) => sum + row[key], 0)),
+  );
+  near(
+    entropy,
+    dense[2].map((row) => -row.reduce((sum, weight) => sum + (weight ? weight * Math.log(weight) : 0), 0)),
+  );
+  near(
+    distance,
+    dense[2].map((row, query) => row.reduce((sum, weight, key) => sum + weight * Math.abs(query - key), 0)),
+  );
 });
 
 test("links are the strongest of the mean, without itself and without sinks where asked", async () => {
   const { layer, dense } = layerWith();
   const mean = dense[0].map((row, query) => row.map((weight, key) => (weight + dense[3][query][key]) / 2));
-  const all = mean.flatMap((row, query) => row.map((weight, key) => [query, key, weight])).filter(([query, key]) => query !== key && key !== 0);
+  const all = mean
+    .flatMap((row, query) => row.map((weight, key) => [query, key, weight]))
+    .filter(([query, key]) => query !== key && key !== 0);
   const expected = all.sort((one, other) => other[2] - one[2]).slice(0, 5);
   const found = await linksOf(layer, { heads: [0, 3], count: 5, itself: false, aside: new Set([0]) });
-  assert.deepEqual(found.map(([query, key]) => [query, key]), expected.map(([query, key]) => [query, key]));
-  near(found.map((link) => link[2]), expected.map((link) => link[2]));
+  assert.deepEqual(
+    found.map(([query, key]) => [query, key]),
+    expected.map(([query, key]) => [query, key]),
+  );
+  near(
+    found.map((link) => link[2]),
+    expected.map((link) => link[2]),
+  );
 });
 
 test("work that nobody waits for stops", async () => {
   const { layer } = layerWith();
   const gone = new AbortController();
-  const slow = { ...layer, seen: (head, query) => { const until = performance.now() + 15; while (performance.now() < until); return layer.seen(head, query); } };
+  const slow = {
+    ...layer,
+    seen: (head, query) => {
+      const until = performance.now() + 15;
+      while (performance.now() < until);
+      return layer.seen(head, query);
+    },
+  };
   const working = tileOf(slow, 0, { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
   gone.abort();
   await assert.rejects(working, { name: "AbortError" });
@@ -112,9 +155,18 @@ test("vectors of a query say which keys it sees", () => {
 });
 
 test("light pages answer from the strongest keys", () => {
-  const arrays = { index: framed(Uint16Array.of(2, 0, 1, 65535), [1, 2, 2]), weight: framed(Float32Array.of(0.6, 0.3, 1, 0.5), [1, 2, 2]) };
-  assert.deepEqual([...lightRow(arrays, 3, 0, 0)].map((weight) => Math.round(weight * 10)), [3, 0, 6]);
+  const arrays = {
+    index: framed(Uint16Array.of(2, 0, 1, 65535), [1, 2, 2]),
+    weight: framed(Float32Array.of(0.6, 0.3, 1, 0.5), [1, 2, 2]),
+  };
+  assert.deepEqual(
+    [...lightRow(arrays, 3, 0, 0)].map((weight) => Math.round(weight * 10)),
+    [3, 0, 6],
+  );
   assert.deepEqual([...lightRow(arrays, 3, 0, 1)], [0, 1, 0]);
   near(lightTile(arrays, 3, { head: 0, rows: [0, 2], columns: [0, 3], shape: [1, 1] }), [1.9 / 6]);
-  assert.deepEqual(lightLinks(arrays, 3, { heads: [0], count: 1, itself: true }).map(([query, key]) => [query, key]), [[1, 1]]);
+  assert.deepEqual(
+    lightLinks(arrays, 3, { heads: [0], count: 1, itself: true }).map(([query, key]) => [query, key]),
+    [[1, 1]],
+  );
 });

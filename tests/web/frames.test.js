@@ -6,7 +6,12 @@ const weight = Float32Array.from([0.25, 0.5, 0.125, 1, 0, -0]);
 const index = Int32Array.from([-1, 7, 100003]);
 
 test("a frame comes back as it was", () => {
-  const { header, arrays } = unpack(pack({ exact: true, note: "größer" }, { weight: { data: weight, shape: [2, 3] }, index: { data: index, shape: [3] } }));
+  const { header, arrays } = unpack(
+    pack(
+      { exact: true, note: "größer" },
+      { weight: { data: weight, shape: [2, 3] }, index: { data: index, shape: [3] } },
+    ),
+  );
   assert.equal(header.note, "größer");
   assert.deepEqual(arrays.weight.shape, [2, 3]);
   assert.deepEqual([...arrays.weight.data], [...weight]);
@@ -31,7 +36,16 @@ test("a frame within a larger buffer is read wherever it starts", () => {
 });
 
 test("numbers of 16 bits are read exactly", () => {
-  const cases = [[0x3c00, 1], [0xc000, -2], [0x0001, 2 ** -24], [0x03ff, 1023 * 2 ** -24], [0x7bff, 65504], [0x7c00, Infinity], [0xfc00, -Infinity], [0x8000, -0]];
+  const cases = [
+    [0x3c00, 1],
+    [0xc000, -2],
+    [0x0001, 2 ** -24],
+    [0x03ff, 1023 * 2 ** -24],
+    [0x7bff, 65504],
+    [0x7c00, Infinity],
+    [0xfc00, -Infinity],
+    [0x8000, -0],
+  ];
   for (const [bits, number] of cases) assert.ok(Object.is(fromHalf(bits), number), `${bits}`);
   assert.ok(Number.isNaN(fromHalf(0x7e00)));
   const { arrays } = unpack(pack({}, { half: { data: Uint16Array.of(0x3c00, 0x3800), shape: [2], dtype: "f2" } }));

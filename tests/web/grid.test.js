@@ -20,5 +20,8 @@ test("a number's place between the smallest and the largest", () => {
 });
 
 test("arrows walk and stop at the ends", () => {
-  assert.deepEqual(["ArrowRight", "ArrowDown", "ArrowUp", "Home", "End", "Enter"].map((key) => walked(key, 4, 7, 3)), [5, 4, 1, 0, 6, null]);
+  assert.deepEqual(
+    ["ArrowRight", "ArrowDown", "ArrowUp", "Home", "End", "Enter"].map((key) => walked(key, 4, 7, 3)),
+    [5, 4, 1, 0, 6, null],
+  );
 });

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { blended, saidTemperature, shares, similarities, temperatureAt, vectorFrom } from "../../src/regard/web/views/lookup/looking.js";
+import {
+  blended,
+  saidTemperature,
+  shares,
+  similarities,
+  temperatureAt,
+  vectorFrom,
+} from "../../src/regard/web/views/lookup/looking.js";
 import { hashed, piecesOf, spelled } from "../../src/regard/web/views/lookup/spelling.js";
 
 const near = (one, other, by = 1e-12) => assert.ok(Math.abs(one - other) < by, `${one} ${other}`);
@@ -26,16 +33,34 @@ test("a soft look-up is hard at temperature 0 and uniform at ∞", () => {
 });
 
 test("similarities are as they are named", () => {
-  const [query, keys] = [[3, 4], [[1, 0], [0, 2]]];
+  const [query, keys] = [
+    [3, 4],
+    [
+      [1, 0],
+      [0, 2],
+    ],
+  ];
   assert.deepEqual(similarities(query, keys, "dot"), [3, 8]);
   near(similarities(query, keys, "scaled dot")[1], 8 / Math.SQRT2);
   near(similarities(query, keys, "cosine")[0], 0.6);
   near(similarities(query, keys, "negative distance")[1], -Math.sqrt(13));
-  assert.deepEqual(blended([0.25, 0.75], [[4, 0], [0, 4]]), [1, 3]);
+  assert.deepEqual(
+    blended(
+      [0.25, 0.75],
+      [
+        [4, 0],
+        [0, 4],
+      ],
+    ),
+    [1, 3],
+  );
 });
 
 test("the slider's ends are 0 and ∞, its middle the usual temperature", () => {
-  assert.deepEqual([0, 50, 100].map((place) => temperatureAt(place, 0.1)), [0, 0.1, Infinity]);
+  assert.deepEqual(
+    [0, 50, 100].map((place) => temperatureAt(place, 0.1)),
+    [0, 0.1, Infinity],
+  );
   assert.deepEqual([0, 0.1, Infinity].map(saidTemperature), ["0, hard", "0.10", "∞, uniform"]);
 });
 

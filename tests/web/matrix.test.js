@@ -1,8 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  LARGEST_CELL, cellAt, cellsShown, following, isHidden, levelFor, panned, partOf, partWith, regionView, ticks, tilesOver,
-  wholeTile, wholeView, within, zoomed,
+  LARGEST_CELL,
+  cellAt,
+  cellsShown,
+  following,
+  isHidden,
+  levelFor,
+  panned,
+  partOf,
+  partWith,
+  regionView,
+  ticks,
+  tilesOver,
+  wholeTile,
+  wholeView,
+  within,
+  zoomed,
 } from "../../src/regard/web/views/matrix/geometry.js";
 import { colourOfWeight, paint, stepOfWeight } from "../../src/regard/web/views/matrix/painting.js";
 import { makeTiles } from "../../src/regard/web/views/matrix/tiles.js";
@@ -25,7 +39,10 @@ test("zooming keeps what is under the pointer where it is", () => {
 });
 
 test("no zoom and no move leaves the matrix", () => {
-  for (const view of [zoomed(wholeView(square(997), PLOT), 1e-9, { x: 0, y: 0 }, square(997), PLOT), panned({ x: 3, y: 3, size: 9 }, 1e9, 1e9, square(997), PLOT)]) {
+  for (const view of [
+    zoomed(wholeView(square(997), PLOT), 1e-9, { x: 0, y: 0 }, square(997), PLOT),
+    panned({ x: 3, y: 3, size: 9 }, 1e9, 1e9, square(997), PLOT),
+  ]) {
     assert.ok(view.x >= 0 && view.y >= 0);
   }
   const far = panned({ x: 3, y: 3, size: 9 }, -1e9, -1e9, square(997), PLOT);
@@ -50,7 +67,13 @@ test("cells are found under pixels", () => {
 });
 
 test("a cell of a tile takes at least a pixel of the screen, and less than two", () => {
-  for (const [size, ratio] of [[0.007, 1], [0.007, 2], [0.13, 3], [1, 1], [17, 2]]) {
+  for (const [size, ratio] of [
+    [0.007, 1],
+    [0.007, 2],
+    [0.13, 3],
+    [1, 1],
+    [17, 2],
+  ]) {
     const level = levelFor(size, ratio);
     const pixels = size * ratio * 2 ** level;
     assert.ok(pixels >= 1 - 1e-9 && (level === 0 || pixels < 2));
@@ -61,7 +84,11 @@ test("tiles cover what is in sight, without gaps, each within the matrix", () =>
   const count = 100003;
   const shown = { rows: [40960, 47777], columns: [95000, count] };
   const tiles = tilesOver(3, shown, square(count));
-  const cells = tiles.reduce((sum, { rows, columns }) => sum + (Math.min(rows[1], 47777) - Math.max(rows[0], 40960)) * (columns[1] - Math.max(columns[0], 95000)), 0);
+  const cells = tiles.reduce(
+    (sum, { rows, columns }) =>
+      sum + (Math.min(rows[1], 47777) - Math.max(rows[0], 40960)) * (columns[1] - Math.max(columns[0], 95000)),
+    0,
+  );
   assert.equal(cells, (47777 - 40960) * (count - 95000));
   for (const { rows, columns, shape } of tiles) {
     assert.ok(rows[1] <= count && columns[1] <= count && shape[0] <= 256 && shape[1] <= 256);
@@ -72,7 +99,11 @@ test("tiles cover what is in sight, without gaps, each within the matrix", () =>
 });
 
 test("every token lies in the part of a tile that says so", () => {
-  for (const [first, last, parts] of [[0, 37, 37], [100, 203, 17], [0, 100003, 512]]) {
+  for (const [first, last, parts] of [
+    [0, 37, 37],
+    [100, 203, 17],
+    [0, 100003, 512],
+  ]) {
     for (let token = first; token < last; token += 7) {
       const [from, to] = partOf([first, last], parts, partWith([first, last], parts, token));
       assert.ok(from <= token && token < to);
@@ -95,7 +126,10 @@ test("a causal matrix hides what comes later, a window what is too far back", ()
   assert.equal(isHidden({ causal: false }, [0, 1], [1, 2]), false);
 });
 
-const colours = { bytes: Uint8ClampedArray.from({ length: 768 }, (_, place) => Math.floor(place / 3)), hidden: "#0a141e" };
+const colours = {
+  bytes: Uint8ClampedArray.from({ length: 768 }, (_, place) => Math.floor(place / 3)),
+  hidden: "#0a141e",
+};
 
 test("painting a tile gives each cell the colour of its weight", () => {
   const weight = Float32Array.from([0, 0.1, 0.25, 0.5, 1, 3e-5]);
@@ -114,8 +148,16 @@ test("painting a tile gives each cell the colour of its weight", () => {
 
 test("hidden cells have a colour of their own", () => {
   const pixels = new Uint32Array(9);
-  paint({ weight: new Float32Array(9), shape: [3, 3], rows: [0, 3], columns: [0, 3] }, { top: 1, colour: "linear", colours }, { causal: true }, pixels);
-  assert.deepEqual(Array.from(pixels, (pixel) => pixel === new Uint32Array(Uint8Array.of(10, 20, 30, 255).buffer)[0]), [false, true, true, false, false, true, false, false, false]);
+  paint(
+    { weight: new Float32Array(9), shape: [3, 3], rows: [0, 3], columns: [0, 3] },
+    { top: 1, colour: "linear", colours },
+    { causal: true },
+    pixels,
+  );
+  assert.deepEqual(
+    Array.from(pixels, (pixel) => pixel === new Uint32Array(Uint8Array.of(10, 20, 30, 255).buffer)[0]),
+    [false, true, true, false, false, true, false, false, false],
+  );
 });
 
 const tile = (first) => ({ rows: [first, first + 256], columns: [0, 256], shape: [256, 256] });
@@ -127,13 +169,20 @@ function library(answer) {
   const failures = [];
   const tiles = makeTiles({
     whole: square(100003),
-    ask: (kind, parameters, { signal }) => new Promise((resolve, reject) => {
-      const weight = { toFloat32: () => Float32Array.of(0.25) };
-      const one = { kind, parameters, signal, answer: (header = { exact: true }) => resolve({ header, arrays: { weight } }), refuse: reject };
-      signal.addEventListener("abort", () => reject(new Error("aborted")));
-      questions.push(one);
-      answer?.(one);
-    }),
+    ask: (kind, parameters, { signal }) =>
+      new Promise((resolve, reject) => {
+        const weight = { toFloat32: () => Float32Array.of(0.25) };
+        const one = {
+          kind,
+          parameters,
+          signal,
+          answer: (header = { exact: true }) => resolve({ header, arrays: { weight } }),
+          refuse: reject,
+        };
+        signal.addEventListener("abort", () => reject(new Error("aborted")));
+        questions.push(one);
+        answer?.(one);
+      }),
     came: (one) => came.push(one),
     failed: (error) => failures.push(error.message),
   });
@@ -142,10 +191,16 @@ function library(answer) {
 
 test("what is wanted no longer is cancelled, and few questions are on their way at once", async () => {
   const { tiles, questions } = library();
-  tiles.want(whose, Array.from({ length: 20 }, (_, place) => tile(place * 256)));
+  tiles.want(
+    whose,
+    Array.from({ length: 20 }, (_, place) => tile(place * 256)),
+  );
   assert.equal(questions.length, 6);
   tiles.want(whose, [tile(256), tile(99840)]);
-  assert.deepEqual(questions.map(({ signal }) => signal.aborted), [true, false, true, true, true, true, false]);
+  assert.deepEqual(
+    questions.map(({ signal }) => signal.aborted),
+    [true, false, true, true, true, true, false],
+  );
   await settled();
   assert.equal(tiles.waiting, 2);
 });
@@ -160,7 +215,10 @@ test("large tiles are sampled first and made exact after", async () => {
   assert.equal(questions[1].parameters.quality, "exact");
   questions[1].answer();
   await settled();
-  assert.deepEqual([came[1].exact, questions.length, tiles.find(whose, wholeTile(square(100003))).exact], [true, 2, true]);
+  assert.deepEqual(
+    [came[1].exact, questions.length, tiles.find(whose, wholeTile(square(100003))).exact],
+    [true, 2, true],
+  );
 });
 
 test("what came is kept, up to a bound, and asked for once", async () => {

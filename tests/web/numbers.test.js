@@ -1,20 +1,43 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  digitsFor, dot, entropyOf, largestOf, printedCount, printedNumber, printedVector, printedWeight, productsOf, projected,
-  roundedUp, rowOf, softmax, strongestOf, weightedSum,
+  digitsFor,
+  dot,
+  entropyOf,
+  largestOf,
+  printedCount,
+  printedNumber,
+  printedVector,
+  printedWeight,
+  productsOf,
+  projected,
+  roundedUp,
+  rowOf,
+  softmax,
+  strongestOf,
+  weightedSum,
 } from "../../src/regard/web/numbers.js";
 
 const WORDS = { The: [1, 0, 1, 0], cat: [0, 1, 0, 1], sat: [1, 1, 1, 1] };
 const E = Object.values(WORDS);
-const near = (one, other, within = 1e-12) => one.forEach((n, i) => assert.ok(Math.abs(n - other[i]) <= within, `${n} ≠ ${other[i]}`));
+const near = (one, other, within = 1e-12) =>
+  one.forEach((n, i) => assert.ok(Math.abs(n - other[i]) <= within, `${n} ≠ ${other[i]}`));
 
 test("the worked example comes out as on the slides", () => {
-  assert.deepEqual(E.map((key) => dot(WORDS.cat, key)), [0, 2, 2]);
-  assert.deepEqual(E.map((key) => dot(WORDS.sat, key)), [2, 2, 4]);
+  assert.deepEqual(
+    E.map((key) => dot(WORDS.cat, key)),
+    [0, 2, 2],
+  );
+  assert.deepEqual(
+    E.map((key) => dot(WORDS.sat, key)),
+    [2, 2, 4],
+  );
   const outputs = E.map((query) => weightedSum(softmax(E.map((key) => dot(query, key) / 2)), E));
   assert.equal(printedVector(softmax(E.map((key) => dot(WORDS.The, key) / 2)), 2), "0.42 0.16 0.42");
-  assert.deepEqual(outputs.map((output) => printedVector(output, 2)), ["0.84 0.58 0.84 0.58", "0.58 0.84 0.58 0.84", "0.79 0.79 0.79 0.79"]);
+  assert.deepEqual(
+    outputs.map((output) => printedVector(output, 2)),
+    ["0.84 0.58 0.84 0.58", "0.58 0.84 0.58 0.84", "0.79 0.79 0.79 0.79"],
+  );
 });
 
 test("a smaller divisor sharpens the weights", () => {
@@ -29,17 +52,41 @@ test("masked keys get zero weight, and a row of them only zeros", () => {
 });
 
 test("a value with weight zero has no influence, even if it is NaN", () => {
-  near(weightedSum([1, 0], [[2, 3], [NaN, Infinity]]), [2, 3]);
+  near(
+    weightedSum(
+      [1, 0],
+      [
+        [2, 3],
+        [NaN, Infinity],
+      ],
+    ),
+    [2, 3],
+  );
 });
 
 test("numbers are printed as Python prints them", () => {
-  assert.deepEqual([printedNumber(0.125, 2), printedNumber(-2.5, 0), printedNumber(-0.001, 2), printedNumber(-Infinity, 2)], ["0.13", "−3", "0.00", "−∞"]);
-  assert.deepEqual([printedNumber(NaN), printedNumber(Infinity), printedNumber(-1.5, 1), printedNumber(0.015, 2)], ["NaN", "∞", "−1.5", "0.02"]);
-  assert.deepEqual([digitsFor([1, 2]), digitsFor([0.5, 0.001]), digitsFor([0.0004, 0.00312]), digitsFor([])], [0, 2, 4, 0]);
+  assert.deepEqual(
+    [printedNumber(0.125, 2), printedNumber(-2.5, 0), printedNumber(-0.001, 2), printedNumber(-Infinity, 2)],
+    ["0.13", "−3", "0.00", "−∞"],
+  );
+  assert.deepEqual(
+    [printedNumber(NaN), printedNumber(Infinity), printedNumber(-1.5, 1), printedNumber(0.015, 2)],
+    ["NaN", "∞", "−1.5", "0.02"],
+  );
+  assert.deepEqual(
+    [digitsFor([1, 2]), digitsFor([0.5, 0.001]), digitsFor([0.0004, 0.00312]), digitsFor([])],
+    [0, 2, 4, 0],
+  );
 });
 
 test("a single weight keeps four digits however small it is", () => {
-  assert.deepEqual([0.42232, 1, 0, 0.0000183412, 1.8341e-9].map(printedWeight), ["0.4223", "1.000", "0", "0.00001834", "1.834·10⁻⁹"]);
+  assert.deepEqual([0.42232, 1, 0, 0.0000183412, 1.8341e-9].map(printedWeight), [
+    "0.4223",
+    "1.000",
+    "0",
+    "0.00001834",
+    "1.834·10⁻⁹",
+  ]);
 });
 
 test("counts have their thousands apart, tops of scales are round", () => {
@@ -49,7 +96,17 @@ test("counts have their thousands apart, tops of scales are round", () => {
 
 test("products, projections, rows, entropy and the strongest", () => {
   near(productsOf([1, 2, 3], [4, -5, 6]), [4, -10, 18]);
-  near(projected([[1, 2], [3, 4], [5, 6]], [1, -1]), [-1, -1, -1]);
+  near(
+    projected(
+      [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+      ],
+      [1, -1],
+    ),
+    [-1, -1, -1],
+  );
   near(rowOf({ data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] }, 1), [3, 4]);
   near([entropyOf([0.5, 0.5, 0]), entropyOf([1])], [Math.log(2), 0]);
   assert.deepEqual(strongestOf([0.1, 0.5, 0.1, 0.3], 3), [1, 3, 0]);

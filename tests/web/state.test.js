@@ -1,9 +1,30 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName, UNCHOSEN } from "../../src/regard/web/state.js";
+import {
+  addressOf,
+  fitted,
+  makeState,
+  nameOfToken,
+  stateOf,
+  tokenOfName,
+  UNCHOSEN,
+} from "../../src/regard/web/state.js";
 
 const TOKENS = ["[CLS]", "they", "un", "happy", "7", "they", "a:b", "[SEP]"];
-const DESCRIPTION = { tokens: TOKENS, words: [[0, 1], [1, 2], [2, 4], [4, 5], [5, 6], [6, 7], [7, 8]], layers: 6, heads: 12 };
+const DESCRIPTION = {
+  tokens: TOKENS,
+  words: [
+    [0, 1],
+    [1, 2],
+    [2, 4],
+    [4, 5],
+    [5, 6],
+    [6, 7],
+    [7, 8],
+  ],
+  layers: 6,
+  heads: 12,
+};
 
 test("an address says layer, head and word", () => {
   const chosen = { ...UNCHOSEN, layer: 4, head: 7, query: 1 };
@@ -15,8 +36,21 @@ test("what is as always stays out of the address", () => assert.equal(addressOf(
 
 test("every state comes back from its address", () => {
   const chosen = {
-    ...UNCHOSEN, view: "matrix", layer: 2, head: 3, heads: [1, 3, 5], query: 5, key: 2, region: [0, 4, 1, 7], by: "token", sinks: false,
-    pool: "max", colour: "log", lookup_query: "a & b = c%", steps_temperature: 0.5, sentence_apart: true,
+    ...UNCHOSEN,
+    view: "matrix",
+    layer: 2,
+    head: 3,
+    heads: [1, 3, 5],
+    query: 5,
+    key: 2,
+    region: [0, 4, 1, 7],
+    by: "token",
+    sinks: false,
+    pool: "max",
+    colour: "log",
+    lookup_query: "a & b = c%",
+    steps_temperature: 0.5,
+    sentence_apart: true,
   };
   assert.deepEqual({ ...UNCHOSEN, ...stateOf(addressOf(chosen, DESCRIPTION), DESCRIPTION) }, chosen);
 });
@@ -28,19 +62,43 @@ test("the second of two equal words has a number, words that look like places or
   assert.equal(nameOfToken(3, DESCRIPTION), "3"); // the second piece of a word
   assert.equal(nameOfToken(4, DESCRIPTION), "4");
   assert.equal(nameOfToken(6, DESCRIPTION), "6");
-  for (let token = 0; token < TOKENS.length; token++) assert.equal(tokenOfName(nameOfToken(token, DESCRIPTION), DESCRIPTION), token);
+  for (let token = 0; token < TOKENS.length; token++)
+    assert.equal(tokenOfName(nameOfToken(token, DESCRIPTION), DESCRIPTION), token);
 });
 
 test("capitals need not be typed, unless they tell words apart", () => {
-  const described = { tokens: ["They", "they"], words: [[0, 1], [1, 2]] };
+  const described = {
+    tokens: ["They", "they"],
+    words: [
+      [0, 1],
+      [1, 2],
+    ],
+  };
   assert.equal(tokenOfName("THEY", described), 0);
   assert.equal(tokenOfName("they", described), 1);
 });
 
 test("addresses from elsewhere do no harm", () => {
-  const strange = ["#layer=99&head=-1", "#query=nobody", "#layer=abc", "#%E0%A4%A", "#__proto__=1&constructor=2", "#region=5,1,0,2", "#=&&=", "#heads=99", "#view=<b>"];
+  const strange = [
+    "#layer=99&head=-1",
+    "#query=nobody",
+    "#layer=abc",
+    "#%E0%A4%A",
+    "#__proto__=1&constructor=2",
+    "#region=5,1,0,2",
+    "#=&&=",
+    "#heads=99",
+    "#view=<b>",
+  ];
   for (const address of strange) {
-    const { layer = 0, head = 0, query = null, heads = null, region = null, view = null } = stateOf(address, DESCRIPTION);
+    const {
+      layer = 0,
+      head = 0,
+      query = null,
+      heads = null,
+      region = null,
+      view = null,
+    } = stateOf(address, DESCRIPTION);
     assert.deepEqual([layer, head, query, heads, region, view], [0, 0, null, null, null, null], address);
   }
   assert.equal({}.polluted, undefined);
@@ -56,9 +114,17 @@ test("listeners hear of changes only, with what was before", () => {
   state.set({ heads: [1, 2] });
   stop();
   state.set({ layer: 3 });
-  assert.deepEqual(heard, [[2, 1], [2, 2]]);
+  assert.deepEqual(heard, [
+    [2, 1],
+    [2, 2],
+  ]);
 });
 
 test("a state is fitted to a smaller text", () => {
-  assert.deepEqual(fitted({ layer: 9, head: 1, query: 50, heads: [3, 1, 40] }, DESCRIPTION), { layer: 0, head: 1, query: null, heads: [1, 3] });
+  assert.deepEqual(fitted({ layer: 9, head: 1, query: 50, heads: [3, 1, 40] }, DESCRIPTION), {
+    layer: 0,
+    head: 1,
+    query: null,
+    heads: [1, 3],
+  });
 });

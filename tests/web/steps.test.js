@@ -1,10 +1,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { printedVector } from "../../src/regard/web/numbers.js";
-import { UNCHANGED, concatenatedOf, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "../../src/regard/web/views/steps/computing.js";
+import {
+  UNCHANGED,
+  concatenatedOf,
+  isChanged,
+  keysToShow,
+  projectedHead,
+  stepsOf,
+  visibleKeys,
+} from "../../src/regard/web/views/steps/computing.js";
 
-const E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]];
-const I = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
+const E = [
+  [1, 0, 1, 0],
+  [0, 1, 0, 1],
+  [1, 1, 1, 1],
+];
+const I = [
+  [1, 0, 0, 0],
+  [0, 1, 0, 0],
+  [0, 0, 1, 0],
+  [0, 0, 0, 1],
+];
 const given = (query, more = {}) => ({ query: E[query], keys: E, values: E, scale: 0.5, own: query, ...more });
 const printed = (numbers, digits = 2) => printedVector(numbers, digits);
 
@@ -62,7 +79,18 @@ test("causal masks and windows say which keys are visible", () => {
 });
 
 test("a silenced head leaves zeros", () => {
-  assert.deepEqual(Array.from(concatenatedOf([[1, 2], [3, 4]], new Set([0]))), [0, 0, 3, 4]);
+  assert.deepEqual(
+    Array.from(
+      concatenatedOf(
+        [
+          [1, 2],
+          [3, 4],
+        ],
+        new Set([0]),
+      ),
+    ),
+    [0, 0, 3, 4],
+  );
 });
 
 test("of many keys the strongest are shown and the query's own, as they stand in the text", () => {

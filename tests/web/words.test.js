@@ -23,11 +23,30 @@ test("long words are cut at whole letters", () => {
 });
 
 test("words are made of tokens, and found by them", () => {
-  const description = { tokens: ["[CLS]", "un", "happy", "!"], words: [[0, 1], [1, 3], [3, 4]], special: [0], sinks: [0], joined: [2] };
+  const description = {
+    tokens: ["[CLS]", "un", "happy", "!"],
+    words: [
+      [0, 1],
+      [1, 3],
+      [3, 4],
+    ],
+    special: [0],
+    sinks: [0],
+    joined: [2],
+  };
   const words = unitsOf(description, "word");
-  assert.deepEqual(words.map((word) => word.text), ["[CLS]", "unhappy", "!"]);
-  assert.deepEqual(words.map((word) => word.sink), [true, false, false]);
-  assert.deepEqual([0, 1, 2, 3, 4, null].map((token) => unitOf(words, token)), [0, 1, 1, 2, -1, -1]);
+  assert.deepEqual(
+    words.map((word) => word.text),
+    ["[CLS]", "unhappy", "!"],
+  );
+  assert.deepEqual(
+    words.map((word) => word.sink),
+    [true, false, false],
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, null].map((token) => unitOf(words, token)),
+    [0, 1, 1, 2, -1, -1],
+  );
   assert.equal(unitsOf(description, "token")[2].joined, true);
   assert.deepEqual([...summedOver([1, 2, 3, 4], words)], [1, 5, 4]);
 });

@@ -153,14 +153,15 @@ class Attention:
         """The outputs: for each query, the values of the keys in proportion to their weights."""
         plain = are_plain(values, self.keys) and self.similarity == "dot" and _fit_values(values.shape, self.keys.shape)
         if plain and not is_long(self):
-            return engine_for(values).forward(self._scores(), values)[0]
+            output: Array = engine_for(values).forward(self._scores(), arrays.four_axes(values))[0]
+            return output if self.queries.ndim == 4 else output[0]
         return self._outputs(values)[0]
 
     def _scores(self) -> Scores:
-        queries = self.queries
-        if queries.ndim == 4 and self._has_no_options():
-            visible = None if self.mask is None else visible_of(self, queries, self.keys)
-            return Scores(queries, self.keys, queries.shape[3] ** -0.5, visible=visible)
+        if self._has_no_options():
+            queries, keys = arrays.four_axes(self.queries), arrays.four_axes(self.keys)
+            visible = None if self.mask is None else visible_of(self, queries, keys)
+            return Scores(queries, keys, queries.shape[3] ** -0.5, visible=visible)
         return scores_of(self)
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
@@ -375,21 +376,19 @@ class Attention:
 
 
 def _fit(shape: Any, of_keys: Any) -> bool:
-    """Whether queries and keys have four axes that fit each other."""
+    """Whether queries and keys have three or four axes that fit each other."""
     return (
-        len(shape) == 4 == len(of_keys)
-        and shape[0] == of_keys[0]
-        and shape[3] == of_keys[3] != 0 != of_keys[2]
-        and shape[1] != 0 != of_keys[1]
-        and shape[1] % of_keys[1] == 0
+        2 < len(shape) == len(of_keys) < 5
+        and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
+        and shape[-3] != 0 != of_keys[-3]
+        and shape[-3] % of_keys[-3] == 0
+        and (len(shape) == 3 or shape[0] == of_keys[0])
     )
 
 
 def _fit_values(shape: Any, of_keys: Any) -> bool:
-    """Whether values and keys have four axes that fit each other."""
-    return (
-        len(shape) == 4 == len(of_keys) and shape[0] == of_keys[0] and shape[1] == of_keys[1] and shape[2] == of_keys[2]
-    )
+    """Whether values and keys have three or four axes that fit each other."""
+    return 2 < len(shape) == len(of_keys) < 5 and shape[:-1] == of_keys[:-1]
 
 
 def _is_vector(thing: Any) -> bool:

@@ -1,8 +1,8 @@
 """Room for large results, taken from what earlier results have left: fresh memory costs as much as a product.
 
-A system hands out memory page by page, each cleared first: for 14 MB that took 8 to 40 ms in a virtual machine where the
-product that fills them takes 20. So the memory of a large array goes back to a list here when nobody uses it any more,
-and the next array of about its size gets it. Only so many bytes wait there; the rest goes back to the system.
+A system hands out memory page by page, each cleared first: for 14 MB that took 8 to 40 ms in a virtual machine where
+the product that fills them takes 20. So the memory of a large array goes back to a list here when nobody uses it any
+more, and the next array of about its size gets it. Only so many bytes wait there; the rest goes back to the system.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 1 << 18  # bytes: below, the C library keeps memory itself
-MOST = 1 << 30  # and never more than a sixteenth of the machine's memory
+MOST = 1 << 29  # and never more than a sixteenth of the machine's memory
 
 _waiting: dict[int, list[NDArray[np.uint8]]] = {}  # by size in bytes
 _bytes_waiting = 0

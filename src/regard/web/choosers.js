@@ -19,9 +19,13 @@ export function choosers(state, description, uses, lifetime) {
     shown.push(layers.el);
   }
   const several = uses.includes("heads");
-  if ((several || uses.includes("head")) && description.heads > 1) shown.push(headChooser(state, description, several, lifetime));
+  if ((several || uses.includes("head")) && description.heads > 1)
+    shown.push(headChooser(state, description, several, lifetime));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
-    const options = [{ value: "word", text: "Words" }, { value: "token", text: "Tokens" }];
+    const options = [
+      { value: "word", text: "Words" },
+      { value: "token", text: "Tokens" },
+    ];
     const by = segments("Words or tokens", options, state.get().by, (chosen) => state.set({ by: chosen }));
     lifetime.add(state.listen((now) => by.set(now.by)));
     shown.push(by.el);
@@ -38,11 +42,27 @@ export function choosers(state, description, uses, lifetime) {
 function headChooser(state, description, several, lifetime) {
   const row = element("div", { class: "regard-heads", role: "group" });
   const buttons = Array.from({ length: description.heads }, (_, head) =>
-    element("button", { type: "button", class: "regard-head", text: String(head), "aria-label": `Head ${head}`, onclick: () => pick(head) }),
+    element("button", {
+      type: "button",
+      class: "regard-head",
+      text: String(head),
+      "aria-label": `Head ${head}`,
+      onclick: () => pick(head),
+    }),
   );
   const all = Array.from({ length: description.heads }, (_, head) => head);
-  const many = element("button", { type: "button", class: "regard-head regard-head-many", text: "several", onclick: switchMany });
-  const every = element("button", { type: "button", class: "regard-head regard-head-many", text: "all", onclick: () => state.set({ heads: all }) });
+  const many = element("button", {
+    type: "button",
+    class: "regard-head regard-head-many",
+    text: "several",
+    onclick: switchMany,
+  });
+  const every = element("button", {
+    type: "button",
+    class: "regard-head regard-head-many",
+    text: "all",
+    onclick: () => state.set({ heads: all }),
+  });
 
   function switchMany() {
     const { head, heads } = state.get();

@@ -50,7 +50,13 @@ export function toggle(label, on, choose) {
   const input = element("input", { type: "checkbox", role: "switch", checked: on });
   input.addEventListener("change", () => choose(input.checked));
   const text = element("span", { class: "regard-toggle-text", text: label });
-  const el = element("label", { class: "regard-toggle" }, input, element("span", { class: "regard-toggle-knob" }), text);
+  const el = element(
+    "label",
+    { class: "regard-toggle" },
+    input,
+    element("span", { class: "regard-toggle-knob" }),
+    text,
+  );
   return {
     el,
     /** @param {boolean} chosen @param {string} [said] */
@@ -74,8 +80,18 @@ export function stepper(label, options, place, choose) {
     { "aria-label": label, onchange: () => go(Number(select.value)) },
     options.map((text, at) => element("option", { value: String(at), text })),
   );
-  const before = element("button", { type: "button", text: "‹", "aria-label": `${label} before`, onclick: () => go(now - 1) });
-  const after = element("button", { type: "button", text: "›", "aria-label": `${label} after`, onclick: () => go(now + 1) });
+  const before = element("button", {
+    type: "button",
+    text: "‹",
+    "aria-label": `${label} before`,
+    onclick: () => go(now - 1),
+  });
+  const after = element("button", {
+    type: "button",
+    text: "›",
+    "aria-label": `${label} after`,
+    onclick: () => go(now + 1),
+  });
   let now = place;
   /** @param {number} to */
   function show(to) {
@@ -91,7 +107,10 @@ export function stepper(label, options, place, choose) {
     choose(to);
   }
   show(place);
-  return { el: element("div", { class: "regard-stepper", role: "group", "aria-label": label }, before, select, after), set: show };
+  return {
+    el: element("div", { class: "regard-stepper", role: "group", "aria-label": label }, before, select, after),
+    set: show,
+  };
 }
 
 /**
@@ -137,7 +156,12 @@ export function walkable(row, items, arrived) {
     const here = all.indexOf(event.target);
     if (here < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
     const moves = /** @type {Record<string, number>} */ ({
-      ArrowRight: here + 1, ArrowDown: here + 1, ArrowLeft: here - 1, ArrowUp: here - 1, Home: 0, End: all.length - 1,
+      ArrowRight: here + 1,
+      ArrowDown: here + 1,
+      ArrowLeft: here - 1,
+      ArrowUp: here - 1,
+      Home: 0,
+      End: all.length - 1,
     });
     if (!(event.key in moves)) return;
     event.preventDefault();

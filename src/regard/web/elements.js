@@ -35,7 +35,8 @@ function filled(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (key === "text") made.textContent = value;
-    else if (key === "style") for (const [property, set] of Object.entries(value)) made.style.setProperty(property, set);
+    else if (key === "style")
+      for (const [property, set] of Object.entries(value)) made.style.setProperty(property, set);
     else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else if (key === "value" && "value" in made) made.value = value;
     else made.setAttribute(key, value === true ? "" : String(value));

@@ -18,7 +18,9 @@ export function toCsv(table) {
  * @param {Table} table
  */
 export function toLatex(table) {
-  const numeric = table.columns.map((_, place) => table.rows.length > 0 && table.rows.every((row) => typeof row[place] === "number"));
+  const numeric = table.columns.map(
+    (_, place) => table.rows.length > 0 && table.rows.every((row) => typeof row[place] === "number"),
+  );
   const line = (/** @type {string[]} */ cells) => cells.join(" & ") + " \\\\";
   const lines = table.title ? [`\\textbf{${latexText(table.title)}}\\par\\smallskip`] : [];
   lines.push(`\\begin{tabular}{${numeric.map((number) => (number ? "r" : "l")).join("")}}`, "\\toprule");
@@ -31,12 +33,41 @@ export function toLatex(table) {
 
 /** @type {Record<string, string>} */
 const LATEX = {
-  "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", $: "\\$", "&": "\\&", "#": "\\#", "%": "\\%", _: "\\_",
-  "^": "\\textasciicircum{}", "~": "\\textasciitilde{}", "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
-  '"': "\\char34{}", "'": "\\textquotesingle{}", "`": "\\textasciigrave{}", "-": "{-}", "[": "{[}", "]": "{]}", "*": "{*}",
-  "−": "$-$", "×": "$\\times$", "·": "$\\cdot$", "√": "$\\surd$", "∞": "$\\infty$", "Σ": "$\\Sigma$",
-  "→": "$\\rightarrow$", "←": "$\\leftarrow$", "≈": "$\\approx$", "…": "\\dots{}", "–": "--", "—": "---",
-  "↵": "$\\hookleftarrow$", "±": "$\\pm$", "‖": "$\\Vert$",
+  "\\": "\\textbackslash{}",
+  "{": "\\{",
+  "}": "\\}",
+  $: "\\$",
+  "&": "\\&",
+  "#": "\\#",
+  "%": "\\%",
+  _: "\\_",
+  "^": "\\textasciicircum{}",
+  "~": "\\textasciitilde{}",
+  "<": "\\textless{}",
+  ">": "\\textgreater{}",
+  "|": "\\textbar{}",
+  '"': "\\char34{}",
+  "'": "\\textquotesingle{}",
+  "`": "\\textasciigrave{}",
+  "-": "{-}",
+  "[": "{[}",
+  "]": "{]}",
+  "*": "{*}",
+  "−": "$-$",
+  "×": "$\\times$",
+  "·": "$\\cdot$",
+  "√": "$\\surd$",
+  "∞": "$\\infty$",
+  Σ: "$\\Sigma$",
+  "→": "$\\rightarrow$",
+  "←": "$\\leftarrow$",
+  "≈": "$\\approx$",
+  "…": "\\dots{}",
+  "–": "--",
+  "—": "---",
+  "↵": "$\\hookleftarrow$",
+  "±": "$\\pm$",
+  "‖": "$\\Vert$",
 };
 
 /** Text that LaTeX sets as it is. @param {unknown} text */
@@ -55,7 +86,8 @@ function latexCell(cell) {
 /** @param {any} cell */
 function csvField(cell) {
   if (cell === null || cell === undefined) return "";
-  if (typeof cell === "number") return Number.isFinite(cell) ? String(cell) : Number.isNaN(cell) ? "nan" : cell > 0 ? "inf" : "-inf";
+  if (typeof cell === "number")
+    return Number.isFinite(cell) ? String(cell) : Number.isNaN(cell) ? "nan" : cell > 0 ? "inf" : "-inf";
   const text = Array.isArray(cell) ? cell.join(" ") : String(cell);
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
@@ -108,6 +140,10 @@ export function handOver(content, name, type) {
 
 /** A name for a file: letters, digits and dashes. @param {string} title */
 export function fileName(title) {
-  const plain = title.normalize("NFKD").replace(/[^\w]+/g, "-").replace(/^-+|-+$/g, "").toLowerCase();
+  const plain = title
+    .normalize("NFKD")
+    .replace(/[^\w]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .toLowerCase();
   return plain.slice(0, 60) || "attention";
 }

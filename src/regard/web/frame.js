@@ -12,7 +12,13 @@ const KEPT_THEME = "regard-theme";
  */
 export function headerOf(description, { title, tools, beginTour }) {
   const heading = shortened(description.title || description.text || "Attention", 140);
-  const tour = element("button", { type: "button", class: "regard-button", text: "Tour", "aria-haspopup": "dialog", onclick: beginTour });
+  const tour = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "Tour",
+    "aria-haspopup": "dialog",
+    onclick: beginTour,
+  });
   return [
     element(
       "div",
@@ -32,12 +38,21 @@ function aboutOf(description) {
     description.model && description.model !== "given" ? printable(description.model) : null,
     description.layers > 1 ? `${description.layers} layers` : null,
     description.heads > 1 ? `${description.heads} heads` : null,
-    tokens ? `${tokens.toLocaleString("en")} ${description.kind === "lookup" ? "keys" : tokens === 1 ? "token" : "tokens"}` : null,
+    tokens
+      ? `${tokens.toLocaleString("en")} ${description.kind === "lookup" ? "keys" : tokens === 1 ? "token" : "tokens"}`
+      : null,
   ].filter(Boolean);
   const line = description.certificate?.line;
   return [
     element("span", { text: facts.join(" · ") }),
-    line ? element("span", { class: "regard-certificate", title: "Checked when this was read" }, element("span", { text: "✓ ", "aria-hidden": "true" }), printable(line)) : null,
+    line
+      ? element(
+          "span",
+          { class: "regard-certificate", title: "Checked when this was read" },
+          element("span", { text: "✓ ", "aria-hidden": "true" }),
+          printable(line),
+        )
+      : null,
   ];
 }
 
@@ -67,10 +82,16 @@ export function tabsOf(views, chosen, state, panel) {
   /** Drawing the view draws the tabs again: the focus goes along. @param {any} view */
   function go(view) {
     state.set({ view: view.name });
-    const again = list.getRootNode().getElementById?.(`${panel.id}-${view.name}`) ?? document.getElementById(`${panel.id}-${view.name}`);
+    const again =
+      list.getRootNode().getElementById?.(`${panel.id}-${view.name}`) ??
+      document.getElementById(`${panel.id}-${view.name}`);
     again?.focus();
   }
-  walkable(list, () => tabs, (tab) => go(views[tabs.indexOf(tab)]));
+  walkable(
+    list,
+    () => tabs,
+    (tab) => go(views[tabs.indexOf(tab)]),
+  );
   list.append(...tabs);
   return list;
 }
@@ -130,8 +151,16 @@ export function exportButtons(shown, announce) {
   const kinds = [
     { name: "SVG", able: drawn?.svg, make: async () => ["svg", "image/svg+xml", await shown().drawn.svg()] },
     { name: "PNG", able: drawn?.svg, make: async () => ["png", "image/png", await toPng(await shown().drawn.svg())] },
-    { name: "CSV", able: drawn?.table, make: async () => ["csv", "text/csv;charset=utf-8", toCsv(await shown().drawn.table())] },
-    { name: "LaTeX", able: drawn?.table, make: async () => ["tex", "application/x-tex", toLatex(await shown().drawn.table())] },
+    {
+      name: "CSV",
+      able: drawn?.table,
+      make: async () => ["csv", "text/csv;charset=utf-8", toCsv(await shown().drawn.table())],
+    },
+    {
+      name: "LaTeX",
+      able: drawn?.table,
+      make: async () => ["tex", "application/x-tex", toLatex(await shown().drawn.table())],
+    },
   ];
   const buttons = kinds.map(({ name, able, make }) =>
     element("button", {
@@ -144,7 +173,11 @@ export function exportButtons(shown, announce) {
         try {
           const [ending, type, content] = await make();
           const { description, view } = shown();
-          handOver(content, `${fileName(`${view.title} ${description.title || description.text || ""}`)}.${ending}`, type);
+          handOver(
+            content,
+            `${fileName(`${view.title} ${description.title || description.text || ""}`)}.${ending}`,
+            type,
+          );
           announce(`${name} saved`);
         } catch (error) {
           announce(/** @type {Error} */ (error).message);

@@ -46,6 +46,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
 
   /** @type {{source: any, description: any, view: any, drawn: any, lifetime: any}|null} */
   let shown = null;
+  let settling = false; // while the state is being fitted to another description
   const theme = themeSwitch(root, remember, lifetime, () => shown && drawView());
   const announce = announcer(live, lifetime);
 
@@ -55,7 +56,8 @@ export function makeViewer({ el, address = false, remember = false, title = true
     return suiting.find((view) => view.name === name) ?? suiting[0];
   }
 
-  function drawView() {
+  /** @param {boolean} [again] draws something else in the same view: the old picture stays until the new one is there */
+  function drawView(again = false) {
     if (!shown) return;
     const { source, description } = shown;
     endView();
@@ -63,8 +65,16 @@ export function makeViewer({ el, address = false, remember = false, title = true
     const part = lifetime.part();
     const inner = element("div", { class: `regard-${view.name}` });
     replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part));
-    replaced(parts.view, inner);
-    parts.tabs.replaceChildren(tabsOf(VIEWS.filter((one) => one.suits(description)), view, state, parts.view));
+    const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
+    replaced(parts.view, old, inner);
+    parts.tabs.replaceChildren(
+      tabsOf(
+        VIEWS.filter((one) => one.suits(description)),
+        view,
+        state,
+        parts.view,
+      ),
+    );
     showTab(parts.tabs);
     const colours = makeColours(theme.now());
     Object.assign(shown, { view, lifetime: part });
@@ -73,7 +83,11 @@ export function makeViewer({ el, address = false, remember = false, title = true
     } catch (error) {
       showError(inner, /** @type {Error} */ (error));
     }
-    replaced(parts.footer, exportButtons(() => shown, announce));
+    if (old) takeTurns(old, inner, shown.drawn?.ready);
+    replaced(
+      parts.footer,
+      exportButtons(() => shown, announce),
+    );
   }
 
   function endView() {
@@ -85,7 +99,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
   lifetime.add(endView);
   lifetime.add(
     state.listen((now, before) => {
-      if (shown && now.view !== before.view) drawView();
+      if (shown && !settling && now.view !== before.view) drawView();
     }),
   );
   if (address) lifetime.add(keepAddress(state, () => shown?.description, lifetime));
@@ -103,21 +117,27 @@ export function makeViewer({ el, address = false, remember = false, title = true
     try {
       const { header } = await source.ask("describe", {}, { signal });
       if (lifetime.ended || signal?.aborted) return;
-      const said = shown ? carriedOver(state.get(), shown.description, header) : address ? stateOf(location.hash, header) : {};
+      const said = shown
+        ? carriedOver(state.get(), shown.description, header)
+        : address
+          ? stateOf(location.hash, header)
+          : {};
       endView();
       shown = { source, description: header, view: null, drawn: null, lifetime: null };
+      settling = true;
       state.set(fitted({ ...state.get(), ...said }, header));
+      settling = false;
       const beginTour = () => {
         tour();
         tour = startTour({ root, state, description: header, announce, read });
       };
       replaced(parts.header, headerOf(header, { title, tools: [theme.el], beginTour }));
-      drawView();
+      drawView(true);
     } catch (error) {
-      if (lifetime.ended || signal?.aborted) return;
-      showError(parts.view, /** @type {Error} */ (error));
+      if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));
+    } finally {
+      if (shown || !signal?.aborted) root.setAttribute("aria-busy", "false");
     }
-    root.setAttribute("aria-busy", "false");
   }
 
   return { show, state, announce, root, cleanUp: lifetime.end };
@@ -143,7 +163,20 @@ function keepAddress(state, described, lifetime) {
     const description = described();
     if (!description) return;
     const { view, layer, head, heads, query, key, region, by, sinks, pool, colour } = makeState().get();
-    state.set({ view, layer, head, heads, query, key, region, by, sinks, pool, colour, ...stateOf(location.hash, description) });
+    state.set({
+      view,
+      layer,
+      head,
+      heads,
+      query,
+      key,
+      region,
+      by,
+      sinks,
+      pool,
+      colour,
+      ...stateOf(location.hash, description),
+    });
   });
   return state.listen(() => {
     stop();
@@ -168,6 +201,18 @@ function announcer(live, lifetime) {
     stop();
     stop = lifetime.after(120, () => (live.textContent = text));
   };
+}
+
+/** The new picture in place of the old one, as soon as it is drawn. @param {any} old @param {any} inner @param {any} ready */
+function takeTurns(old, inner, ready) {
+  const turn = () => {
+    old.remove();
+    inner.hidden = false;
+  };
+  if (!ready) return turn();
+  old.inert = true;
+  inner.hidden = true;
+  return ready.then(turn, turn);
 }
 
 /** Tabs that do not fit are scrolled until the chosen one is in sight. @param {HTMLElement} tabs */

@@ -63,7 +63,8 @@ export function lengthOf(vector) {
 /** Spread of weights in nats: 0 for one key, ln n for n equal ones. @param {ArrayLike<number>} weights */
 export function entropyOf(weights) {
   let sum = 0;
-  for (let place = 0; place < weights.length; place++) if (weights[place] > 0) sum -= weights[place] * Math.log(weights[place]);
+  for (let place = 0; place < weights.length; place++)
+    if (weights[place] > 0) sum -= weights[place] * Math.log(weights[place]);
   return sum;
 }
 

@@ -160,7 +160,7 @@ function read(name, text, description) {
   if (NUMBERS.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
   if (LISTS.includes(name)) return /^[\d.]+(,[\d.]+)*$/.test(text) ? text.split(",").map(Number) : undefined;
   if (name === "sinks") return text === "aside" ? false : text === "counted" ? true : undefined;
-  if (name in CHOICES) return CHOICES[name].includes(text) ? text : undefined;
+  if (Object.hasOwn(CHOICES, name)) return CHOICES[name].includes(text) ? text : undefined;
   if (name === "view") return /^[a-z_]+$/.test(text) ? text : undefined;
   if (!/^[a-z]+(_[a-z]+)+$/.test(name)) return undefined; // a view's own keys begin with its name
   try {

@@ -16,17 +16,43 @@ export function startTour({ root, state, description, announce, read }) {
   const before = state.get().view;
   const page = root.getRootNode();
   const came = /** @type {any} */ (page).activeElement;
-  const stops = STOPS.filter((stop) => !stop.view || VIEWS.some((view) => view.name === stop.view && view.suits(description)));
+  const stops = STOPS.filter(
+    (stop) => !stop.view || VIEWS.some((view) => view.name === stop.view && view.suits(description)),
+  );
   let place = 0;
 
   const id = uniqueId("tour");
   const heading = element("h2", { id, class: "regard-tour-title" });
   const body = element("div", { class: "regard-tour-body" });
   const count = element("span", { class: "regard-tour-count" });
-  const back = element("button", { type: "button", class: "regard-button", text: "Back", onclick: () => go(place - 1) });
-  const next = element("button", { type: "button", class: "regard-button", "data-kind": "main", onclick: () => (place + 1 < stops.length ? go(place + 1) : leave(true)) });
-  const close = element("button", { type: "button", class: "regard-tour-close", text: "×", "aria-label": "Leave the tour", title: "Leave the tour (Esc)", onclick: () => leave(false) });
-  const card = element("div", { class: "regard-tour", role: "dialog", "aria-modal": "false", "aria-labelledby": id }, close, heading, body, element("div", { class: "regard-tour-foot" }, count, back, next));
+  const back = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "Back",
+    onclick: () => go(place - 1),
+  });
+  const next = element("button", {
+    type: "button",
+    class: "regard-button",
+    "data-kind": "main",
+    onclick: () => (place + 1 < stops.length ? go(place + 1) : leave(true)),
+  });
+  const close = element("button", {
+    type: "button",
+    class: "regard-tour-close",
+    text: "×",
+    "aria-label": "Leave the tour",
+    title: "Leave the tour (Esc)",
+    onclick: () => leave(false),
+  });
+  const card = element(
+    "div",
+    { class: "regard-tour", role: "dialog", "aria-modal": "false", "aria-labelledby": id },
+    close,
+    heading,
+    body,
+    element("div", { class: "regard-tour-foot" }, count, back, next),
+  );
   root.append(card);
   lifetime.add(() => card.remove());
   lifetime.add(unpoint);
@@ -40,8 +66,21 @@ export function startTour({ root, state, description, announce, read }) {
     const stop = stops[place];
     if (stop.view) state.set({ view: stop.view, ...stop.chosen });
     heading.textContent = stop.title;
-    const button = read && stop.sentence ? element("button", { type: "button", class: "regard-button", text: "Read this sentence", onclick: () => read(/** @type {string} */ (stop.sentence)) }) : null;
-    replaced(body, stop.paragraphs.map((text) => element("p", { text })), stop.picture?.() ?? null, button);
+    const button =
+      read && stop.sentence
+        ? element("button", {
+            type: "button",
+            class: "regard-button",
+            text: "Read this sentence",
+            onclick: () => read(/** @type {string} */ (stop.sentence)),
+          })
+        : null;
+    replaced(
+      body,
+      stop.paragraphs.map((text) => element("p", { text })),
+      stop.picture?.() ?? null,
+      button,
+    );
     count.textContent = `${place + 1} of ${stops.length}`;
     back.hidden = place === 0;
     next.textContent = place + 1 < stops.length ? "Next" : "Done";
@@ -54,7 +93,8 @@ export function startTour({ root, state, description, announce, read }) {
   }
 
   function unpoint() {
-    for (const pointed of root.querySelectorAll(".regard-tour-pointed")) pointed.classList.remove("regard-tour-pointed");
+    for (const pointed of root.querySelectorAll(".regard-tour-pointed"))
+      pointed.classList.remove("regard-tour-pointed");
   }
 
   /** @param {boolean} done */

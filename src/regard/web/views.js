@@ -10,7 +10,7 @@ import { wordsInContext } from "./views/words_in_context.js";
  * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,
  *   state: import("./state.js").State, colours: import("./colours.js").Colours, announce: (text: string) => void,
  *   lifetime: import("./lifetime.js").Lifetime}} Context
- * @typedef {{cleanUp: () => void, svg?: () => string|Promise<string>, table?: () => any}} Drawn
+ * @typedef {{cleanUp: () => void, ready?: Promise<void>, svg?: () => string|Promise<string>, table?: () => any}} Drawn
  * @typedef {{name: string, title: string, uses?: string[], suits: (description: any) => boolean,
  *   draw: (context: Context) => Drawn}} View
  */

@@ -19,7 +19,8 @@ export function printable(text) {
     if (PICTURES[character]) shown += PICTURES[character];
     else if (code < 0x20) shown += String.fromCodePoint(0x2400 + code);
     else if (code === 0x7f) shown += "␡";
-    else if ((code > 0x7f && code < 0xa0) || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) === 0xfffe) shown += "�";
+    else if ((code > 0x7f && code < 0xa0) || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) === 0xfffe)
+      shown += "�";
     else if (!FORMAT.test(character) || KEPT.has(character)) shown += character;
   }
   return shown;

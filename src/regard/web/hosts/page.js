@@ -10,5 +10,6 @@ export function startPage(page) {
   return mount({ model: localSource(page), el, address: true, remember: true });
 }
 
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => startPage(document), { once: true });
+if (document.readyState === "loading")
+  document.addEventListener("DOMContentLoaded", () => startPage(document), { once: true });
 else startPage(document);

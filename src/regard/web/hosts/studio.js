@@ -5,8 +5,9 @@ import { servedSource } from "../sources/served.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 import { described, finished, talk } from "./studio/talking.js";
 
-const QUICK = 30; // milliseconds after the last key
+const QUICK = 12; // milliseconds after the last key; what is no longer wanted is cancelled
 const PATIENT = 400;
+const LATER = 1000; // readings that are not shown any longer are let go when the picture is there
 const SHORT = 600; // characters that are read at once
 
 /** @param {HTMLElement} el @returns {() => void} */
@@ -40,13 +41,20 @@ export function startStudio(el) {
 
   function generate() {
     const before = bar.text();
-    work((signal) => talk("POST", "/generate", { text: before, model: bar.model() }, signal), true, (said) => {
-      if (said.text) bar.setText(before + said.text);
-    });
+    work(
+      (signal) => talk("POST", "/generate", { text: before, model: bar.model() }, signal),
+      true,
+      (said) => {
+        if (said.text) bar.setText(before + said.text);
+      },
+    );
   }
 
   function cancel() {
-    latest(() => Promise.resolve(null), () => {});
+    latest(
+      () => Promise.resolve(null),
+      () => {},
+    );
     bar.setWork(null);
   }
 
@@ -70,7 +78,9 @@ export function startStudio(el) {
           };
           answer = await finished(answer.job, heard, signal);
         }
-        await viewer.show(described(servedSource(`/ask/${encodeURIComponent(answer.reading)}`), answer.description), { signal });
+        await viewer.show(described(servedSource(`/ask/${encodeURIComponent(answer.reading)}`), answer.description), {
+          signal,
+        });
         return answer;
       },
       (answer) => {
@@ -78,7 +88,8 @@ export function startStudio(el) {
         if (fills && answer.description?.text) bar.setText(answer.description.text);
         const old = reading;
         reading = answer.reading;
-        if (old && old !== reading) talk("DELETE", `/readings/${encodeURIComponent(old)}`).catch(() => {});
+        if (old && old !== reading)
+          lifetime.after(LATER, () => talk("DELETE", `/readings/${encodeURIComponent(old)}`).catch(() => {}));
       },
       (error) => {
         bar.setWork(null);

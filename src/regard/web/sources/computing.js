@@ -72,7 +72,8 @@ export async function tileOf(layer, head, { rows, columns, shape, pool = "mean" 
         let pooled = 0;
         const start = columnEdges[cell] - columns[0];
         const stop = columnEdges[cell + 1] - columns[0];
-        for (let key = start; key < stop; key++) pooled = pool === "max" ? Math.max(pooled, row[key]) : pooled + row[key];
+        for (let key = start; key < stop; key++)
+          pooled = pool === "max" ? Math.max(pooled, row[key]) : pooled + row[key];
         const at = line * width + cell;
         if (pool === "max") cells[at] = Math.max(cells[at], pooled);
         else cells[at] += pooled / ((stop - start) * (rowEdges[line + 1] - rowEdges[line]));

@@ -48,10 +48,18 @@ export function vectorsOf(layer, head, query, keys) {
   if (query !== null) {
     const intervals = layer.seen(head, query);
     const sees = (/** @type {number} */ key) =>
-      intervals.some(([first, last]) => key >= first && key < last) && (!layer.allowed || layer.allowed(head, query, key));
-    arrays.visible = framed(Uint8Array.from(all, (key) => Number(sees(key))), [all.length]);
+      intervals.some(([first, last]) => key >= first && key < last) &&
+      (!layer.allowed || layer.allowed(head, query, key));
+    arrays.visible = framed(
+      Uint8Array.from(all, (key) => Number(sees(key))),
+      [all.length],
+    );
     const { added } = layer;
-    if (added) arrays.bias = framed(Float32Array.from(all, (key) => added(head, query, key)), [all.length]);
+    if (added)
+      arrays.bias = framed(
+        Float32Array.from(all, (key) => added(head, query, key)),
+        [all.length],
+      );
     sink = sinkOf(layer, head, query);
   }
   return { header: { scale: layer.scale, softcap: layer.softcap, sink, keys }, arrays };
@@ -100,8 +108,13 @@ function addedBy({ bias, relative }, header, rows, count) {
   const span = relative?.shape[1];
   return (/** @type {number} */ head, /** @type {number} */ query, /** @type {number} */ key) => {
     let sum = 0;
-    if (bias) sum += bias.data[((byHead > 1 ? head : 0) * height + (byQuery > 1 ? query : 0)) * width + (byKey > 1 ? key : 0)];
-    if (relative) sum += relative.data[(relative.shape[0] > 1 ? head : 0) * span + query + (header.offset ?? 0) - key + (header.relative_zero ?? 0)];
+    if (bias)
+      sum += bias.data[((byHead > 1 ? head : 0) * height + (byQuery > 1 ? query : 0)) * width + (byKey > 1 ? key : 0)];
+    if (relative)
+      sum +=
+        relative.data[
+          (relative.shape[0] > 1 ? head : 0) * span + query + (header.offset ?? 0) - key + (header.relative_zero ?? 0)
+        ];
     return sum;
   };
 }
@@ -109,6 +122,8 @@ function addedBy({ bias, relative }, header, rows, count) {
 /** @param {Float32Array} vectors @param {number} start @param {number[]} rows @param {number} size */
 function taken(vectors, start, rows, size) {
   const chosen = new Float32Array(rows.length * size);
-  rows.forEach((row, place) => chosen.set(vectors.subarray((start + row) * size, (start + row + 1) * size), place * size));
+  rows.forEach((row, place) =>
+    chosen.set(vectors.subarray((start + row) * size, (start + row + 1) * size), place * size),
+  );
   return framed(chosen, [rows.length, size]);
 }

@@ -57,9 +57,11 @@ export function lightLinks(arrays, count, { heads, count: wanted, itself = false
     /** @type {Map<number, number>} */
     const mean = new Map();
     for (const head of heads) {
-      for (const [key, weight] of strongest(arrays, count, head, query)) mean.set(key, (mean.get(key) ?? 0) + weight / heads.length);
+      for (const [key, weight] of strongest(arrays, count, head, query))
+        mean.set(key, (mean.get(key) ?? 0) + weight / heads.length);
     }
-    for (const [key, weight] of mean) if (!aside.has(key) && (itself || key !== query + shift)) found.push([query, key, weight]);
+    for (const [key, weight] of mean)
+      if (!aside.has(key) && (itself || key !== query + shift)) found.push([query, key, weight]);
   }
   return found.sort((one, other) => other[2] - one[2] || one[0] - other[0] || one[1] - other[1]).slice(0, wanted);
 }

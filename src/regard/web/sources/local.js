@@ -66,7 +66,10 @@ export function localSource(page) {
     steps({ layer, query }) {
       const found = frame(`regard-steps-${layer}`);
       if (!found) return null;
-      const rows = Object.entries(found.arrays).map(([name, array]) => [name, rowOfArray(/** @type {any} */ (array), query)]);
+      const rows = Object.entries(found.arrays).map(([name, array]) => [
+        name,
+        rowOfArray(/** @type {any} */ (array), query),
+      ]);
       return { header: found.header, arrays: Object.fromEntries(rows) };
     },
 
@@ -74,7 +77,10 @@ export function localSource(page) {
       const { layer, head, rows, columns, shape } = asked;
       const full = layerOf(layer);
       const weight = full ? await tileOf(full, head, asked, signal) : lightTile(lightOf(layer), count, asked);
-      return { header: { exact: Boolean(full), sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
+      return {
+        header: { exact: Boolean(full), sampled: null, rows, columns },
+        arrays: { weight: framed(weight, shape) },
+      };
     },
 
     row({ layer, heads, query, by }) {
@@ -94,7 +100,10 @@ export function localSource(page) {
     async along({ layer, heads }, signal) {
       const full = layerOf(layer);
       const found = full ? await alongOf(full, heads, shift, signal) : lightAlong(lightOf(layer), heads);
-      const arrays = Object.entries(found).map(([name, data]) => [name, framed(data, [heads.length, data.length / heads.length])]);
+      const arrays = Object.entries(found).map(([name, data]) => [
+        name,
+        framed(data, [heads.length, data.length / heads.length]),
+      ]);
       return { header: { sampled: null, heads }, arrays: Object.fromEntries(arrays) };
     },
 
@@ -137,7 +146,10 @@ export function localSource(page) {
  * @param {number[][]} words @param {number} shift
  */
 function rowOfWord(one, head, query, words, shift) {
-  const [first, last] = words.find(([start, stop]) => query + shift >= start && query + shift < stop) ?? [query + shift, query + shift + 1];
+  const [first, last] = words.find(([start, stop]) => query + shift >= start && query + shift < stop) ?? [
+    query + shift,
+    query + shift + 1,
+  ];
   const mean = new Float32Array(words.length);
   for (let piece = first; piece < last; piece++) {
     const row = one(head, piece - shift);

@@ -18,7 +18,13 @@ export const STOPS = [
       "Attention is how a model looks back. Each word gives every word a weight; its weights add up to 1. In one head of a small model, “they” gives:",
     ],
     sentence: KIDS,
-    picture: () => bars([["kids", 0.81], ["The", 0.08], ["lions", 0.04], ["all others", 0.07]]),
+    picture: () =>
+      bars([
+        ["kids", 0.81],
+        ["The", 0.08],
+        ["lions", 0.04],
+        ["all others", 0.07],
+      ]),
   },
   {
     title: "A dictionary made soft",
@@ -36,16 +42,34 @@ export const STOPS = [
       "The cat sat, worked by hand. For cat:",
     ],
     view: "steps",
-    picture: () => table(["", "score", "÷ √4", "weight"], [["The", "0", "0", "0.16"], ["cat", "2", "1", "0.42"], ["sat", "2", "1", "0.42"]]),
+    picture: () =>
+      table(
+        ["", "score", "÷ √4", "weight"],
+        [
+          ["The", "0", "0", "0.16"],
+          ["cat", "2", "1", "0.42"],
+          ["sat", "2", "1", "0.42"],
+        ],
+      ),
   },
   {
     title: "Why divide?",
-    paragraphs: ["Long vectors make large scores, and large scores leave nearly everything to one word. Dividing by √d_k keeps the weights mild. Scores 6 and 4, then the same halved:"],
-    picture: () => bars([["6", 0.88], ["4", 0.12], ["3", 0.73], ["2", 0.27]]),
+    paragraphs: [
+      "Long vectors make large scores, and large scores leave nearly everything to one word. Dividing by √d_k keeps the weights mild. Scores 6 and 4, then the same halved:",
+    ],
+    picture: () =>
+      bars([
+        ["6", 0.88],
+        ["4", 0.12],
+        ["3", 0.73],
+        ["2", 0.27],
+      ]),
   },
   {
     title: "Many heads",
-    paragraphs: ["One layer looks in several ways at once. Each way is a head, as a filter is to a convolution: one looks at the word before, another for what a pronoun means. Every small map here is one head; choose one that looks interesting."],
+    paragraphs: [
+      "One layer looks in several ways at once. Each way is a head, as a filter is to a convolution: one looks at the word before, another for what a pronoun means. Every small map here is one head; choose one that looks interesting.",
+    ],
     view: "grid",
   },
   {
@@ -67,7 +91,15 @@ function bars(given) {
     given.map(([name, weight]) => {
       const bar = element("i");
       bar.style.width = `${weight * 100}%`;
-      return [element("dt", { text: name }), element("dd", {}, element("span", { class: "regard-tour-bar", "aria-hidden": "true" }, bar), element("span", { text: weight.toFixed(2) }))];
+      return [
+        element("dt", { text: name }),
+        element(
+          "dd",
+          {},
+          element("span", { class: "regard-tour-bar", "aria-hidden": "true" }, bar),
+          element("span", { text: weight.toFixed(2) }),
+        ),
+      ];
     }),
   );
 }
@@ -77,7 +109,26 @@ function table(heads, rows) {
   return element(
     "table",
     { class: "regard-table regard-tour-table" },
-    element("thead", {}, element("tr", {}, heads.map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
-    element("tbody", {}, rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row", text: name }), cells.map((text) => element("td", { text }))))),
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        heads.map((text) => (text ? element("th", { scope: "col", text }) : element("td"))),
+      ),
+    ),
+    element(
+      "tbody",
+      {},
+      rows.map(([name, ...cells]) =>
+        element(
+          "tr",
+          {},
+          element("th", { scope: "row", text: name }),
+          cells.map((text) => element("td", { text })),
+        ),
+      ),
+    ),
   );
 }

@@ -3,7 +3,8 @@ import { segments } from "../controls.js";
 import { element, replaced } from "../elements.js";
 import { svgText } from "../export.js";
 import { latestOnly } from "../lifetime.js";
-import { makeAbout, nameOfHead, printedStatistic, saidOfHead } from "./grid/about.js";
+import { makeAbout, printedStatistic, saidOfHead } from "./grid/about.js";
+import { svgDocument } from "./matrix/exporting.js";
 import { makeMaps } from "./grid/maps.js";
 import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./grid/ordering.js";
 
@@ -31,13 +32,32 @@ function drawGrid(context) {
   const note = element("p", { class: "regard-note", role: "status" });
   const said = element("p", { class: "regard-note" });
   const box = element("div", { class: "regard-grid-box" });
-  const maps = makeMaps({ ...context, lifetime, came: layerCame, failed: (error) => (note.textContent = error.message) });
+  const maps = makeMaps({
+    ...context,
+    lifetime,
+    came: layerCame,
+    failed: (error) => (note.textContent = error.message),
+  });
   const about = makeAbout(context, maps);
-  const chooser = segments("Order", ORDERS.map(({ value, text, said: title }) => ({ value, text, title })), orderNow().value, (value) => state.set({ grid_order: value === "model" ? null : value }));
+  const chooser = segments(
+    "Order",
+    ORDERS.map(({ value, text, said: title }) => ({ value, text, title })),
+    orderNow().value,
+    (value) => state.set({ grid_order: value === "model" ? null : value }),
+  );
   const label = element("span", { class: "regard-label", text: "Order", "aria-hidden": "true" });
-  replaced(el, element("div", { class: "regard-bar" }, label, chooser.el, said), note,
+  replaced(
+    el,
+    element("div", { class: "regard-bar" }, label, chooser.el, said),
+    note,
     element("div", { class: "regard-grid-body" }, box, about.el),
-    element("p", { class: "regard-note regard-grid-hint", text: "Queries go down, keys across; each map is shaded up to its own largest weight. Arrow keys walk, Enter chooses a head." }));
+    element("p", {
+      class: "regard-note regard-grid-hint",
+      text:
+        "Queries go down, keys across; each map is shaded up to its own largest weight. " +
+        "Arrow keys walk, Enter chooses a head.",
+    }),
+  );
 
   const cells = all.map((one) => {
     const canvas = element("canvas", { width: 1, height: 1, class: "regard-grid-map" });
@@ -46,9 +66,13 @@ function drawGrid(context) {
     return { one, canvas, caption, button };
   });
 
-  const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) maps.want(Number(/** @type {HTMLElement} */ (entry.target).dataset.layer));
-  }, { rootMargin: "240px" });
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries)
+        if (entry.isIntersecting) maps.want(Number(/** @type {HTMLElement} */ (entry.target).dataset.layer));
+    },
+    { rootMargin: "240px" },
+  );
   lifetime.add(() => observer.disconnect());
   for (const { button, one } of cells) {
     button.dataset.layer = String(one.layer);
@@ -68,13 +92,19 @@ function drawGrid(context) {
     box.style.setProperty("--regard-across", String(description.heads));
     const parts = [];
     for (const [place, one] of order.entries()) {
-      if (inModel && one.head === 0 && description.layers > 1) parts.push(element("span", { class: "regard-grid-layer", text: `Layer ${one.layer}` }));
+      if (inModel && one.head === 0 && description.layers > 1)
+        parts.push(element("span", { class: "regard-grid-layer", text: `Layer ${one.layer}` }));
       else if (inModel && one.head === 0) parts.push(element("span", { class: "regard-grid-layer", text: "Heads" }));
       const cell = cells[placeOf(one)];
       const name = inModel ? String(one.head) : `${one.layer} · ${one.head}`;
       const number = statistic && known ? printedStatistic(known.of(statistic, one)) : "";
       const pattern = known?.patternOf(one) ?? "";
-      replaced(cell.caption, element("span", { class: "regard-grid-name", text: name }), number ? element("span", { class: "regard-grid-number", text: number }) : null, pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null);
+      replaced(
+        cell.caption,
+        element("span", { class: "regard-grid-name", text: name }),
+        number ? element("span", { class: "regard-grid-number", text: number }) : null,
+        pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null,
+      );
       cell.button.setAttribute("aria-label", saidOfHead(one, known, description));
       cell.button.dataset.place = String(place);
       parts.push(cell.button);
@@ -139,12 +169,14 @@ function drawGrid(context) {
     return getComputedStyle(box).gridTemplateColumns.split(" ").length;
   }
 
-  lifetime.add(state.listen((now, before) => {
-    if (now.grid_order !== before.grid_order) {
-      chooser.set(orderNow().value);
-      arrange();
-    } else if (now.layer !== before.layer || now.head !== before.head) mark();
-  }));
+  lifetime.add(
+    state.listen((now, before) => {
+      if (now.grid_order !== before.grid_order) {
+        chooser.set(orderNow().value);
+        arrange();
+      } else if (now.layer !== before.layer || now.head !== before.head) mark();
+    }),
+  );
   arrange();
 
   if ((description.has ?? []).includes("statistics")) {
@@ -163,7 +195,7 @@ function drawGrid(context) {
     );
   }
 
-  const title = "All heads";
+  const title = "All heads: layer · head";
   return {
     cleanUp: lifetime.end,
     svg: async () => {
@@ -175,22 +207,38 @@ function drawGrid(context) {
       return {
         title,
         columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],
-        rows: order.map((one) => [one.layer, one.head, ...shown.map(({ name }) => known.of(name, one)), ...(known ? [known.patternOf(one) ?? ""] : [])]),
+        rows: order.map((one) => [
+          one.layer,
+          one.head,
+          ...shown.map(({ name }) => known.of(name, one)),
+          ...(known ? [known.patternOf(one) ?? ""] : []),
+        ]),
       };
     },
   };
 }
 
-/** @param {any[]} cells @param {any[]} order @param {any} description @param {string} title @param {any} colours @param {(one: any) => number} placeOf */
+/**
+ * @param {any[]} cells
+ * @param {any[]} order
+ * @param {any} description
+ * @param {string} title
+ * @param {any} colours
+ * @param {(one: any) => number} placeOf
+ */
 function gridSvg(cells, order, description, title, colours, placeOf) {
   const across = Math.min(description.heads, 16);
   const [side, step, line, top] = [72, 80, 94, 40];
-  const inside = order.map((one, place) => {
+  const [width, height] = [32 + across * step, top + Math.ceil(order.length / across) * line + 8];
+  const maps = order.map((one, place) => {
     const [x, y] = [16 + (place % across) * step, top + Math.floor(place / across) * line];
     const image = cells[placeOf(one)].canvas.toDataURL("image/png");
-    return `<image x="${x}" y="${y}" width="${side}" height="${side}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${image}"/>` +
-      `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${svgText(nameOfHead(one, description).replace("Layer ", "").replace(", head ", " · "))}</text>`;
+    const how = `preserveAspectRatio="none" style="image-rendering:pixelated"`;
+    return [
+      `<image x="${x}" y="${y}" width="${side}" height="${side}" ${how} href="${image}"/>`,
+      `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${one.layer} · ${one.head}</text>`,
+    ];
   });
-  const [width, height] = [32 + across * step, top + Math.ceil(order.length / across) * line + 8];
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" font-family="system-ui, sans-serif"><title>${svgText(title)}</title><rect width="100%" height="100%" fill="${colours.ground}"/><text x="16" y="24" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}: layer · head</text>${inside.join("")}</svg>`;
+  const heading = `<text x="16" y="24" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`;
+  return svgDocument(width, height, title, colours.ground, [heading, ...maps.flat()]);
 }

@@ -6,7 +6,15 @@ import { latestOnly } from "../lifetime.js";
 import { printedNumber, printedVector } from "../numbers.js";
 import { printable, shortened, wordElement } from "../words.js";
 import { EXAMPLES } from "./lookup/examples.js";
-import { blended, saidTemperature, shares, similarities, SIMILARITIES, temperatureAt, vectorFrom } from "./lookup/looking.js";
+import {
+  blended,
+  saidTemperature,
+  shares,
+  similarities,
+  SIMILARITIES,
+  temperatureAt,
+  vectorFrom,
+} from "./lookup/looking.js";
 import { SPELLED, spelled } from "./lookup/spelling.js";
 
 const LONGEST = 60;
@@ -44,9 +52,18 @@ function dictionaries(description) {
   if (!given) return found;
   const size = given.vectors?.[0]?.length ?? 0;
   const textual = size === SPELLED || !given.keys.every((/** @type {string} */ key) => vectorFrom(key, size));
-  const own = { name: "This dictionary", keys: given.keys, values: given.values, vectors: given.vectors, numbers: given.numbers,
-    query: given.query ?? given.keys[0] ?? "", similarity: given.similarity, temperature: given.temperature || 0.1, textual,
-    asks: !given.vectors || given.similarity === "function" || (textual && size !== SPELLED) };
+  const own = {
+    name: "This dictionary",
+    keys: given.keys,
+    values: given.values,
+    vectors: given.vectors,
+    numbers: given.numbers,
+    query: given.query ?? given.keys[0] ?? "",
+    similarity: given.similarity,
+    temperature: given.temperature || 0.1,
+    textual,
+    asks: !given.vectors || given.similarity === "function" || (textual && size !== SPELLED),
+  };
   return [own, ...found];
 }
 
@@ -63,22 +80,71 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     return all[place] ? place : 0;
   }
   const ids = { query: uniqueId("query"), example: uniqueId("example"), similarity: uniqueId("similarity") };
-  const example = element("select", { id: ids.example }, all.map((one, place) => element("option", { value: String(place), text: one.name })));
-  const query = element("input", { id: ids.query, type: "text", autocomplete: "off", spellcheck: "false", dir: "auto", class: "regard-lookup-query" });
-  const similarity = element("select", { id: ids.similarity }, SIMILARITIES.map((name) => element("option", { value: name, text: name })));
-  const heat = slider("Temperature", { least: 0, most: 100, step: 1, value: 50, said: (place) => saidTemperature(temperatureAt(place, shown.temperature)) }, (place) => state.set({ lookup_temperature: place }));
-  const ends = element("div", { class: "regard-lookup-ends", "aria-hidden": "true" }, element("span", { text: "hard" }), element("span", { text: "uniform" }));
+  const example = element(
+    "select",
+    { id: ids.example },
+    all.map((one, place) => element("option", { value: String(place), text: one.name })),
+  );
+  const query = element("input", {
+    id: ids.query,
+    type: "text",
+    autocomplete: "off",
+    spellcheck: "false",
+    dir: "auto",
+    class: "regard-lookup-query",
+  });
+  const similarity = element(
+    "select",
+    { id: ids.similarity },
+    SIMILARITIES.map((name) => element("option", { value: name, text: name })),
+  );
+  const heat = slider(
+    "Temperature",
+    {
+      least: 0,
+      most: 100,
+      step: 1,
+      value: 50,
+      said: (place) => saidTemperature(temperatureAt(place, shown.temperature)),
+    },
+    (place) => state.set({ lookup_temperature: place }),
+  );
+  const ends = element(
+    "div",
+    { class: "regard-lookup-ends", "aria-hidden": "true" },
+    element("span", { text: "hard" }),
+    element("span", { text: "uniform" }),
+  );
   const formula = element("p", { class: "regard-lookup-formula" });
   const body = element("tbody");
-  const heads = ["Key", "Value", "Similarity", "Probability"].map((text, place) => element("th", { scope: "col", class: place === 2 ? "regard-number" : null, text }));
-  const table = element("table", { class: "regard-table regard-lookup-table" }, element("caption", { class: "regard-unseen", text: "Keys, values and their probabilities" }), element("thead", {}, element("tr", {}, heads)), body);
+  const heads = ["Key", "Value", "Similarity", "Probability"].map((text, place) =>
+    element("th", { scope: "col", class: place === 2 ? "regard-number" : null, text }),
+  );
+  const table = element(
+    "table",
+    { class: "regard-table regard-lookup-table" },
+    element("caption", { class: "regard-unseen", text: "Keys, values and their probabilities" }),
+    element("thead", {}, element("tr", {}, heads)),
+    body,
+  );
   const results = element("dl", { class: "regard-lookup-results" });
-  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) => element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
+  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) =>
+    element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
   heat.el.append(ends);
   replaced(
     el,
-    element("p", { class: "regard-lookup-lead", text: "A dictionary answers where a key equals the query. Made soft, it asks how similar every key is, and blends the values. That is attention." }),
-    element("div", { class: "regard-lookup-controls" }, field(ids.example, "Dictionary", example), field(ids.query, "Query", query), field(ids.similarity, "Similarity", similarity), heat.el),
+    element("p", {
+      class: "regard-lookup-lead",
+      text: "A dictionary answers where a key equals the query. Made soft, it asks how similar every key is, and blends the values. That is attention.",
+    }),
+    element(
+      "div",
+      { class: "regard-lookup-controls" },
+      field(ids.example, "Dictionary", example),
+      field(ids.query, "Query", query),
+      field(ids.similarity, "Similarity", similarity),
+      heat.el,
+    ),
     formula,
     element("div", { class: "regard-wide" }, table),
     results,
@@ -115,7 +181,11 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     latest(
       (signal) => source.ask("lookup", given, { signal }),
       ({ header, arrays }) => {
-        answer = { scores: Array.from(arrays.similarity.toFloat32()), weights: Array.from(arrays.weight.toFloat32()), note: (header.notes ?? []).join(" ") };
+        answer = {
+          scores: Array.from(arrays.similarity.toFloat32()),
+          weights: Array.from(arrays.weight.toFloat32()),
+          note: (header.notes ?? []).join(" "),
+        };
         show("");
       },
       (error) => {
@@ -133,9 +203,17 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     similarity.value = how;
     similarity.disabled = shown.asks;
     heat.set(place);
-    replaced(formula, "SELECT value WHERE key ", element("b", { text: temperature === 0 ? "closest to" : "≈" }), " ", wordElement(asked || "…", { class: "regard-word" }, LONGEST), `  ·  probability = softmax(${how} ÷ ${saidTemperature(temperature).split(",")[0]})`);
+    replaced(
+      formula,
+      "SELECT value WHERE key ",
+      element("b", { text: temperature === 0 ? "closest to" : "≈" }),
+      " ",
+      wordElement(asked || "…", { class: "regard-word" }, LONGEST),
+      `  ·  probability = softmax(${how} ÷ ${saidTemperature(temperature).split(",")[0]})`,
+    );
     const best = answer ? answer.weights.indexOf(Math.max(...answer.weights)) : -1;
-    const strongest = (/** @type {number} */ row) => answer && answer.weights[row] === answer.weights[best] && Math.min(...answer.weights) < answer.weights[best];
+    const strongest = (/** @type {number} */ row) =>
+      answer && answer.weights[row] === answer.weights[best] && Math.min(...answer.weights) < answer.weights[best];
     replaced(
       body,
       shown.keys.map((key, row) => {
@@ -148,7 +226,12 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
           element("th", { scope: "row" }, wordElement(key, {}, LONGEST)),
           element("td", {}, wordElement(shown.values[row], {}, LONGEST)),
           element("td", { class: "regard-number", text: answer ? printedNumber(answer.scores[row], 3) : "" }),
-          element("td", { class: "regard-lookup-share" }, element("span", { class: "regard-lookup-bar", "aria-hidden": "true" }, bar), element("span", { class: "regard-number", text: weight === null ? "" : printedNumber(weight, 3) })),
+          element(
+            "td",
+            { class: "regard-lookup-share" },
+            element("span", { class: "regard-lookup-bar", "aria-hidden": "true" }, bar),
+            element("span", { class: "regard-number", text: weight === null ? "" : printedNumber(weight, 3) }),
+          ),
         );
       }),
     );
@@ -158,25 +241,58 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
   /** @param {string} asked @param {number} best */
   function answersOf(asked, best) {
     if (!answer) return [];
-    const line = (/** @type {string} */ name, /** @type {any} */ value, /** @type {string} */ note) =>
-      [element("dt", { text: name }), element("dd", {}, element("span", { class: "regard-lookup-value" }, value), note ? element("span", { class: "regard-note", text: note }) : null)];
+    const line = (/** @type {string} */ name, /** @type {any} */ value, /** @type {string} */ note) => [
+      element("dt", { text: name }),
+      element(
+        "dd",
+        {},
+        element("span", { class: "regard-lookup-value" }, value),
+        note ? element("span", { class: "regard-note", text: note }) : null,
+      ),
+    ];
     const equal = hardMatches(shown, asked);
     const hard = hardValue(shown, equal);
-    const many = equal.length > 1 ? (shown.numbers ? "Several keys are equal: their values are added." : "Several keys are equal: the last one counts.") : "";
+    const many =
+      equal.length > 1
+        ? shown.numbers
+          ? "Several keys are equal: their values are added."
+          : "Several keys are equal: the last one counts."
+        : "";
     const soft = shown.numbers
       ? line("Soft", `[${printedVector(blended(answer.weights, shown.numbers), 2)}]`, "Σ probability · value")
-      : line("Soft", wordElement(shown.values[best], {}, LONGEST), "Texts cannot be blended: the most probable one stands for all.");
-    return [line("Hard", hard === null ? "nothing" : wordElement(hard, {}, LONGEST), hard === null ? "No key equals the query." : many), soft];
+      : line(
+          "Soft",
+          wordElement(shown.values[best], {}, LONGEST),
+          "Texts cannot be blended: the most probable one stands for all.",
+        );
+    return [
+      line(
+        "Hard",
+        hard === null ? "nothing" : wordElement(hard, {}, LONGEST),
+        hard === null ? "No key equals the query." : many,
+      ),
+      soft,
+    ];
   }
 
-  lifetime.listen(example, "change", () => state.set({ lookup_example: Number(example.value), lookup_query: null, lookup_similarity: null, lookup_temperature: null }));
+  lifetime.listen(example, "change", () =>
+    state.set({
+      lookup_example: Number(example.value),
+      lookup_query: null,
+      lookup_similarity: null,
+      lookup_temperature: null,
+    }),
+  );
   lifetime.listen(query, "input", () => state.set({ lookup_query: query.value }));
   lifetime.listen(similarity, "change", () => state.set({ lookup_similarity: similarity.value }));
   lifetime.add(
     state.listen((now, before) => {
       if (Object.keys(now).some((name) => name.startsWith("lookup_") && now[name] !== before[name])) {
         compute();
-        if (answer) announce(`Most probable: ${printable(shown.keys[answer.weights.indexOf(Math.max(...answer.weights))]).slice(0, LONGEST)} ${printedNumber(Math.max(...answer.weights), 2)}`);
+        if (answer)
+          announce(
+            `Most probable: ${printable(shown.keys[answer.weights.indexOf(Math.max(...answer.weights))]).slice(0, LONGEST)} ${printedNumber(Math.max(...answer.weights), 2)}`,
+          );
       }
     }),
   );
@@ -188,7 +304,13 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     table: () => ({
       title: `SELECT value WHERE key ≈ ${settings().query}`,
       columns: ["query", "key", "value", "similarity", "probability"],
-      rows: shown.keys.map((key, row) => [settings().query, key, shown.values[row], answer?.scores[row] ?? null, answer?.weights[row] ?? null]),
+      rows: shown.keys.map((key, row) => [
+        settings().query,
+        key,
+        shown.values[row],
+        answer?.scores[row] ?? null,
+        answer?.weights[row] ?? null,
+      ]),
     }),
   };
 }
@@ -196,15 +318,25 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
 /** Which keys equal the query. @param {Dictionary} shown @param {string} asked */
 function hardMatches(shown, asked) {
   const vector = shown.textual || !shown.vectors ? null : vectorFrom(asked, shown.vectors[0].length);
-  const equals = (/** @type {number} */ row) => (vector ? vector.every((part, place) => part === shown.vectors?.[row][place]) : shown.keys[row] === asked);
+  const equals = (/** @type {number} */ row) =>
+    vector ? vector.every((part, place) => part === shown.vectors?.[row][place]) : shown.keys[row] === asked;
   return shown.keys.map((_, row) => row).filter(equals);
 }
 
 /** Numbers are added, of other values the last one counts. @param {Dictionary} shown @param {number[]} rows */
 function hardValue({ values, numbers }, rows) {
-  if (!rows.length) return numbers ? `[${printedVector(numbers[0].map(() => 0), 0)}]` : null;
+  if (!rows.length)
+    return numbers
+      ? `[${printedVector(
+          numbers[0].map(() => 0),
+          0,
+        )}]`
+      : null;
   if (!numbers) return values[rows[rows.length - 1]];
-  return `[${printedVector(numbers[0].map((_, part) => rows.reduce((sum, row) => sum + numbers[row][part], 0)), 2)}]`;
+  return `[${printedVector(
+    numbers[0].map((_, part) => rows.reduce((sum, row) => sum + numbers[row][part], 0)),
+    2,
+  )}]`;
 }
 
 /** @param {Dictionary} shown @param {any} answer @param {any} settings @param {any} colours */
@@ -213,8 +345,10 @@ function pictureOfLookup(shown, answer, settings, colours) {
   const lines = shown.keys.map((key, row) => {
     const y = 80 + row * 30;
     const weight = answer?.weights[row] ?? 0;
-    return `<text x="24" y="${y}">${svgText(shortened(key))}</text><text x="230" y="${y}" fill="${colours.muted}">${svgText(shortened(shown.values[row], 30))}</text>` +
-      `<rect x="470" y="${y - 14}" width="${220 * weight}" height="18" rx="2" fill="${colours.theme === "dark" ? "#3b78b8" : "#7fb0dc"}"/><text x="760" y="${y}" text-anchor="end">${printedNumber(weight, 3)}</text>`;
+    return (
+      `<text x="24" y="${y}">${svgText(shortened(key))}</text><text x="230" y="${y}" fill="${colours.muted}">${svgText(shortened(shown.values[row], 30))}</text>` +
+      `<rect x="470" y="${y - 14}" width="${220 * weight}" height="18" rx="2" fill="${colours.theme === "dark" ? "#3b78b8" : "#7fb0dc"}"/><text x="760" y="${y}" text-anchor="end">${printedNumber(weight, 3)}</text>`
+    );
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" width="784" height="${height}" viewBox="0 0 784 ${height}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif" font-size="15" fill="${colours.ink}">
 <rect width="784" height="${height}" fill="${colours.ground}"/>

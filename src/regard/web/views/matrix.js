@@ -1,24 +1,36 @@
 /** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
 import { element, replaced } from "../elements.js";
-import { printedCount, printedPower, printedWeight, roundedUp } from "../numbers.js";
+import { printedWeight, roundedUp } from "../numbers.js";
 import { shortened } from "../words.js";
 import { makeBar } from "./matrix/bar.js";
-import { NUMBERS_FROM, drawFrame, drawnAt, unitFor } from "./matrix/drawing.js";
+import { drawFrame, drawnAt } from "./matrix/drawing.js";
 import { makeExact } from "./matrix/exact.js";
 import { matrixSvg, matrixTable, strongestIn } from "./matrix/exporting.js";
 import {
-  LARGEST_CELL, WHOLE, cellAt, cellsShown, following, isHidden, levelFor, panned, partOf, regionView, smallestCell, tilesOver,
-  wholeTile, wholeView, within, zoomed,
+  LARGEST_CELL,
+  WHOLE,
+  cellAt,
+  cellsShown,
+  following,
+  isHidden,
+  levelFor,
+  panned,
+  regionView,
+  smallestCell,
+  tilesOver,
+  wholeTile,
+  wholeView,
+  within,
+  zoomed,
 } from "./matrix/geometry.js";
-import { marginsFor } from "./matrix/labels.js";
+import { layoutFor } from "./matrix/layout.js";
 import { pointing } from "./matrix/pointing.js";
 import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./matrix/readout.js";
+import { nameOfMatrix, regionOfText, saidOfCells, saidOfPool, saidOfSampling, titleOfMatrix } from "./matrix/saying.js";
 import { smallTable } from "./matrix/small_table.js";
 import { coarseness, makeTiles } from "./matrix/tiles.js";
 
 const SETTLED = 160; // milliseconds without a move after which the scale and the lists follow
-const SIDE_BY_SIDE = 760; // pixels of width from which the readout stands beside the matrix
-const PANEL = 280;
 
 export const matrix = {
   name: "matrix",
@@ -36,26 +48,34 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   const queryTokens = queriesOf(description);
   const whole = { rows: queryTokens.length, columns: tokens.length };
   const canvas = element("canvas", { class: "regard-matrix-canvas", "aria-hidden": "true" });
-  const stage = element("div", { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" }, canvas);
+  const stage = element(
+    "div",
+    { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" },
+    canvas,
+  );
   const drawing = canvas.getContext("2d", { alpha: false });
   const readout = makeReadout(description);
   const legend = makeLegend();
   const strongest = makeStrongest(description, (rows, columns) => {
     cursor = { row: Math.floor((rows[0] + rows[1] - 1) / 2), column: Math.floor((columns[0] + columns[1] - 1) / 2) };
-    const wide = rows[1] - rows[0];
-    if (wide > 1) look(regionView([rows[0] - wide * 4, rows[1] + wide * 4, columns[0] - wide * 4, columns[1] + wide * 4], whole, plot));
+    const around = (/** @type {number[]} */ [first, last]) => [first - 4 * (last - first), last + 4 * (last - first)];
+    if (rows[1] - rows[0] > 1) look(regionView([...around(rows), ...around(columns)], whole, plot));
     else state.set({ query: rows[0], key: columns[0] });
     schedule();
   });
   const note = element("p", { class: "regard-matrix-note", role: "status" });
   const asTable = smallTable(description);
-  const bar = makeBar(state, {
-    nearer: () => zoom(1.5),
-    farther: () => zoom(1 / 1.5),
-    whole: () => look(wholeView(whole, plot)),
-    toRegion: () => state.get().region && look(regionView(state.get().region, whole, plot)),
-    forget: () => state.set({ region: null }),
-  }, Math.max(whole.rows, whole.columns));
+  const bar = makeBar(
+    state,
+    {
+      nearer: () => zoom(1.5),
+      farther: () => zoom(1 / 1.5),
+      whole: () => look(wholeView(whole, plot)),
+      toRegion: () => state.get().region && look(regionView(state.get().region, whole, plot)),
+      forget: () => state.set({ region: null }),
+    },
+    Math.max(whole.rows, whole.columns),
+  );
   const panel = element("div", { class: "regard-matrix-panel" }, readout.el, legend.el, strongest.el);
   replaced(el, bar.el, note, element("div", { class: "regard-matrix-body" }, stage, panel), asTable.el, bar.help);
 
@@ -76,6 +96,8 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   let focused = false;
   let settledOnce = false;
   let settling = () => {};
+  /** @type {string|null} */
+  let ownView = null; // what this view wrote into the address
 
   const whose = () => ({ layer: state.get().layer, head: state.get().head, pool: state.get().pool });
   const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
@@ -103,17 +125,41 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     const shown = cellsShown(placed, whole, plot);
     const level = levelFor(placed.size, ratio);
     const sharp = tilesOver(level, shown, whole);
-    const here = (sharp.length ? sharp : [wholeTile(whole)]).map((tile) => tiles.find(whose(), tile)).filter((tile) => tile !== undefined);
+    const here = (sharp.length ? sharp : [wholeTile(whole)])
+      .map((tile) => tiles.find(whose(), tile))
+      .filter((tile) => tile !== undefined);
     const every = tiles.all(whose());
     const single = every.filter((tile) => coarseness(tile) === 1);
-    const loaded = [...every.filter((tile) => !here.includes(tile)), ...here]; // what fits the screen best comes last, on top
+    // What fits the screen best comes last, on top.
+    const loaded = [...every.filter((tile) => !here.includes(tile)), ...here];
     const finest = 1 / (placed.size * ratio);
-    const drawnWeight = (/** @type {number} */ row, /** @type {number} */ column) => drawnAt(loaded, row, column, finest)?.weight ?? null;
-    const weightAt = (/** @type {number} */ row, /** @type {number} */ column) => drawnAt(single, row, column, 0)?.weight ?? null;
+    const drawnWeight = (/** @type {number} */ row, /** @type {number} */ column) =>
+      drawnAt(loaded, row, column, finest)?.weight ?? null;
+    const weightAt = (/** @type {number} */ row, /** @type {number} */ column) =>
+      drawnAt(single, row, column, 0)?.weight ?? null;
     const { query, key, region } = state.get();
     return {
-      view: placed, plot, ratio, shown, level, sharp, here, tiles: loaded, finest, scale, colours, description, whole, tokens, queryTokens,
-      chosen: { query, key }, region: draft ?? region, cursor, focused, drawnWeight, weightAt,
+      view: placed,
+      plot,
+      ratio,
+      shown,
+      level,
+      sharp,
+      here,
+      tiles: loaded,
+      finest,
+      scale,
+      colours,
+      description,
+      whole,
+      tokens,
+      queryTokens,
+      chosen: { query, key },
+      region: draft ?? region,
+      cursor,
+      focused,
+      drawnWeight,
+      weightAt,
     };
   }
 
@@ -144,7 +190,8 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     }
     const isWhole = view.size <= smallestCell(whole, plot) * 1.0001;
     const { rows, columns } = what.shown;
-    state.set({ matrix_view: isWhole ? null : [...rows, ...columns].join(",") });
+    ownView = isWhole ? null : [...rows, ...columns].join(",");
+    state.set({ matrix_view: ownView });
     stage.style.setProperty("touch-action", isWhole ? "pan-x pan-y" : "none");
     bar.show(isWhole, view.size >= LARGEST_CELL * 0.999, state.get().region !== null);
     schedule();
@@ -152,15 +199,9 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   /** @param {import("./matrix/tiles.js").Loaded[]} here */
   function sayWhatIsShown(here) {
-    const cell = Math.max(...here.map(coarseness));
-    const { layer, head, pool } = state.get();
-    const how = cell === 1 ? "weight" : `${pool === "max" ? "largest" : "mean"} of about ${printedCount(Math.round(cell))} × ${printedCount(Math.round(cell))} weights in each cell`;
-    const numbers = view && view.size >= NUMBERS_FROM && unitFor(scale.top) ? `; numbers in cells are × ${printedPower(unitFor(scale.top))}` : "";
-    legend.show(scale, `${how}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`, description);
-    const rough = here.find((tile) => !tile.exact);
-    const sampled = rough && (rough.sampled ? `from sampled rows (${rough.sampled})` : "from the strongest weights that this page holds");
-    say(rough ? `This picture is made ${sampled}${rough.done ? "." : "; the exact one is on its way."}` : "", false);
-    const name = `Weights of ${printedCount(whole.rows)} queries (down) on ${printedCount(whole.columns)} keys (across), layer ${layer}, head ${head}.`;
+    legend.show(scale, saidOfCells(here, state.get().pool, scale, view?.size ?? 0), description);
+    say(saidOfSampling(here), false);
+    const name = nameOfMatrix(whole, state.get());
     if (name !== said) stage.setAttribute("aria-label", (said = name));
   }
 
@@ -179,18 +220,17 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     const alone = what.weightAt(row, column) ?? (hidden ? 0 : exact.at(row, column));
     const failed = typeof alone === "string" ? alone : null;
     const weight = typeof alone === "string" ? null : alone;
-    readout.show(cursor, { weight, hidden, failed, pooled: found && coarseness(found.tile) > 1 ? pooled(found) : null });
+    readout.show(cursor, {
+      weight,
+      hidden,
+      failed,
+      pooled: found && coarseness(found.tile) > 1 ? saidOfPool(found, state.get().pool) : null,
+    });
     if (byKeys && (weight !== null || hidden)) {
       byKeys = false;
-      announce(`${shortened(queryTokens[row], 40)} to ${shortened(tokens[column], 40)}: ${hidden ? "hidden" : printedWeight(weight ?? 0)}`);
+      const said = hidden ? "hidden" : printedWeight(weight ?? 0);
+      announce(`${shortened(queryTokens[row], 40)} to ${shortened(tokens[column], 40)}: ${said}`);
     }
-  }
-
-  /** @param {any} found */
-  function pooled({ tile, down, across, weight }) {
-    const said = [partOf(tile.rows, tile.shape[0], down), partOf(tile.columns, tile.shape[1], across)].map(
-      ([first, last]) => `${printedCount(first)}–${printedCount(last - 1)}`);
-    return `weight. Its cell: queries ${said[0]}, keys ${said[1]}, ${state.get().pool} ${printedWeight(weight)}`;
   }
 
   /** @param {import("./matrix/geometry.js").Placed} next */
@@ -205,7 +245,10 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   /** @param {number} factor @param {{x: number, y: number}} [at] of the canvas */
   function zoom(factor, at) {
     if (!view) return false;
-    const middle = cursor && focused ? { x: (cursor.column + 0.5 - view.x) * view.size, y: (cursor.row + 0.5 - view.y) * view.size } : { x: plot.width / 2, y: plot.height / 2 };
+    const middle =
+      cursor && focused
+        ? { x: (cursor.column + 0.5 - view.x) * view.size, y: (cursor.row + 0.5 - view.y) * view.size }
+        : { x: plot.width / 2, y: plot.height / 2 };
     return look(zoomed(view, factor, at ? { x: at.x - plot.left, y: at.y - plot.top } : middle, whole, plot));
   }
 
@@ -216,7 +259,10 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   /** @param {{row: number, column: number}} one @param {{row: number, column: number}} other @param {number} step */
   function between(one, other, step = 1) {
-    const range = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ most) => [Math.min(a, b), Math.min(most, Math.max(a, b) + step)];
+    const range = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ most) => [
+      Math.min(a, b),
+      Math.min(most, Math.max(a, b) + step),
+    ];
     return [...range(one.row, other.row, whole.rows), ...range(one.column, other.column, whole.columns)];
   }
 
@@ -225,68 +271,71 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     column: Math.min(Math.max(column, 0), whole.columns - 1),
   });
 
-  pointing(stage, {
-    pan: (right, down) => view && look(panned(view, right, down, whole, plot)),
-    zoom,
-    isWhole: () => !!view && view.size <= smallestCell(whole, plot),
-    hover(at) {
-      const next = at && cellUnder(at);
-      if (next?.row === cursor?.row && next?.column === cursor?.column) return;
-      if (!next && focused && !at) return; // the keyboard's cursor stays
-      cursor = next;
-      schedule();
+  pointing(
+    stage,
+    {
+      pan: (right, down) => view && look(panned(view, right, down, whole, plot)),
+      zoom,
+      hover(at) {
+        const next = at && cellUnder(at);
+        if (next?.row === cursor?.row && next?.column === cursor?.column) return;
+        if (!next && focused && !at) return; // the keyboard's cursor stays
+        cursor = next;
+        schedule();
+      },
+      choose(at) {
+        const cell = cellUnder(at);
+        if (!cell) return;
+        cursor = cell;
+        state.set({ query: cell.row, key: cell.column });
+      },
+      selecting: bar.selecting,
+      select(from, to, done) {
+        if (!view) return;
+        const held = (/** @type {{x: number, y: number}} */ at) => ({
+          x: Math.min(Math.max(at.x, plot.left), plot.left + plot.width - 1),
+          y: Math.min(Math.max(at.y, plot.top), plot.top + plot.height - 1),
+        });
+        const [one, other] = [cellUnder(held(from)), cellUnder(held(to))];
+        draft = one && other ? between(one, other) : draft;
+        if (done) {
+          const region = draft;
+          draft = null;
+          if (region) state.set({ region });
+        }
+        schedule();
+      },
+      step(down, across, extend) {
+        if (!view) return;
+        const step = 2 ** levelFor(view.size, ratio);
+        const { query, key } = state.get();
+        const shown = cellsShown(view, whole, plot);
+        const start = cursor ?? { row: query ?? shown.rows[0], column: key ?? shown.columns[0] };
+        if (extend) anchor ??= start;
+        else anchor = null;
+        cursor = cursor || extend ? inside(start.row + down * step, start.column + across * step) : start;
+        byKeys = true;
+        if (anchor) state.set({ region: between(anchor, cursor, step) });
+        look(following(view, cursor.row, cursor.column, whole, plot));
+        schedule();
+      },
+      page(down) {
+        if (!view) return;
+        const far = Math.max(1, Math.floor((plot.height / view.size) * 0.9)) * down;
+        cursor = inside((cursor?.row ?? Math.floor(view.y)) + far, cursor?.column ?? Math.floor(view.x));
+        byKeys = true;
+        look(following(view, cursor.row, cursor.column, whole, plot));
+        schedule();
+      },
+      whole: () => look(wholeView(whole, plot)),
+      take: () => cursor && state.set({ query: cursor.row, key: cursor.column }),
+      clear() {
+        anchor = null;
+        state.set(state.get().region ? { region: null } : { query: null, key: null });
+      },
     },
-    choose(at) {
-      const cell = cellUnder(at);
-      if (!cell) return;
-      cursor = cell;
-      state.set({ query: cell.row, key: cell.column });
-    },
-    selecting: bar.selecting,
-    select(from, to, done) {
-      if (!view) return;
-      const held = (/** @type {{x: number, y: number}} */ at) => ({
-        x: Math.min(Math.max(at.x, plot.left), plot.left + plot.width - 1),
-        y: Math.min(Math.max(at.y, plot.top), plot.top + plot.height - 1),
-      });
-      const [one, other] = [cellUnder(held(from)), cellUnder(held(to))];
-      draft = one && other ? between(one, other) : draft;
-      if (done) {
-        const region = draft;
-        draft = null;
-        if (region) state.set({ region });
-      }
-      schedule();
-    },
-    step(down, across, extend) {
-      if (!view) return;
-      const step = 2 ** levelFor(view.size, ratio);
-      const { query, key } = state.get();
-      const shown = cellsShown(view, whole, plot);
-      const start = cursor ?? { row: query ?? shown.rows[0], column: key ?? shown.columns[0] };
-      if (extend) anchor ??= start;
-      else anchor = null;
-      cursor = cursor || extend ? inside(start.row + down * step, start.column + across * step) : start;
-      byKeys = true;
-      if (anchor) state.set({ region: between(anchor, cursor, step) });
-      look(following(view, cursor.row, cursor.column, whole, plot));
-      schedule();
-    },
-    page(down) {
-      if (!view) return;
-      const far = Math.max(1, Math.floor((plot.height / view.size) * 0.9)) * down;
-      cursor = inside((cursor?.row ?? Math.floor(view.y)) + far, cursor?.column ?? Math.floor(view.x));
-      byKeys = true;
-      look(following(view, cursor.row, cursor.column, whole, plot));
-      schedule();
-    },
-    whole: () => look(wholeView(whole, plot)),
-    take: () => cursor && state.set({ query: cursor.row, key: cursor.column }),
-    clear() {
-      anchor = null;
-      state.set(state.get().region ? { region: null } : { query: null, key: null });
-    },
-  }, lifetime);
+    lifetime,
+  );
 
   lifetime.listen(stage, "focus", () => ((focused = true), schedule()));
   lifetime.listen(stage, "blur", () => ((focused = false), (cursor = null), schedule()));
@@ -294,21 +343,15 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   /** @param {number} width */
   function resize(width) {
     if (width < 40) return;
-    const room = width >= SIDE_BY_SIDE ? width - PANEL - 24 : width;
-    const margins = marginsFor(tokens, room, 64);
-    const tall = Math.max(300, Math.min(720, window.innerHeight * 0.62));
-    const wide = room - margins.left - margins.right;
-    const cell = Math.min(LARGEST_CELL, wide / whole.columns, tall / whole.rows);
-    const side = (/** @type {number} */ count) => Math.max(Math.floor(cell * count), Math.min(LARGEST_CELL * count, 120));
+    const layout = layoutFor(tokens, whole, width, window.innerHeight);
     const wasWhole = !view || view.size <= smallestCell(whole, plot) * 1.0001;
     const before = view && plot.width ? cellsShown(view, whole, plot) : null;
-    plot = { left: margins.left, top: margins.top, width: side(whole.columns), height: side(whole.rows) };
+    plot = layout.plot;
     ratio = Math.min(window.devicePixelRatio || 1, 3);
-    const [across, down] = [plot.width + margins.left + margins.right, plot.height + margins.top + margins.bottom];
-    canvas.width = Math.round(across * ratio);
-    canvas.height = Math.round(down * ratio);
-    canvas.style.setProperty("width", `${across}px`);
-    canvas.style.setProperty("height", `${down}px`);
+    canvas.width = Math.round(layout.width * ratio);
+    canvas.height = Math.round(layout.height * ratio);
+    canvas.style.setProperty("width", `${layout.width}px`);
+    canvas.style.setProperty("height", `${layout.height}px`);
     const kept = view ? null : regionOfText(state.get().matrix_view);
     if (kept) view = regionView(kept, whole, plot);
     else if (wasWhole || !before) view = wholeView(whole, plot);
@@ -318,38 +361,34 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   }
   lifetime.resized(el, (entry) => resize(entry.contentRect.width));
 
-  lifetime.add(state.listen((now, before) => {
-    if (now.colour !== before.colour) scale = { ...scale, colour: now.colour };
-    if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool) settledOnce = false;
-    bar.set(now);
-    settleSoon();
-    schedule();
-  }));
+  lifetime.add(
+    state.listen((now, before) => {
+      if (now.colour !== before.colour) scale = { ...scale, colour: now.colour };
+      if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool) settledOnce = false;
+      const other = now.matrix_view !== before.matrix_view && now.matrix_view !== ownView && plot.width > 0;
+      const edges = other ? regionOfText(now.matrix_view) : null;
+      if (other) view = edges ? regionView(edges, whole, plot) : wholeView(whole, plot);
+      bar.set(now);
+      settleSoon();
+      schedule();
+    }),
+  );
 
   return {
     cleanUp: lifetime.end,
-    svg: () => matrixSvg(seen(), canvas, titleOf(description, state.get())),
+    svg: () => matrixSvg(seen(), canvas, titleOfMatrix(description, state.get())),
     table: () => {
       const what = seen();
       const coarse = what.sharp.length ? 2 ** what.level : Math.ceil(Math.max(whole.rows, whole.columns) / WHOLE);
-      return matrixTable(what, titleOf(description, state.get()), coarse);
+      return matrixTable(what, titleOfMatrix(description, state.get()), coarse);
     },
   };
 }
 
-/** Where the scale ends: no weight is above 1, whatever the last digit of single precision says. @param {number} largest */
+/**
+ * Where the scale ends: no weight is above 1, whatever the last digit of single precision says.
+ * @param {number} largest
+ */
 function topFor(largest) {
   return Math.min(1, roundedUp(largest));
-}
-
-/** @param {any} description @param {any} chosen */
-function titleOf(description, { layer, head }) {
-  const where = description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : "";
-  return `Weights${where}`;
-}
-
-/** What an address says of the part in sight. @param {unknown} text */
-function regionOfText(text) {
-  const edges = typeof text === "string" ? text.split(",").map(Number) : [];
-  return edges.length === 4 && edges.every((edge) => edge >= 0) && edges[0] < edges[1] && edges[2] < edges[3] ? edges : null;
 }

@@ -3,11 +3,12 @@ import { segments, toggle } from "../controls.js";
 import { drawn, element, replaced } from "../elements.js";
 import { latestOnly } from "../lifetime.js";
 import { printedNumber } from "../numbers.js";
-import { printable, shortened, unitOf, unitsOf, wordElement } from "../words.js";
+import { shortened, unitOf, unitsOf, wordElement } from "../words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./sentence/gathering.js";
-import { linksOf, pathOf, strokeOf } from "./sentence/linking.js";
+import { pathOf, strokeOf } from "./sentence/linking.js";
 import { pictureOf } from "./sentence/picture.js";
-import { makeSide } from "./sentence/side.js";
+import { sceneOf, tableOf } from "./sentence/scene.js";
+import { digitsOf, makeSide } from "./sentence/side.js";
 import { queryUnits } from "./sentence/units.js";
 
 const ROW = 30; // pixels, as in sentence.css
@@ -26,6 +27,9 @@ export const sentence = {
 /** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
 function drawSentence({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
+  let drawnOnce = () => {};
+  /** @type {Promise<void>} */
+  const ready = new Promise((done) => (drawnOnce = done));
   const latest = latestOnly(lifetime);
   const latestRow = latestOnly(lifetime);
   /** @type {{queries: any[], keys: any[]}} */
@@ -40,31 +44,52 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   let goal = null;
 
   const left = makeSide({
-    side: "query", label: "Query", hint: "who looks",
-    hover: (unit) => hover("query", unit), choose: (unit) => choose("query", unit), walk: (unit) => walk("query", unit),
-    across: () => right.focus(strongestKey() ?? 0), page: (by) => move("sentence_rows", "queries", by),
+    side: "query",
+    label: "Query",
+    hint: "who looks",
+    hover: (unit) => hover("query", unit),
+    choose: (unit) => choose("query", unit),
+    walk: (unit) => walk("query", unit),
+    across: () => right.focus(strongestKey() ?? 0),
+    page: (by) => move("sentence_rows", "queries", by),
   });
   const right = makeSide({
-    side: "key", label: "Key", hint: "looked at",
-    hover: (unit) => hover("key", unit), choose: (unit) => choose("key", unit), walk: (unit) => walk("key", unit),
-    across: () => left.focus(chosen().query ?? 0), page: (by) => move("sentence_columns", "keys", by),
+    side: "key",
+    label: "Key",
+    hint: "looked at",
+    hover: (unit) => hover("key", unit),
+    choose: (unit) => choose("key", unit),
+    walk: (unit) => walk("key", unit),
+    across: () => left.focus(chosen().query ?? 0),
+    page: (by) => move("sentence_columns", "keys", by),
   });
   const lines = drawn("svg", { class: "regard-sentence-lines", "aria-hidden": "true", preserveAspectRatio: "none" });
   const said = element("p", { class: "regard-sentence-said" });
   const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
-  const apartOptions = [{ value: false, text: "Mean" }, { value: true, text: "Apart" }];
-  const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) => state.set({ sentence_apart: value }));
+  const apartOptions = [
+    { value: false, text: "Mean" },
+    { value: true, text: "Apart" },
+  ];
+  const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) =>
+    state.set({ sentence_apart: value }),
+  );
   const legend = element("span", { class: "regard-sentence-legend" });
   const middle = element("div", { class: "regard-sentence-middle" }, lines);
   const stage = element("div", { class: "regard-sentence-stage" }, left.el, middle, right.el);
-  replaced(el, element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, apart.el, legend), said, stage);
+  replaced(
+    el,
+    element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, apart.el, legend),
+    said,
+    stage,
+  );
 
   const isApart = () => Boolean(state.get().sentence_apart) && chosenHeads(state.get()).length > 1;
   const queryUnit = () => unitOf(units.queries, state.get().query);
   const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
   /** What is chosen, or pointed at for the moment. */
   function chosen() {
-    if (hovered) return hovered.side === "query" ? { query: hovered.unit, key: null } : { query: null, key: hovered.unit };
+    if (hovered)
+      return hovered.side === "query" ? { query: hovered.unit, key: null } : { query: null, key: hovered.unit };
     const query = orNull(queryUnit());
     return { query, key: query === null ? orNull(unitOf(units.keys, state.get().key)) : null };
   }
@@ -111,8 +136,13 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const [asks, answers] = [unitOf(units.queries, query), unitOf(units.keys, key)];
     const fixed = (/** @type {number|null|undefined} */ start, /** @type {any[]} */ list) =>
       typeof start === "number" ? windowAround(list.length, start + WINDOW / 2, WINDOW, SMALL) : null;
-    const queries = fixed(rows, units.queries) ?? windowAround(units.queries.length, Math.max(asks, answers, 0), WINDOW, SMALL);
-    const keys = fixed(columns, units.keys) ?? (units.keys.length === units.queries.length ? queries : windowAround(units.keys.length, Math.max(answers, 0), WINDOW, SMALL));
+    const queries =
+      fixed(rows, units.queries) ?? windowAround(units.queries.length, Math.max(asks, answers, 0), WINDOW, SMALL);
+    const keys =
+      fixed(columns, units.keys) ??
+      (units.keys.length === units.queries.length
+        ? queries
+        : windowAround(units.keys.length, Math.max(answers, 0), WINDOW, SMALL));
     return { queries, keys };
   }
 
@@ -141,10 +171,14 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         stage.removeAttribute("aria-busy");
         show();
         loadRow();
+        drawnOnce();
         if (goal) (goal.side === "query" ? left : right).focus(goal.unit);
         goal = null;
       },
-      (error) => (said.textContent = error.message),
+      (error) => {
+        said.textContent = error.message;
+        drawnOnce();
+      },
     );
   }
 
@@ -153,7 +187,13 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     farther = null;
     if (!gathered || query < 0 || gathered.columns[1] - gathered.columns[0] === units.keys.length) return;
     const { layer, by } = state.get();
-    const asked = { layer, heads: chosenHeads(state.get()), query: units.queries[query].first - shift, by, keys: units.keys };
+    const asked = {
+      layer,
+      heads: chosenHeads(state.get()),
+      query: units.queries[query].first - shift,
+      by,
+      keys: units.keys,
+    };
     latestRow(
       (signal) => gatherRow(source, asked, signal),
       (row) => {
@@ -169,18 +209,43 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const { query, key } = chosen();
     const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
     const common = { most: scene.most, colours };
-    left.show({ ...common, weights: scene.gives, parts: scene.givesParts, chosen: orNull(queryUnit()), pointed: hovered?.side === "query" ? hovered.unit : null, aside: new Set() });
+    left.show({
+      ...common,
+      weights: scene.gives,
+      parts: scene.givesParts,
+      chosen: orNull(queryUnit()),
+      pointed: hovered?.side === "query" ? hovered.unit : null,
+      aside: new Set(),
+    });
     const row = farther && farther.unit === query ? farther.row : null;
-    right.show({ ...common, weights: scene.gets, parts: scene.getsParts, chosen: queryUnit() < 0 ? orNull(unitOf(units.keys, state.get().key)) : null,
-      pointed: hovered?.side === "key" ? hovered.unit : null, aside: scene.aside, elsewhere: row && elsewhere(row.mean) });
+    right.show({
+      ...common,
+      weights: scene.gets,
+      parts: scene.getsParts,
+      chosen: queryUnit() < 0 ? orNull(unitOf(units.keys, state.get().key)) : null,
+      pointed: hovered?.side === "key" ? hovered.unit : null,
+      aside: scene.aside,
+      elsewhere: row && elsewhere(row.mean),
+    });
     drawLines(scene);
-    const wholeRow = row ? row.mean : gathered.columns[1] - gathered.columns[0] === units.keys.length ? scene.gets : null;
+    const wholeRow = row
+      ? row.mean
+      : gathered.columns[1] - gathered.columns[0] === units.keys.length
+        ? scene.gets
+        : null;
     const taken = wholeRow && key === null ? takenBySinks(wholeRow, units.keys) : null;
     sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
     saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
     apart.el.hidden = chosenHeads(state.get()).length < 2;
     apart.set(Boolean(state.get().sentence_apart));
-    replaced(legend, isApart() ? gathered.heads.map((head, place) => element("span", {}, element("i", { style: { background: colours.head(place) } }), `head ${head}`)) : []);
+    replaced(
+      legend,
+      isApart()
+        ? gathered.heads.map((head, place) =>
+            element("span", {}, element("i", { style: { background: colours.head(place) } }), `head ${head}`),
+          )
+        : [],
+    );
   }
 
   /** @param {any} scene */
@@ -189,7 +254,12 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     lines.style.height = `${height * ROW}px`;
     const paths = links.map((/** @type {any} */ link) => {
       const { width, opacity } = strokeOf(link, alone);
-      return drawn("path", { d: pathOf(link, ROW, 0, 100), "stroke-width": width, "stroke-opacity": opacity, stroke: isApart() ? colours.head(link.place) : colours.accent });
+      return drawn("path", {
+        d: pathOf(link, ROW, 0, 100),
+        "stroke-width": width,
+        "stroke-opacity": opacity,
+        stroke: isApart() ? colours.head(link.place) : colours.accent,
+      });
     });
     replaced(lines, paths);
   }
@@ -226,25 +296,40 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         .sort((one, other) => other.weight - one.weight)
         .slice(0, 3);
     const named = (/** @type {any[]} */ found) =>
-      found.flatMap(({ unit, weight }, place) => [place ? ", " : "", wordElement(unit.text, { class: "regard-word" }, 16), ` ${printedNumber(weight, 2)}`]);
+      found.flatMap(({ unit, weight }, place) => [
+        place ? ", " : "",
+        wordElement(unit.text, { class: "regard-word" }, 16),
+        ` ${printedNumber(weight, digitsOf(found[0].weight))}`,
+      ]);
     if (query !== null) {
       const found = best(row, units.keys, start);
       const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
       replaced(said, word, found.length ? [" looks most at ", named(found)] : " sees no word");
     } else if (key !== null) {
       const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
-      replaced(said, word, " is looked at most by ", named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])));
+      replaced(
+        said,
+        word,
+        " is looked at most by ",
+        named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])),
+      );
     } else {
-      replaced(said, "Point at a word, or walk with the arrow keys, to see what it looks at. All lines together show who looks at whom.");
+      replaced(
+        said,
+        "Point at a word, or walk with the arrow keys, to see what it looks at. All lines together show who looks at whom.",
+      );
     }
   }
 
   lifetime.add(
     state.listen((now, before) => {
-      const changed = (/** @type {string[]} */ names) => names.some((name) => String(now[name]) !== String(before[name]));
-      if (changed(["query"]) && gathered && !inSight(now.query, units.queries, gathered.rows)) state.set({ sentence_rows: null, sentence_columns: null });
+      const changed = (/** @type {string[]} */ names) =>
+        names.some((name) => String(now[name]) !== String(before[name]));
+      if (changed(["query"]) && gathered && !inSight(now.query, units.queries, gathered.rows))
+        state.set({ sentence_rows: null, sentence_columns: null });
       const { queries, keys } = ranges();
-      const moved = gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
+      const moved =
+        gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
       if (changed(["layer", "head", "heads", "by"]) || moved) return load();
       if (changed(["query"])) loadRow();
       show();
@@ -253,17 +338,32 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   load();
 
   return {
+    ready,
     cleanUp() {},
     svg() {
       const { query, key } = chosen();
       if (!gathered) throw new Error("Nothing is drawn yet.");
       const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
-      const words = (/** @type {any[]} */ list, /** @type {[number, number]} */ range, /** @type {any} */ weights, /** @type {number|null} */ at) =>
-        list.slice(...range).map((unit, place) => ({ text: unit.text, chosen: range[0] + place === at, weight: weights ? weights[place] : null }));
+      const words = (
+        /** @type {any[]} */ list,
+        /** @type {[number, number]} */ range,
+        /** @type {any} */ weights,
+        /** @type {number|null} */ at,
+      ) =>
+        list.slice(...range).map((unit, place) => ({
+          text: unit.text,
+          chosen: range[0] + place === at,
+          weight: weights ? weights[place] : null,
+        }));
       return pictureOf({
         left: words(units.queries, gathered.rows, scene.gives, query),
         right: words(units.keys, gathered.columns, scene.gets, key),
-        links: scene.links, heads: gathered.heads, apart: isApart(), title: titleOf(state.get()), alone: scene.alone, colours,
+        links: scene.links,
+        heads: gathered.heads,
+        apart: isApart(),
+        title: titleOf(state.get()),
+        alone: scene.alone,
+        colours,
       });
     },
     table() {
@@ -284,47 +384,4 @@ function titleOf(chosen) {
 function inSight(token, units, range) {
   const place = unitOf(units, token);
   return place < 0 || (place >= range[0] && place < range[1]);
-}
-
-/**
- * What is to be seen: lines, and a number for each word.
- * @param {import("./sentence/gathering.js").Gathered} gathered
- * @param {{queries: any[], keys: any[]}} units
- * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how
- */
-function sceneOf(gathered, units, { query, key, aside, apart }) {
-  const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
-  const asideKeys = new Set(aside ? Array.from({ length: width }, (_, place) => place).filter((place) => units.keys[gathered.columns[0] + place].sink) : []);
-  const within = (/** @type {number|null} */ unit, /** @type {[number, number]} */ range) =>
-    unit !== null && unit >= range[0] && unit < range[1] ? unit - range[0] : null;
-  const [row, column] = [within(query, gathered.rows), within(key, gathered.columns)];
-  const links = linksOf(gathered, { apart, query: row, key: column, aside: row === null && column !== null ? new Set() : asideKeys });
-  const rowOf = (/** @type {Float32Array} */ matrix) =>
-    row !== null
-      ? matrix.subarray(row * width, (row + 1) * width)
-      : Float32Array.from({ length: width }, (_, at) => { let sum = 0; for (let line = 0; line < height; line++) sum += matrix[line * width + at]; return sum / height; });
-  const columnOf = (/** @type {Float32Array} */ matrix) => Float32Array.from({ length: height }, (_, line) => matrix[line * width + /** @type {number} */ (column)]);
-  const gets = column === null ? rowOf(gathered.mean) : null;
-  const gives = column === null ? null : columnOf(gathered.mean);
-  const getsParts = apart && column === null ? gathered.each.map(rowOf) : null;
-  const givesParts = apart && column !== null ? gathered.each.map(columnOf) : null;
-  const shown = Array.from(/** @type {any} */ (gets ?? gives), (weight, place) => (gets && asideKeys.has(place) ? 0 : Number(weight)));
-  const parts = (getsParts ?? givesParts ?? []).flatMap((part) => Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)));
-  const most = Math.max(...shown, ...parts, 0);
-  return { links, gets, gives, getsParts, givesParts, aside: asideKeys, most, alone: row !== null || column !== null, height: Math.max(height, width) };
-}
-
-/** @param {any} gathered @param {any} units @param {number|null} query @param {boolean} apart @param {string} title */
-function tableOf(gathered, units, query, apart, title) {
-  const width = gathered.columns[1] - gathered.columns[0];
-  const rows = [];
-  for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
-    if (query !== null && line !== query) continue;
-    for (let place = 0; place < width; place++) {
-      const at = (line - gathered.rows[0]) * width + place;
-      const weights = apart ? gathered.each.map((/** @type {any} */ one) => one[at]) : [gathered.mean[at]];
-      rows.push([printable(units.queries[line].text), printable(units.keys[gathered.columns[0] + place].text), ...weights]);
-    }
-  }
-  return { title, columns: ["query", "key", ...(apart ? gathered.heads.map((/** @type {number} */ head) => `weight of head ${head}`) : ["weight"])], rows };
 }

@@ -1,12 +1,21 @@
 /** Steps: one head for one query, every number from q, k and v to the sum, and what becomes of it after. */
 import { element, replaced } from "../elements.js";
 import { latestOnly } from "../lifetime.js";
-import { lengthOf, printedCount, printedNumber, projected, rowOf } from "../numbers.js";
+import { largestOf, printedCount, printedNumber, projected, rowOf } from "../numbers.js";
 import { printable } from "../words.js";
 import { makeAfter } from "./steps/after.js";
 import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./steps/computing.js";
 import { makeEditing } from "./steps/editing.js";
 import { flowDiagram } from "./steps/flow.js";
+import {
+  headingOf,
+  pickedGiven,
+  pickedSteps,
+  saidOfChange,
+  stepsTable,
+  titleOfSteps,
+  totalOf,
+} from "./steps/picking.js";
 import { queryChooser } from "./steps/query.js";
 import { makeTable } from "./steps/table.js";
 import { makeWhatIf } from "./steps/what_if.js";
@@ -57,18 +66,37 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const editing = description.editable ? makeEditing(description.editable, () => show()) : null;
   const title = element("h3", { class: "regard-steps-heading" });
   const note = element("p", { class: "regard-note", role: "status" });
-  const all = element("button", { type: "button", class: "regard-button", onclick: () => {
-    more = more === SHOWN ? 512 : SHOWN;
-    show();
-  } });
+  const all = element("button", {
+    type: "button",
+    class: "regard-button",
+    onclick: () => {
+      more = more === SHOWN ? 512 : SHOWN;
+      show();
+    },
+  });
   const changedNote = element("p", { class: "regard-quiet", role: "status" });
   const flow = element("div", { class: "regard-steps-flow" });
-  replaced(el,
+  replaced(
+    el,
     element("div", { class: "regard-bar" }, chooser.el),
     editing?.el,
-    element("section", { class: "regard-steps-part", "aria-label": "Scores and weights" }, title, whatIf.el, table.el, element("div", { class: "regard-bar-group regard-steps-more" }, all, changedNote), note),
-    element("section", { class: "regard-steps-part", "aria-label": "The weighted sum" }, element("h3", { class: "regard-steps-heading", text: "The weighted sum" }), flow),
-    after.el);
+    element(
+      "section",
+      { class: "regard-steps-part", "aria-label": "Scores and weights" },
+      title,
+      whatIf.el,
+      table.el,
+      element("div", { class: "regard-bar-group regard-steps-more" }, all, changedNote),
+      note,
+    ),
+    element(
+      "section",
+      { class: "regard-steps-part", "aria-label": "The weighted sum" },
+      element("h3", { class: "regard-steps-heading", text: "The weighted sum" }),
+      flow,
+    ),
+    after.el,
+  );
   editing?.draw(state.get().head);
   lifetime.resized(el, (entry) => {
     const next = Math.min(820, Math.floor(entry.contentRect.width));
@@ -81,21 +109,27 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     const { layer, head } = state.get();
     const place = query();
     el.setAttribute("aria-busy", "true");
-    latest(async (signal) => {
-      const options = { signal };
-      const whole = await source.ask("row", { layer, heads: [head], query: place, by: "token" }, options);
-      const weights = whole.arrays.weight.toFloat32();
-      const keys = long ? keysToShow(weights, SHOWN, ownKey()) : null;
-      const [vectors, later] = await Promise.all([
-        source.ask("vectors", { layer, head, query: place, ...(keys ? { keys } : {}) }, options),
-        (description.has ?? []).includes("steps") ? source.ask("steps", { layer, head, query: place }, options).catch(() => null) : null,
-      ]);
-      return { weights, keys, vectors, later };
-    }, take, (error) => {
-      el.setAttribute("aria-busy", "false");
-      note.textContent = error.message;
-      note.classList.add("regard-error");
-    });
+    latest(
+      async (signal) => {
+        const options = { signal };
+        const whole = await source.ask("row", { layer, heads: [head], query: place, by: "token" }, options);
+        const weights = whole.arrays.weight.toFloat32();
+        const keys = long ? keysToShow(weights, SHOWN, ownKey()) : null;
+        const [vectors, later] = await Promise.all([
+          source.ask("vectors", { layer, head, query: place, ...(keys ? { keys } : {}) }, options),
+          (description.has ?? []).includes("steps")
+            ? source.ask("steps", { layer, head, query: place }, options).catch(() => null)
+            : null,
+        ]);
+        return { weights, keys, vectors, later };
+      },
+      take,
+      (error) => {
+        el.setAttribute("aria-busy", "false");
+        note.textContent = error.message;
+        note.classList.add("regard-error");
+      },
+    );
   }
 
   /** @param {any} answer */
@@ -142,20 +176,39 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     const before = isChanged(changes) ? stepsOf(now, UNCHANGED) : computed;
     if (asked) useTruth(computed, asked);
     const places = asked ?? keysToShow(computed.weight, more, ownKey());
-    const some = { now: picked(now, places, Boolean(asked)), computed: pickedSteps(computed, places, Boolean(asked)), before: pickedSteps(before, places, Boolean(asked)) };
+    const some = {
+      now: asked ? now : pickedGiven(now, places),
+      computed: asked ? computed : pickedSteps(computed, places),
+      before: asked ? before : pickedSteps(before, places),
+    };
     const shownSum = some.computed.weight.reduce((sum, one) => sum + one, 0);
     const restCount = tokens.length - places.length;
-    const rest = Math.max(0, total(asked ? /** @type {any} */ (truth) : computed.weight) - shownSum);
+    const rest = Math.max(0, totalOf(asked ? /** @type {any} */ (truth) : computed.weight) - shownSum);
     const own = ownKey() === null ? -1 : places.indexOf(/** @type {number} */ (ownKey()));
     const words = places.map((place) => tokens[place]);
     const queryWord = queryTokens[query()];
-    const size = now.query.length;
-    title.textContent = `${printable(queryWord)} asks: d_k = ${size}, √d_k = ${printedNumber(Math.sqrt(size), Number.isInteger(Math.sqrt(size)) ? 0 : 2)}`;
-    drawnNow = { given: some.now, steps: some.computed, before: some.before, places, words, own: own < 0 ? null : own, queryWord, heading: headingOf(now, changes), rest, restCount };
+    title.textContent = titleOfSteps(printable(queryWord), now.query.length);
+    drawnNow = {
+      given: some.now,
+      steps: some.computed,
+      before: some.before,
+      places,
+      words,
+      own: own < 0 ? null : own,
+      queryWord,
+      heading: headingOf(now, changes.divisor),
+      rest,
+      restCount,
+    };
     table.show(drawnNow);
     all.hidden = Boolean(asked) || tokens.length <= ALL_SHOWN;
-    all.textContent = more === SHOWN ? (tokens.length <= 512 ? `Show all ${tokens.length} words` : "Show the 512 strongest words") : `Show the ${SHOWN} strongest words`;
-    changedNote.textContent = isChanged(changes) ? movedBy(before, computed) : "";
+    all.textContent =
+      more === SHOWN
+        ? tokens.length <= 512
+          ? `Show all ${tokens.length} words`
+          : "Show the 512 strongest words"
+        : `Show the ${SHOWN} strongest words`;
+    changedNote.textContent = isChanged(changes) ? saidOfChange(before, computed) : "";
     say(before, changes);
     showFlow(computed);
     showAfter(head, computed, changes);
@@ -167,16 +220,26 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     if (width < 40 || !drawnNow) return;
     const { words, steps: shown, places } = drawnNow;
     const strongest = new Set(keysToShow(shown.weight, FLOWING, drawnNow.own));
-    const kept = words.map((/** @type {string} */ _, /** @type {number} */ row) => row).filter((/** @type {number} */ row) => strongest.has(row));
+    const kept = words
+      .map((/** @type {string} */ _, /** @type {number} */ row) => row)
+      .filter((/** @type {number} */ row) => strongest.has(row));
     const weights = kept.map((/** @type {number} */ row) => shown.weight[row]);
-    const sum = total(weights);
-    const everything = asked ? total(/** @type {any} */ (truth)) : total(computed.weight);
-    const what = { words: kept.map((/** @type {number} */ row) => words[row]), weights, output: asked ? blockOutput() : computed.output, rest: Math.max(0, everything - sum), restCount: tokens.length - kept.length };
+    const sum = totalOf(weights);
+    const everything = asked ? totalOf(/** @type {any} */ (truth)) : totalOf(computed.weight);
+    const what = {
+      words: kept.map((/** @type {number} */ row) => words[row]),
+      weights,
+      output: asked ? blockOutput() : computed.output,
+      rest: Math.max(0, everything - sum),
+      restCount: tokens.length - kept.length,
+    };
     replaced(flow, flowDiagram(what, width, colours, fresh || places.length === 0));
   }
 
   function blockOutput() {
-    return block?.arrays.outputs ? rowOf({ data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape }, state.get().head) : null;
+    return block?.arrays.outputs
+      ? rowOf({ data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape }, state.get().head)
+      : null;
   }
 
   /** @param {number} head @param {any} computed @param {any} changes */
@@ -185,18 +248,37 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     const changed = edited || isChanged(changes);
     /** @type {ArrayLike<number>[]} */
     let outputs = [];
-    if (editing) outputs = Array.from({ length: description.heads }, (_, one) => one === head ? computed.output : stepsOf(givenOfOther(one), changes).output);
+    if (editing)
+      outputs = Array.from({ length: description.heads }, (_, one) =>
+        one === head ? computed.output : stepsOf(givenOfOther(one), changes).output,
+      );
     else if (block?.arrays.outputs) {
       const every = { data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape };
-      outputs = Array.from({ length: every.shape[0] }, (_, one) => (one === head && isChanged(changes) && computed.output ? computed.output : rowOf(every, one)));
+      outputs = Array.from({ length: every.shape[0] }, (_, one) =>
+        one === head && isChanged(changes) && computed.output ? computed.output : rowOf(every, one),
+      );
     } else if (computed.output && description.heads === 1) outputs = [computed.output];
     const nothingMore = outputs.length === 1 && !block?.arrays.projected && !editing?.numbers.w_o;
     after.el.hidden = nothingMore || !outputs.length || outputs.some((output) => !output);
     if (after.el.hidden) return;
-    const arrays = Object.fromEntries(Object.entries(block?.arrays ?? {}).filter(([name]) => name !== "outputs").map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]));
+    const arrays = Object.fromEntries(
+      Object.entries(block?.arrays ?? {})
+        .filter(([name]) => name !== "outputs")
+        .map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]),
+    );
     const { w_o: weight, b_o: bias } = editing?.numbers ?? {};
-    const project = weight ? (/** @type {any} */ concatenated) => projected(weight, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) : null;
-    after.show({ outputs, arrays: edited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, changed, project });
+    const project = weight
+      ? (/** @type {any} */ concatenated) =>
+          projected(weight, concatenated).map((one, place) => one + (bias?.[place] ?? 0))
+      : null;
+    after.show({
+      outputs,
+      arrays: edited ? {} : arrays,
+      formulas: block?.header.formulas ?? {},
+      head,
+      changed,
+      project,
+    });
   }
 
   /** @param {number} head */
@@ -207,24 +289,34 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
 
   /** Where the page cannot compute what the model computed, say so. @param {any} before @param {any} changes */
   function say(before, changes) {
-    if (editing?.edited) return void (note.textContent = "Numbers were changed here; the other views show the example as it was.");
-    const far = asked || !truth ? 0 : Math.max(...Array.from(before.weight, (/** @type {number} */ one, place) => Math.abs(one - /** @type {any} */ (truth)[place])));
-    note.textContent = far > AS_COMPUTED ? `The model's own weights differ from these by up to ${printedNumber(far, 3)}: it changes scores in a way that is not known here.` : "";
+    if (editing?.edited)
+      return void (note.textContent = "Numbers were changed here; the other views show the example as it was.");
+    const own = asked ? null : truth;
+    const far = own
+      ? largestOf(before.weight.map((/** @type {number} */ one, /** @type {number} */ key) => one - own[key]))
+      : 0;
+    const said = `The model's own weights differ from these by up to ${printedNumber(far, 3)}`;
+    note.textContent = far > AS_COMPUTED ? `${said}: it changes scores in a way that is not known here.` : "";
     if (isChanged(changes)) announce(changedNote.textContent ?? "");
   }
 
   /** @param {any} computed @param {number[]} keys */
   function useTruth(computed, keys) {
     keys.forEach((key, row) => (computed.weight[row] = /** @type {any} */ (truth)[key]));
-    computed.weighted = computed.weighted?.map((/** @type {any} */ _, /** @type {number} */ row) => Float64Array.from(/** @type {any} */ (given).values[row], (one) => one * computed.weight[row])) ?? null;
+    computed.weighted =
+      computed.weighted?.map((/** @type {any} */ _, /** @type {number} */ row) =>
+        Float64Array.from(/** @type {any} */ (given).values[row], (one) => one * computed.weight[row]),
+      ) ?? null;
     computed.output = blockOutput();
   }
 
-  lifetime.add(state.listen((now, before) => {
-    if (now.head !== before.head) editing?.draw(now.head);
-    if (now.query !== before.query) chooser.set(query());
-    if (now.layer !== before.layer || now.head !== before.head || now.query !== before.query) load();
-  }));
+  lifetime.add(
+    state.listen((now, before) => {
+      if (now.head !== before.head) editing?.draw(now.head);
+      if (now.query !== before.query) chooser.set(query());
+      if (now.layer !== before.layer || now.head !== before.head || now.query !== before.query) load();
+    }),
+  );
   load();
 
   return {
@@ -232,10 +324,15 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     svg: () => {
       const picture = flow.firstElementChild?.cloneNode(true);
       if (!picture) throw new Error("Nothing is drawn yet.");
-      /** @type {Element} */ (picture).querySelectorAll(".regard-flow-moving").forEach((/** @type {Element} */ one) => one.remove());
+      /** @type {Element} */ (picture)
+        .querySelectorAll(".regard-flow-moving")
+        .forEach((/** @type {Element} */ one) => one.remove());
       return new XMLSerializer().serializeToString(picture);
     },
-    table: () => tableOf(drawnNow, title.textContent ?? ""),
+    table: () => {
+      if (!drawnNow) throw new Error("Nothing is drawn yet.");
+      return stepsTable(drawnNow, title.textContent ?? "");
+    },
   };
 }
 
@@ -245,57 +342,4 @@ function firstQuery(description) {
   const count = (description.query_tokens ?? description.tokens).length;
   for (let place = 0; place < count; place++) if (!aside.has(place)) return place;
   return 0;
-}
-
-/** @param {any} given @param {any} changes */
-function headingOf(given, { divisor }) {
-  if (divisor !== null) return `score/${printedNumber(divisor, 2)}`;
-  const size = given.query.length;
-  return Math.abs(given.scale * given.scale * size - 1) < 1e-5 ? "score/√d_k" : `score × ${Number(given.scale.toPrecision(3))}`;
-}
-
-/** @param {any} before @param {any} after */
-function movedBy(before, after) {
-  const moved = total(Array.from(after.weight, (/** @type {number} */ one, place) => Math.abs(one - before.weight[place]))) / 2;
-  const said = `${printedNumber(100 * moved, 0)} % of the weight moved`;
-  if (!after.output || !before.output) return `${said}.`;
-  const change = lengthOf(Array.from(after.output, (/** @type {number} */ one, place) => one - before.output[place]));
-  return `${said}; the output moved by ${printedNumber(change, 2)} (its length was ${printedNumber(lengthOf(before.output), 2)}).`;
-}
-
-/** @param {any} given @param {number[]} places @param {boolean} already */
-function picked(given, places, already) {
-  return already ? given : { ...given, keys: places.map((place) => given.keys[place]), values: given.values && places.map((place) => given.values[place]) };
-}
-
-/** @param {any} steps @param {number[]} places @param {boolean} already */
-function pickedSteps(steps, places, already) {
-  if (already) return steps;
-  const some = (/** @type {any} */ list) => list && (Array.isArray(list) ? places.map((place) => list[place]) : Float64Array.from(places, (place) => list[place]));
-  const { output, ...lists } = steps;
-  return { ...Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, some(list)])), output };
-}
-
-/** @param {ArrayLike<number>} numbers */
-function total(numbers) {
-  let sum = 0;
-  for (let place = 0; place < numbers.length; place++) sum += numbers[place];
-  return sum;
-}
-
-/** @param {any} shown @param {string} title */
-function tableOf(shown, title) {
-  if (!shown) throw new Error("Nothing is drawn yet.");
-  const { given, steps: computed, words, own, heading } = shown;
-  const mine = (/** @type {number} */ row, /** @type {any} */ vector) => (row === (own ?? 0) && vector ? Array.from(vector) : null);
-  const values = given.values ? ["v"] : [];
-  return {
-    title,
-    columns: ["Word", "q", "k", ...values, "score", heading, "softmax", ...(computed.weighted ? ["softmax × v", "sum"] : [])],
-    rows: words.map((/** @type {string} */ word, /** @type {number} */ row) => [
-      word, mine(row, given.query), Array.from(given.keys[row]), ...(given.values ? [Array.from(given.values[row])] : []),
-      computed.score[row], computed.scaled[row], computed.weight[row],
-      ...(computed.weighted ? [Array.from(computed.weighted[row]), mine(row, computed.output)] : []),
-    ]),
-  };
 }

@@ -28,6 +28,9 @@ export const wordsInContext = {
 /** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
 function drawWords({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
+  let drawnOnce = () => {};
+  /** @type {Promise<void>} */
+  const ready = new Promise((done) => (drawnOnce = done));
   const apartWords = Boolean(description.query_tokens);
   const [askAlong, askWord, askLinks] = [latestOnly(lifetime), latestOnly(lifetime), latestOnly(lifetime)];
   /** @type {any[]} */
@@ -41,7 +44,12 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   /** @type {any[]} */
   let links = [];
 
-  const text = element("div", { class: "regard-words-text", role: "listbox", "aria-label": "The text; words that receive more are shaded darker", "aria-orientation": "horizontal" });
+  const text = element("div", {
+    class: "regard-words-text",
+    role: "listbox",
+    "aria-label": "The text; words that receive more are shaded darker",
+    "aria-orientation": "horizontal",
+  });
   const choose = (/** @type {number} */ place) => {
     const unit = units[place];
     if (!unit) return;
@@ -52,14 +60,24 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   const receives = makeBars(choose);
   const received = makeAlong({ label: "Received", kind: "bars", unit: "", choose, lifetime, colours });
   const chooseQuery = (/** @type {number} */ place) => choose(apartWords ? place : unitOf(units, queries[place].first));
-  const entropy = makeAlong({ label: "Entropy: how evenly each word looks", kind: "line", unit: " nats", choose: chooseQuery, lifetime, colours });
+  const entropy = makeAlong({
+    label: "Entropy: how evenly each word looks",
+    kind: "line",
+    unit: " nats",
+    choose: chooseQuery,
+    lifetime,
+    colours,
+  });
   const table = makeLinks((query, key) => state.set({ query, key }));
   const sampled = element("p", { class: "regard-note", hidden: true });
-  const itself = toggle("Words that look at themselves", Boolean(state.get().words_itself), (on) => state.set({ words_itself: on }));
+  const itself = toggle("Words that look at themselves", Boolean(state.get().words_itself), (on) =>
+    state.set({ words_itself: on }),
+  );
   const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
   const fail = (/** @type {Error} */ error) => {
     sampled.hidden = false;
     sampled.textContent = error.message;
+    drawnOnce();
   };
   replaced(
     el,
@@ -67,11 +85,22 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     text,
     sampled,
     element("div", { class: "regard-words-columns" }, gives.el, receives.el),
-    element("section", { class: "regard-words-panel" }, element("h2", { class: "regard-words-heading", text: "Along the text" }), received.el, entropy.el),
     element(
       "section",
       { class: "regard-words-panel" },
-      element("div", { class: "regard-words-links-head" }, element("h2", { class: "regard-words-heading", text: "Strongest links" }), itself.el),
+      element("h2", { class: "regard-words-heading", text: "Along the text" }),
+      received.el,
+      entropy.el,
+    ),
+    element(
+      "section",
+      { class: "regard-words-panel" },
+      element(
+        "div",
+        { class: "regard-words-links-head" },
+        element("h2", { class: "regard-words-heading", text: "Strongest links" }),
+        itself.el,
+      ),
       element("div", { class: "regard-wide" }, table.el),
     ),
   );
@@ -140,6 +169,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
       (found) => {
         word = found;
         showWord();
+        drawnOnce();
       },
       fail,
     );
@@ -150,40 +180,86 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     showText(place);
     received.show(along.received, units, place);
     entropy.show(along.entropy, queries, unitOf(queries, units[place]?.first ?? null));
-    sinks.set(!state.get().sinks, `Set ${[...new Set(units.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)))].slice(0, 3).join(" and ")} aside`);
+    sinks.set(
+      !state.get().sinks,
+      `Set ${[...new Set(units.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)))].slice(0, 3).join(" and ")} aside`,
+    );
   }
 
   /** @param {number} chosen */
   function showText(chosen) {
     const [from, to] = windowAround(units.length, Math.max(chosen, 0), TEXT, TEXT + 40);
-    const most = Math.max(...Array.from(along.received, (/** @type {number} */ weight, /** @type {number} */ at) => (units[at].sink && !state.get().sinks ? 0 : weight)), 1e-9);
-    const focused = text.contains(document.activeElement) || text.getRootNode().activeElement?.closest?.(".regard-words-text") === text;
+    const most = Math.max(
+      ...Array.from(along.received, (/** @type {number} */ weight, /** @type {number} */ at) =>
+        units[at].sink && !state.get().sinks ? 0 : weight,
+      ),
+      1e-9,
+    );
+    const focused =
+      text.contains(document.activeElement) ||
+      text.getRootNode().activeElement?.closest?.(".regard-words-text") === text;
     const words = units.slice(from, to).map((unit, at) => {
       const place = from + at;
       const weight = along.received[place];
       const aside = unit.sink && !state.get().sinks;
       const colour = aside ? colours.ground : colours.shade(weight / most);
-      const shown = wordElement(unit.text, { class: "regard-words-word", role: "option", "aria-selected": String(place === chosen), tabindex: place === chosen ? "0" : "-1", "data-unit": place, "data-aside": aside || null });
+      const shown = wordElement(unit.text, {
+        class: "regard-words-word",
+        role: "option",
+        "aria-selected": String(place === chosen),
+        tabindex: place === chosen ? "0" : "-1",
+        "data-unit": place,
+        "data-aside": aside || null,
+      });
       shown.setAttribute("aria-label", `${printable(unit.text).slice(0, 60)}, receives ${printedNumber(weight, 2)}`);
       shown.title ||= `receives ${printedNumber(weight, 3)}`;
       shown.style.background = colour;
       shown.style.color = aside ? colours.muted : colours.contrast(colour);
       return shown;
     });
-    replaced(text, from > 0 ? element("span", { text: "…", "aria-hidden": "true" }) : null, words, to < units.length ? element("span", { text: "…", "aria-hidden": "true" }) : null);
+    replaced(
+      text,
+      from > 0 ? element("span", { text: "…", "aria-hidden": "true" }) : null,
+      words,
+      to < units.length ? element("span", { text: "…", "aria-hidden": "true" }) : null,
+    );
     if (focused) words[chosen - from]?.focus();
   }
 
   function showWord() {
     const key = units[word.place];
     const aside = !state.get().sinks;
-    const strongest = (/** @type {any[]} */ all) => all.filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink)).sort((one, other) => other.weight - one.weight).slice(0, BARS);
-    const given = word.row ? strongest(Array.from(word.row.mean, (weight, place) => ({ place, weight, unit: units[place] }))) : [];
-    const taken = strongest(word.column.map(({ place, weight }) => ({ place: apartWords ? place : unitOf(units, queries[place].first), weight, unit: queries[place] })));
+    const strongest = (/** @type {any[]} */ all) =>
+      all
+        .filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink))
+        .sort((one, other) => other.weight - one.weight)
+        .slice(0, BARS);
+    const given = word.row
+      ? strongest(Array.from(word.row.mean, (weight, place) => ({ place, weight, unit: units[place] })))
+      : [];
+    const taken = strongest(
+      word.column.map(({ place, weight }) => ({
+        place: apartWords ? place : unitOf(units, queries[place].first),
+        weight,
+        unit: queries[place],
+      })),
+    );
     const most = Math.max(...given.map((bar) => bar.weight), ...taken.map((bar) => bar.weight), 1e-9);
     const name = () => wordElement(key.text, { class: "regard-word" }, 18);
     gives.show([name(), " gives to"], given, most);
-    receives.show([name(), " receives ", element("span", { class: "regard-words-total", text: along ? printedNumber(along.received[word.place], 2) : "" }), " in all, from"], taken, most);
+    receives.show(
+      [
+        name(),
+        " receives ",
+        element("span", {
+          class: "regard-words-total",
+          text: along ? printedNumber(along.received[word.place], 2) : "",
+        }),
+        " in all, from",
+      ],
+      taken,
+      most,
+    );
   }
 
   lifetime.listen(text, "click", (/** @type {any} */ event) => {
@@ -192,14 +268,22 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   });
   lifetime.listen(text, "keydown", (/** @type {KeyboardEvent} */ event) => {
     const here = shownUnit();
-    const moves = /** @type {Record<string, number>} */ ({ ArrowRight: here + 1, ArrowDown: here + 1, ArrowLeft: here - 1, ArrowUp: here - 1, Home: 0, End: units.length - 1 });
+    const moves = /** @type {Record<string, number>} */ ({
+      ArrowRight: here + 1,
+      ArrowDown: here + 1,
+      ArrowLeft: here - 1,
+      ArrowUp: here - 1,
+      Home: 0,
+      End: units.length - 1,
+    });
     if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     choose(Math.min(Math.max(moves[event.key], 0), units.length - 1));
   });
   lifetime.add(
     state.listen((now, before) => {
-      const changed = (/** @type {string[]} */ names) => names.some((name) => String(now[name]) !== String(before[name]));
+      const changed = (/** @type {string[]} */ names) =>
+        names.some((name) => String(now[name]) !== String(before[name]));
       if (changed(["layer", "head", "heads", "by"])) return load();
       if (changed(["sinks", "words_itself"])) loadLinks();
       itself.set(Boolean(now.words_itself));
@@ -212,6 +296,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   load();
 
   return {
+    ready,
     cleanUp() {},
     svg() {
       if (!word || !along) throw new Error("Nothing is drawn yet.");
@@ -223,7 +308,13 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
       const title = `Layer ${layer}, heads ${chosenHeads(state.get()).join(", ")}`;
       const rows = queries.map((unit, place) => {
         const at = apartWords ? place : unitOf(units, unit.first);
-        return [printable(unit.text), along.received[at] ?? null, along.entropy[place], along.distance[place], word?.row && !apartWords ? word.row.mean[at] : null];
+        return [
+          printable(unit.text),
+          along.received[at] ?? null,
+          along.entropy[place],
+          along.distance[place],
+          word?.row && !apartWords ? word.row.mean[at] : null,
+        ];
       });
       const name = word ? printable(units[word.place].text).slice(0, 40) : "";
       return { title, columns: ["word", "received", "entropy", "distance", `given by ${name}`], rows };

@@ -15,15 +15,31 @@ export const SENTENCES = [
  */
 export function makeBar(act) {
   const ids = { text: uniqueId("text"), model: uniqueId("model") };
-  const text = element("textarea", { id: ids.text, rows: "2", dir: "auto", spellcheck: "false", placeholder: "Type or paste a text" });
+  const text = element("textarea", {
+    id: ids.text,
+    rows: "2",
+    dir: "auto",
+    spellcheck: "false",
+    placeholder: "Type or paste a text",
+  });
   const model = element("select", { id: ids.model, onchange: () => act.chosen(model.value) });
   const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
   file.addEventListener("change", () => {
     if (file.files[0]) act.opened(file.files[0]);
     file.value = "";
   });
-  const open = element("button", { type: "button", class: "regard-button", text: "Open a file…", onclick: () => file.click() });
-  const generate = element("button", { type: "button", class: "regard-button", text: "Continue the text", onclick: act.generate });
+  const open = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "Open a file…",
+    onclick: () => file.click(),
+  });
+  const generate = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "Continue the text",
+    onclick: act.generate,
+  });
   const progress = element("progress", { max: "1", "aria-label": "Progress" });
   const message = element("span", { class: "regard-studio-message" });
   const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", onclick: act.cancel });
@@ -33,7 +49,14 @@ export function makeBar(act) {
     "div",
     { class: "regard-studio-examples", role: "group", "aria-label": "Examples" },
     element("span", { class: "regard-label", text: "Try", "aria-hidden": "true" }),
-    SENTENCES.map((sentence) => element("button", { type: "button", class: "regard-studio-example", text: sentence, onclick: () => fill(sentence) })),
+    SENTENCES.map((sentence) =>
+      element("button", {
+        type: "button",
+        class: "regard-studio-example",
+        text: sentence,
+        onclick: () => fill(sentence),
+      }),
+    ),
   );
   text.addEventListener("input", () => {
     grow();
@@ -58,11 +81,26 @@ export function makeBar(act) {
     element(
       "div",
       { class: "regard-studio-top" },
-      element("div", { class: "regard-studio-brand" }, element("h1", { text: "Regard" }), element("p", { class: "regard-note", text: "See what each word attends to" })),
+      element(
+        "div",
+        { class: "regard-studio-brand" },
+        element("h1", { text: "Regard" }),
+        element("p", { class: "regard-note", text: "See what each word attends to" }),
+      ),
       element("div", { class: "regard-studio-model" }, element("label", { for: ids.model, text: "Model" }), model),
     ),
-    element("div", { class: "regard-field regard-studio-text" }, element("label", { for: ids.text, class: "regard-unseen", text: "Text" }), text),
-    element("div", { class: "regard-studio-below" }, examples, element("div", { class: "regard-studio-actions" }, open, generate, file)),
+    element(
+      "div",
+      { class: "regard-field regard-studio-text" },
+      element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
+      text,
+    ),
+    element(
+      "div",
+      { class: "regard-studio-below" },
+      examples,
+      element("div", { class: "regard-studio-actions" }, open, generate, file),
+    ),
     work,
     problem,
   );
@@ -85,7 +123,15 @@ export function makeBar(act) {
     model: () => model.value,
     /** @param {any[]} models @param {string|null} usual */
     setModels(models, usual) {
-      replaced(model, models.map(({ name, about, here }) => element("option", { value: name, text: [name, about, here === false ? "to be fetched" : ""].filter(Boolean).join(" · ") })));
+      replaced(
+        model,
+        models.map(({ name, about, here }) =>
+          element("option", {
+            value: name,
+            text: [name, about, here === false ? "to be fetched" : ""].filter(Boolean).join(" · "),
+          }),
+        ),
+      );
       const chosen = usual ?? models.find((one) => one.default)?.name;
       if (chosen) model.value = chosen;
     },

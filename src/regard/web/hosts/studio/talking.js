@@ -27,7 +27,7 @@ export async function finished(job, news, signal) {
   const giveUp = () => talk("DELETE", where).catch(() => {});
   signal.addEventListener("abort", giveUp, { once: true });
   try {
-    for (let step = -1; ; ) {
+    for (let step = -1; ;) {
       const said = await talk("GET", `${where}?after=${step}`, undefined, signal);
       if (said.state === "done") return said;
       if (said.state === "failed") throw new Error(said.error || "That did not work.");
@@ -49,6 +49,8 @@ export function described(source, description) {
   if (!description) return source;
   return {
     ask: (kind, parameters, options) =>
-      kind === "describe" ? Promise.resolve({ header: description, arrays: {} }) : source.ask(kind, parameters, options),
+      kind === "describe"
+        ? Promise.resolve({ header: description, arrays: {} })
+        : source.ask(kind, parameters, options),
   };
 }

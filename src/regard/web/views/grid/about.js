@@ -13,10 +13,20 @@ export function printedStatistic(number) {
   return Math.abs(number) >= 1000 ? printedCount(Math.round(number)) : printedNumber(number, 2);
 }
 
-/** The numbers of a head in a sentence. @param {{layer: number, head: number}} head @param {any} known @param {any} description */
+/**
+ * The numbers of a head in a sentence.
+ * @param {{layer: number, head: number}} head
+ * @param {any} known
+ * @param {any} description
+ */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
-  const numbers = known ? STATISTICS.filter(({ name }) => known.arrays[name]).map(({ name, text, unit }) => `${text.toLowerCase()} ${printedStatistic(known.of(name, head))}${unit ? ` ${unit}` : ""}`) : [];
+  const numbers = known
+    ? STATISTICS.filter(({ name }) => known.arrays[name]).map(
+        ({ name, text, unit }) =>
+          `${text.toLowerCase()} ${printedStatistic(known.of(name, head))}${unit ? ` ${unit}` : ""}`,
+      )
+    : [];
   return [nameOfHead(head, description), pattern, ...numbers].filter(Boolean).join(", ");
 }
 
@@ -29,9 +39,29 @@ export function makeAbout({ description, state }, maps) {
   const names = { matrix: "Matrix", sentence: "Sentence", steps: "Steps" };
   /** @type {{layer: number, head: number}} */
   let shown = { layer: 0, head: 0 };
-  const open = element("div", { class: "regard-bar-group" }, Object.entries(names).map(([view, text]) =>
-    element("button", { type: "button", class: "regard-button", text, "aria-label": `Open in ${text}`, onclick: () => state.set({ ...shown, heads: null, view }) })));
-  const el = element("aside", { class: "regard-card regard-grid-about", "aria-label": "The head" }, title, pattern, canvas, numbers, element("p", { class: "regard-quiet", text: "Open in" }), open);
+  const open = element(
+    "div",
+    { class: "regard-bar-group" },
+    Object.entries(names).map(([view, text]) =>
+      element("button", {
+        type: "button",
+        class: "regard-button",
+        text,
+        "aria-label": `Open in ${text}`,
+        onclick: () => state.set({ ...shown, heads: null, view }),
+      }),
+    ),
+  );
+  const el = element(
+    "aside",
+    { class: "regard-card regard-grid-about", "aria-label": "The head" },
+    title,
+    pattern,
+    canvas,
+    numbers,
+    element("p", { class: "regard-quiet", text: "Open in" }),
+    open,
+  );
 
   return {
     el,
@@ -43,12 +73,25 @@ export function makeAbout({ description, state }, maps) {
       pattern.hidden = !pattern.textContent;
       canvas.hidden = !maps.draw(canvas, head.layer, head.head);
       maps.want(head.layer);
-      replaced(numbers, !known ? [] : STATISTICS.filter(({ name }) => known.arrays[name]).map(({ name, text, unit, said }) => {
-        const number = known.of(name, head);
-        return element("div", { title: said }, element("dt", { text }),
-          element("dd", { text: printedStatistic(number) }, unit ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null),
-          amongAll(number, known.arrays[name]));
-      }));
+      replaced(
+        numbers,
+        !known
+          ? []
+          : STATISTICS.filter(({ name }) => known.arrays[name]).map(({ name, text, unit, said }) => {
+              const number = known.of(name, head);
+              return element(
+                "div",
+                { title: said },
+                element("dt", { text }),
+                element(
+                  "dd",
+                  { text: printedStatistic(number) },
+                  unit ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null,
+                ),
+                amongAll(number, known.arrays[name]),
+              );
+            }),
+      );
     },
   };
 }
@@ -59,7 +102,14 @@ function amongAll(number, all) {
     const x = (4 + 192 * shareOf(one, all)).toFixed(1);
     return drawn("line", { x1: x, x2: x, y1: 7 - half, y2: 7 + half, class: name });
   };
-  const few = all.length <= 400 ? Array.from(all) : Array.from({ length: 400 }, (_, place) => all[Math.floor((place * all.length) / 400)]);
-  return drawn("svg", { viewBox: "0 0 200 14", class: "regard-grid-among", "aria-hidden": "true", preserveAspectRatio: "none" },
-    few.map((one) => mark(one, "regard-grid-mark", 3)), mark(number, "regard-grid-mark-this", 6));
+  const few =
+    all.length <= 400
+      ? Array.from(all)
+      : Array.from({ length: 400 }, (_, place) => all[Math.floor((place * all.length) / 400)]);
+  return drawn(
+    "svg",
+    { viewBox: "0 0 200 14", class: "regard-grid-among", "aria-hidden": "true", preserveAspectRatio: "none" },
+    few.map((one) => mark(one, "regard-grid-mark", 3)),
+    mark(number, "regard-grid-mark-this", 6),
+  );
 }

@@ -58,7 +58,12 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
     all: (count) => Promise.all(Array.from({ length: count }, (_, layer) => load(layer))),
     /** @param {number} layer */
     sampled: (layer) => layers.get(layer)?.sampled ?? null,
-    /** Draws the map of a head, shaded up to its own largest weight; whether it is here. @param {HTMLCanvasElement} canvas @param {number} layer @param {number} head */
+    /**
+     * Draws the map of a head, shaded up to its own largest weight; whether it is here.
+     * @param {HTMLCanvasElement} canvas
+     * @param {number} layer
+     * @param {number} head
+     */
     draw(canvas, layer, head) {
       const found = layers.get(layer);
       if (!found) return false;
@@ -68,7 +73,10 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
       const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       const image = drawing.createImageData(columns, rows);
       const scale = { top: largestOf(weight) || 1, colour: /** @type {"linear"} */ ("linear"), colours };
-      const [queries, keys] = [description.query_tokens?.length ?? description.tokens.length, description.tokens.length];
+      const [queries, keys] = [
+        description.query_tokens?.length ?? description.tokens.length,
+        description.tokens.length,
+      ];
       const tile = /** @type {any} */ ({ weight, shape: [rows, columns], rows: [0, queries], columns: [0, keys] });
       paint(tile, scale, description, new Uint32Array(image.data.buffer));
       drawing.putImageData(image, 0, 0);

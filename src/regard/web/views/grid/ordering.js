@@ -8,7 +8,13 @@ export const ORDERS = [
   { value: "model", text: "Model", said: "One row a layer, as in the model." },
   { value: "entropy", text: "Entropy", statistic: "entropy", said: "Heads that look at few words first." },
   { value: "distance", text: "Distance", statistic: "distance", said: "Heads that look nearby first." },
-  { value: "sinks", text: "Sink mass", statistic: "sinks", down: true, said: "Heads that give most weight to sinks first." },
+  {
+    value: "sinks",
+    text: "Sink mass",
+    statistic: "sinks",
+    down: true,
+    said: "Heads that give most weight to sinks first.",
+  },
 ];
 
 /** What the statistics of a head are, as people read them. */
@@ -23,7 +29,10 @@ export const STATISTICS = [
 
 /** @param {number} layers @param {number} heads @returns {Head[]} */
 export function headsOf(layers, heads) {
-  return Array.from({ length: layers * heads }, (_, place) => ({ layer: Math.floor(place / heads), head: place % heads }));
+  return Array.from({ length: layers * heads }, (_, place) => ({
+    layer: Math.floor(place / heads),
+    head: place % heads,
+  }));
 }
 
 /**
@@ -35,11 +44,16 @@ export function ordered(heads, numbers, down = false) {
   if (!numbers) return heads;
   const places = heads.map((_, place) => place);
   // What is not a number goes to the end.
-  const of = (/** @type {number} */ place) => (Number.isNaN(numbers[place]) ? Infinity : (down ? -1 : 1) * numbers[place]);
+  const of = (/** @type {number} */ place) =>
+    Number.isNaN(numbers[place]) ? Infinity : (down ? -1 : 1) * numbers[place];
   return places.sort((one, other) => of(one) - of(other) || one - other).map((place) => heads[place]);
 }
 
-/** Where a number lies between the smallest and the largest, from 0 to 1. @param {number} number @param {ArrayLike<number>} all */
+/**
+ * Where a number lies between the smallest and the largest, from 0 to 1.
+ * @param {number} number
+ * @param {ArrayLike<number>} all
+ */
 export function shareOf(number, all) {
   let [least, most] = [Infinity, -Infinity];
   for (let place = 0; place < all.length; place++) {
@@ -55,7 +69,14 @@ export function shareOf(number, all) {
  */
 export function walked(key, here, count, across) {
   /** @type {Record<string, number>} */
-  const moves = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - across, ArrowDown: here + across, Home: 0, End: count - 1 };
+  const moves = {
+    ArrowLeft: here - 1,
+    ArrowRight: here + 1,
+    ArrowUp: here - across,
+    ArrowDown: here + across,
+    Home: 0,
+    End: count - 1,
+  };
   if (!(key in moves)) return null;
   return moves[key] < 0 || moves[key] >= count ? here : moves[key];
 }

@@ -60,6 +60,11 @@ export function saidTemperature(temperature) {
 
 /** Numbers that a person typed, with commas or spaces; null where they are not so many. @param {string} text @param {number} size */
 export function vectorFrom(text, size) {
-  const parts = text.replace(/−/g, "-").replace(/[[\]()]/g, " ").split(/[\s,;]+/).filter(Boolean).map(Number);
+  const parts = text
+    .replace(/−/g, "-")
+    .replace(/[[\]()]/g, " ")
+    .split(/[\s,;]+/)
+    .filter(Boolean)
+    .map(Number);
   return parts.length === size && parts.every(Number.isFinite) ? parts : null;
 }

@@ -9,31 +9,63 @@ import { element } from "../../elements.js";
  */
 export function makeBar(state, acts, count) {
   const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) =>
-    element("button", { type: "button", class: "regard-button", text, "aria-label": label, title: label, onclick: act });
+    element("button", {
+      type: "button",
+      class: "regard-button",
+      text,
+      "aria-label": label,
+      title: label,
+      onclick: act,
+    });
   const farther = button("−", "Zoom out", acts.farther);
   const nearer = button("+", "Zoom in", acts.nearer);
   const whole = button("Whole", "Show the whole matrix", acts.whole);
-  const pool = segments("Pooling", [
-    { value: "mean", text: "Mean", title: "A cell that stands for several weights shows their mean" },
-    { value: "max", text: "Max", title: "A cell that stands for several weights shows the largest" },
-  ], state.get().pool, (value) => state.set({ pool: value }));
-  const colour = segments("Colour", [
-    { value: "linear", text: "Linear", title: "Colour in proportion to the weight" },
-    { value: "log", text: "Log", title: "Colour by the logarithm of the weight: small ones can be told apart" },
-  ], state.get().colour, (value) => state.set({ colour: value }));
+  const pool = segments(
+    "Pooling",
+    [
+      { value: "mean", text: "Mean", title: "A cell that stands for several weights shows their mean" },
+      { value: "max", text: "Max", title: "A cell that stands for several weights shows the largest" },
+    ],
+    state.get().pool,
+    (value) => state.set({ pool: value }),
+  );
+  const colour = segments(
+    "Colour",
+    [
+      { value: "linear", text: "Linear", title: "Colour in proportion to the weight" },
+      { value: "log", text: "Log", title: "Colour by the logarithm of the weight: small ones can be told apart" },
+    ],
+    state.get().colour,
+    (value) => state.set({ colour: value }),
+  );
   let choosing = false;
   const choose = toggle("Drag chooses a region", false, (on) => (choosing = on));
   const toRegion = button("Zoom to region", "Zoom to the region", acts.toRegion);
   const forget = button("Forget region", "Forget the region", acts.forget);
   const group = (/** @type {string} */ label, /** @type {any[]} */ ...inside) =>
     element("div", { class: "regard-bar-group", role: "group", "aria-label": label }, inside);
-  const el = element("div", { class: "regard-bar" },
+  const el = element(
+    "div",
+    { class: "regard-bar" },
     group("Zoom", farther, nearer, whole),
-    count > 256 ? pool.el : null, colour.el, group("Region", choose.el, toRegion, forget));
-  const help = element("details", { class: "regard-details" },
+    count > 256 ? pool.el : null,
+    colour.el,
+    group("Region", choose.el, toRegion, forget),
+  );
+  const help = element(
+    "details",
+    { class: "regard-details" },
     element("summary", { text: "Mouse, touch and keys" }),
-    element("p", { text: "Wheel or pinch zooms, dragging moves, a click chooses query and key; Shift and dragging chooses a region." }),
-    element("p", { text: "Keys: arrows walk from cell to cell, with Shift they choose a region; + and − zoom; Page up and Page down move by a screen; Home shows the whole matrix; Enter chooses query and key; Escape lets go." }));
+    element("p", {
+      text: "Wheel or pinch zooms, dragging moves, a click chooses query and key; Shift and dragging chooses a region.",
+    }),
+    element("p", {
+      text:
+        "Keys: arrows walk from cell to cell, with Shift they choose a region; + and − zoom; " +
+        "Page up and Page down move by a screen; " +
+        "Home shows the whole matrix; Enter chooses query and key; Escape lets go.",
+    }),
+  );
   toRegion.hidden = forget.hidden = state.get().region === null;
   return {
     el,

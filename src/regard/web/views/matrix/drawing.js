@@ -43,7 +43,8 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whol
   drawing.fillStyle = scale.colours.raised;
   drawing.fillRect(plot.left, plot.top, (edge - view.x) * view.size, (foot - view.y) * view.size);
   for (const tile of tiles) {
-    if (tile.columns[0] >= edge || tile.columns[1] <= view.x || tile.rows[0] >= foot || tile.rows[1] <= view.y) continue;
+    if (tile.columns[0] >= edge || tile.columns[1] <= view.x || tile.rows[0] >= foot || tile.rows[1] <= view.y)
+      continue;
     const coarse = coarseness(tile);
     if (coarse * FINER < wanted) continue;
     let picture = tile.picture?.scale === scale ? tile.picture.canvas : null;
@@ -70,17 +71,28 @@ function drawLines(drawing, { plot, view, shown, colours, ratio }) {
   const right = plot.left + (shown.columns[1] - view.x) * view.size;
   const foot = plot.top + (shown.rows[1] - view.y) * view.size;
   for (let column = shown.columns[0]; column <= shown.columns[1]; column++) {
-    drawing.fillRect(snapped(plot.left + (column - view.x) * view.size, ratio) - thin / 2, plot.top, thin, foot - plot.top);
+    drawing.fillRect(
+      snapped(plot.left + (column - view.x) * view.size, ratio) - thin / 2,
+      plot.top,
+      thin,
+      foot - plot.top,
+    );
   }
   for (let row = shown.rows[0]; row <= shown.rows[1]; row++) {
-    drawing.fillRect(plot.left, snapped(plot.top + (row - view.y) * view.size, ratio) - thin / 2, right - plot.left, thin);
+    drawing.fillRect(
+      plot.left,
+      snapped(plot.top + (row - view.y) * view.size, ratio) - thin / 2,
+      right - plot.left,
+      thin,
+    );
   }
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {any} what */
 function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description }) {
   const unit = unitFor(scale.top);
-  const printed = (/** @type {number} */ weight) => (unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2));
+  const printed = (/** @type {number} */ weight) =>
+    unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2);
   const size = Math.min(14, Math.max(10, view.size * 0.3));
   drawing.font = `${size}px system-ui, sans-serif`;
   drawing.textAlign = "center";
@@ -97,17 +109,28 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description 
   }
 }
 
-/** The power of ten that numbers in cells are counted in where two decimals would show only zeros. @param {number} top */
+/**
+ * The power of ten that numbers in cells are counted in where two decimals would show only zeros.
+ * @param {number} top
+ */
 export function unitFor(top) {
   return top >= 0.05 ? 0 : Math.floor(Math.log10(top * 1.0000001));
 }
 
-/** The row and column of what is chosen, the region, and the cell under the pointer. @param {CanvasRenderingContext2D} drawing @param {any} what */
+/**
+ * The row and column of what is chosen, the region, and the cell under the pointer.
+ * @param {CanvasRenderingContext2D} drawing
+ * @param {any} what
+ */
 function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whole, focused }) {
   const x = (/** @type {number} */ column) => plot.left + (column - view.x) * view.size;
   const y = (/** @type {number} */ row) => plot.top + (row - view.y) * view.size;
   const thick = Math.max(view.size, 2);
-  const outlined = (/** @type {number[]} */ [left, top, width, height], /** @type {string} */ colour, /** @type {number} */ wide) => {
+  const outlined = (
+    /** @type {number[]} */ [left, top, width, height],
+    /** @type {string} */ colour,
+    /** @type {number} */ wide,
+  ) => {
     drawing.strokeStyle = colours.ground;
     drawing.lineWidth = wide + 2;
     drawing.strokeRect(left, top, width, height);

@@ -52,12 +52,17 @@ export function makeExact({ source, whole, lifetime, whose, came }) {
   }
 
   return {
-    /** The weight, a sentence why there is none, or null while it is on its way. @param {number} row @param {number} column */
+    /**
+     * The weight, a sentence why there is none, or null while it is on its way.
+     * @param {number} row
+     * @param {number} column
+     */
     at(row, column) {
       const block = blockOf(row, column);
       const found = kept.get(block.key);
       if (typeof found === "string") return found;
-      if (found) return found[(row - block.rows[0]) * (block.columns[1] - block.columns[0]) + column - block.columns[0]];
+      if (found)
+        return found[(row - block.rows[0]) * (block.columns[1] - block.columns[0]) + column - block.columns[0]];
       if (asked?.key !== block.key) {
         asked?.request.abort();
         asked = null;

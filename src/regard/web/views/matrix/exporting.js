@@ -21,36 +21,58 @@ export function matrixSvg(what, canvas, title) {
 function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, description }, title) {
   const side = 40;
   const [rows, columns] = [span(shown.rows), span(shown.columns)];
-  const names = (/** @type {number[]} */ list, /** @type {string[]} */ words) => list.map((place) => shortened(words[place], 16));
+  const names = (/** @type {number[]} */ list, /** @type {string[]} */ words) =>
+    list.map((place) => shortened(words[place], 16));
   const [queries, keys] = [names(rows, queryTokens), names(columns, tokens)];
   const left = Math.max(...queries.map((name) => name.length)) * 7.6 + 16;
   const top = Math.max(...keys.map((name) => name.length)) * 5.6 + 52;
-  const parts = [`<text x="12" y="22" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`];
-  queries.forEach((name, place) =>
-    parts.push(`<text x="${left - 8}" y="${top + (place + 0.5) * side + 4}" text-anchor="end" font-size="13" fill="${colours.ink}">${svgText(name)}</text>`));
-  keys.forEach((name, place) =>
-    parts.push(`<text transform="translate(${left + (place + 0.5) * side + 3} ${top - 8}) rotate(-53)" font-size="13" fill="${colours.ink}">${svgText(name)}</text>`));
-  rows.forEach((row, down) => columns.forEach((column, across) => {
-    const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
-    const weight = weightAt(row, column) ?? 0;
-    const fill = hidden ? colours.hidden : colourOfWeight(weight, scale);
-    const [x, y] = [left + across * side, top + down * side];
-    parts.push(`<rect x="${x + 0.5}" y="${y + 0.5}" width="${side - 1}" height="${side - 1}" fill="${fill}"/>`);
-    if (!hidden) parts.push(`<text x="${x + side / 2}" y="${y + side / 2 + 4}" text-anchor="middle" font-size="12" fill="${colours.contrast(fill)}">${printedNumber(weight, 2)}</text>`);
-  }));
-  return wrapped(left + columns.length * side + 60, top + rows.length * side + 16, title, colours.ground, parts.join(""));
+  const written = (/** @type {string} */ where, /** @type {string} */ text, fill = colours.ink) =>
+    `<text ${where} fill="${fill}">${svgText(text)}</text>`;
+  const parts = [written('x="12" y="22" font-size="15" font-weight="600"', title)];
+  queries.forEach((name, place) => {
+    const y = top + (place + 0.5) * side + 4;
+    parts.push(written(`x="${left - 8}" y="${y}" text-anchor="end" font-size="13"`, name));
+  });
+  keys.forEach((name, place) => {
+    const x = left + (place + 0.5) * side + 3;
+    parts.push(written(`transform="translate(${x} ${top - 8}) rotate(-53)" font-size="13"`, name));
+  });
+  for (const [down, row] of rows.entries()) {
+    for (const [across, column] of columns.entries()) {
+      const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
+      const weight = weightAt(row, column) ?? 0;
+      const fill = hidden ? colours.hidden : colourOfWeight(weight, scale);
+      const [x, y] = [left + across * side, top + down * side];
+      parts.push(`<rect x="${x + 0.5}" y="${y + 0.5}" width="${side - 1}" height="${side - 1}" fill="${fill}"/>`);
+      if (hidden) continue;
+      const where = `x="${x + side / 2}" y="${y + side / 2 + 4}" text-anchor="middle" font-size="12"`;
+      parts.push(written(where, printedNumber(weight, 2), colours.contrast(fill)));
+    }
+  }
+  return svgDocument(left + columns.length * side + 60, top + rows.length * side + 16, title, colours.ground, parts);
 }
 
 /** @param {HTMLCanvasElement} canvas @param {string} title */
 function pictureSvg(canvas, title) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const image = `<image width="${width}" height="${height}" href="${canvas.toDataURL("image/png")}"/>`;
-  return wrapped(width, height, title, "none", image);
+  return svgDocument(width, height, title, "none", [image]);
 }
 
-/** @param {number} width @param {number} height @param {string} title @param {string} ground @param {string} inside */
-function wrapped(width, height, title, ground, inside) {
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.ceil(width)}" height="${Math.ceil(height)}" viewBox="0 0 ${Math.ceil(width)} ${Math.ceil(height)}" role="img" font-family="system-ui, sans-serif"><title>${svgText(title)}</title><rect width="100%" height="100%" fill="${ground}"/>${inside}</svg>`;
+/**
+ * A whole SVG with its name.
+ * @param {number} width
+ * @param {number} height
+ * @param {string} title
+ * @param {string} ground
+ * @param {string[]} parts
+ */
+export function svgDocument(width, height, title, ground, parts) {
+  const [across, down] = [Math.ceil(width), Math.ceil(height)];
+  const size = `width="${across}" height="${down}" viewBox="0 0 ${across} ${down}"`;
+  const start = `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" font-family="system-ui, sans-serif">`;
+  const background = `<rect width="100%" height="100%" fill="${ground}"/>`;
+  return `${start}<title>${svgText(title)}</title>${background}${parts.join("")}</svg>`;
 }
 
 /**
@@ -66,7 +88,9 @@ export function matrixTable({ shown, tokens, queryTokens, drawnWeight }, title, 
     return found;
   };
   const name = (/** @type {number} */ place, /** @type {string[]} */ words) =>
-    coarse === 1 ? String(words[place]) : `${printedCount(place)}–${printedCount(Math.min(words.length, place + coarse) - 1)}`;
+    coarse === 1
+      ? String(words[place])
+      : `${printedCount(place)}–${printedCount(Math.min(words.length, place + coarse) - 1)}`;
   const [rows, columns] = [parts(shown.rows), parts(shown.columns)];
   return {
     title,
@@ -86,7 +110,8 @@ export function strongestIn(tiles, shown, most) {
   const found = [];
   for (const tile of tiles) {
     const [height, width] = tile.shape;
-    const inside = (/** @type {number[]} */ [first, last], /** @type {number[]} */ range) => last > range[0] && first < range[1];
+    const inside = (/** @type {number[]} */ [first, last], /** @type {number[]} */ range) =>
+      last > range[0] && first < range[1];
     for (let down = 0; down < height; down++) {
       const rows = partOf(tile.rows, height, down);
       if (!inside(rows, shown.rows)) continue;

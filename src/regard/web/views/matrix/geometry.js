@@ -48,10 +48,21 @@ export function within(view, whole, plot) {
 export function zoomed(view, factor, at, whole, plot) {
   const least = smallestCell(whole, plot);
   const size = Math.min(Math.max(view.size * factor, least), Math.max(LARGEST_CELL, least));
-  return within({ x: view.x + at.x / view.size - at.x / size, y: view.y + at.y / view.size - at.y / size, size }, whole, plot);
+  return within(
+    { x: view.x + at.x / view.size - at.x / size, y: view.y + at.y / view.size - at.y / size, size },
+    whole,
+    plot,
+  );
 }
 
-/** Moved by so many pixels. @param {Placed} view @param {number} right @param {number} down @param {Size} whole @param {Plot} plot */
+/**
+ * Moved by so many pixels.
+ * @param {Placed} view
+ * @param {number} right
+ * @param {number} down
+ * @param {Size} whole
+ * @param {Plot} plot
+ */
 export function panned(view, right, down, whole, plot) {
   return within({ x: view.x - right / view.size, y: view.y - down / view.size, size: view.size }, whole, plot);
 }
@@ -69,17 +80,35 @@ export function regionView([r0, r1, c0, c1], whole, plot) {
   return within({ x, y, size }, whole, plot);
 }
 
-/** So that a cell is in sight, moving no further than it takes. @param {Placed} view @param {number} row @param {number} column @param {Size} whole @param {Plot} plot */
+/**
+ * So that a cell is in sight, moving no further than it takes.
+ * @param {Placed} view
+ * @param {number} row
+ * @param {number} column
+ * @param {Size} whole
+ * @param {Plot} plot
+ */
 export function following(view, row, column, whole, plot) {
   const nearer = (/** @type {number} */ first, /** @type {number} */ cell, /** @type {number} */ pixels) => {
     const shown = pixels / view.size;
     const margin = Math.min(1, shown / 4);
     return Math.min(Math.max(first, cell + 1 + margin - shown), Math.max(cell - margin, 0));
   };
-  return within({ x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height), size: view.size }, whole, plot);
+  return within(
+    { x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height), size: view.size },
+    whole,
+    plot,
+  );
 }
 
-/** The cell at a pixel of the plot; null outside. @param {Placed} view @param {number} x @param {number} y @param {Size} whole @param {Plot} plot */
+/**
+ * The cell at a pixel of the plot; null outside.
+ * @param {Placed} view
+ * @param {number} x
+ * @param {number} y
+ * @param {Size} whole
+ * @param {Plot} plot
+ */
 export function cellAt(view, x, y, whole, plot) {
   if (x < 0 || y < 0 || x >= plot.width || y >= plot.height) return null;
   const row = Math.floor(view.y + y / view.size);
@@ -96,7 +125,11 @@ export function cellsShown(view, whole, plot) {
   return { rows: range(view.y, whole.rows, plot.height), columns: range(view.x, whole.columns, plot.width) };
 }
 
-/** How often cells are halved so that one takes at least a pixel of the screen. @param {number} size @param {number} ratio */
+/**
+ * How often cells are halved so that one takes at least a pixel of the screen.
+ * @param {number} size
+ * @param {number} ratio
+ */
 export function levelFor(size, ratio) {
   return Math.max(0, Math.ceil(-Math.log2(size * ratio) - 1e-9));
 }
@@ -121,7 +154,10 @@ export function tilesOver(level, shown, whole) {
     for (let place = Math.floor(first / side); place * side < last; place++) found.push(place);
     return found;
   };
-  const part = (/** @type {number} */ place, /** @type {number} */ count) => [place * side, Math.min(count, (place + 1) * side)];
+  const part = (/** @type {number} */ place, /** @type {number} */ count) => [
+    place * side,
+    Math.min(count, (place + 1) * side),
+  ];
   const cells = (/** @type {number[]} */ [first, last]) => Math.ceil((last - first) / 2 ** level);
   const tiles = [];
   for (const down of places(shown.rows)) {
@@ -136,7 +172,12 @@ export function tilesOver(level, shown, whole) {
   return tiles.sort((one, other) => away(one) - away(other));
 }
 
-/** Where a part of a tile begins and ends among the tokens. @param {number[]} range @param {number} parts @param {number} part */
+/**
+ * Where a part of a tile begins and ends among the tokens.
+ * @param {number[]} range
+ * @param {number} parts
+ * @param {number} part
+ */
 export function partOf([first, last], parts, part) {
   const edge = (/** @type {number} */ place) => Math.floor(first + (place * (last - first)) / parts);
   return [edge(part), Math.max(edge(part + 1), edge(part) + 1)];

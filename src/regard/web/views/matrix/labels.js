@@ -21,12 +21,18 @@ export function marginsFor(tokens, width, most) {
   const digits = printedCount(tokens.length).length;
   const room = Math.max(letters * 6.7, digits * 6.7) + 14;
   const left = Math.min(room + 18, width < 480 ? 84 : 128);
-  return { left: Math.round(left), top: Math.round(Math.min(room, 100) * 0.86 + 30), right: width < 480 ? 14 : 40, bottom: 6 };
+  return {
+    left: Math.round(left),
+    top: Math.round(Math.min(room, 100) * 0.86 + 30),
+    right: width < 480 ? 14 : 40,
+    bottom: 6,
+  };
 }
 
 /**
  * @param {CanvasRenderingContext2D} drawing
- * @param {{view: import("./geometry.js").Placed, plot: any, tokens: string[], queryTokens: string[], colours: any, chosen: any, cursor: any,
+ * @param {{view: import("./geometry.js").Placed, plot: any, tokens: string[], queryTokens: string[], colours: any,
+ *   chosen: any, cursor: any,
  *   shown: {rows: number[], columns: number[]}}} what
  */
 export function drawLabels(drawing, what) {
@@ -35,8 +41,10 @@ export function drawLabels(drawing, what) {
   const words = view.size >= LABEL_ROOM;
   const places = (/** @type {number[]} */ [first, last], /** @type {number} */ apart) =>
     words ? ticks(first, last, 1, 1) : ticks(first, last, view.size, apart);
-  const text = (/** @type {number} */ place, of = tokens) => (words ? shortened(of[place], LONGEST) : printedCount(place));
-  const middle = (/** @type {number} */ place, /** @type {number} */ first) => (place + (words ? 0.5 : 0) - first) * view.size;
+  const text = (/** @type {number} */ place, of = tokens) =>
+    words ? shortened(of[place], LONGEST) : printedCount(place);
+  const middle = (/** @type {number} */ place, /** @type {number} */ first) =>
+    (place + (words ? 0.5 : 0) - first) * view.size;
   const marked = (/** @type {number} */ place, /** @type {any[]} */ list) => list.includes(place);
   const font = (/** @type {boolean} */ strong) => `${strong ? "600 " : ""}12px ${FONT}`;
 
@@ -62,7 +70,14 @@ export function drawLabels(drawing, what) {
   drawing.beginPath();
   drawing.rect(words ? plot.left - 12 : 0, 0, drawing.canvas.width, plot.top);
   drawing.clip();
-  const flat = words && list.length <= 60 && fits(drawing, list.map((place) => text(place)), view.size - 6);
+  const flat =
+    words &&
+    list.length <= 60 &&
+    fits(
+      drawing,
+      list.map((place) => text(place)),
+      view.size - 6,
+    );
   for (const place of list) {
     const x = plot.left + middle(place, view.x);
     if (words && (x < plot.left || x > plot.left + plot.width)) continue;

@@ -75,7 +75,12 @@ export function pictureOf(tile, scale, description) {
   return canvas;
 }
 
-/** @param {import("./tiles.js").Loaded} tile @param {any} description @param {Uint32Array} pixels @param {number} hidden */
+/**
+ * @param {import("./tiles.js").Loaded} tile
+ * @param {any} description
+ * @param {Uint32Array} pixels
+ * @param {number} hidden
+ */
 function paintHidden(tile, description, pixels, hidden) {
   const [rows, columns] = tile.shape;
   for (let row = 0; row < rows; row++) {

@@ -1,11 +1,12 @@
 /**
  * Mouse, touch, wheel and keyboard on the matrix, as what they mean.
  *
- * @typedef {{pan: (right: number, down: number) => void, zoom: (factor: number, at?: {x: number, y: number}) => boolean,
- *   hover: (at: {x: number, y: number}|null) => void, choose: (at: {x: number, y: number}) => void,
- *   select: (from: {x: number, y: number}, to: {x: number, y: number}, done: boolean) => void,
- *   selecting: () => boolean, step: (down: number, across: number, extend: boolean) => void, page: (down: number) => void,
- *   whole: () => void, take: () => void, clear: () => void, isWhole: () => boolean}} Meanings
+ * @typedef {{x: number, y: number}} At a pixel of the canvas
+ * @typedef {{pan: (right: number, down: number) => void, zoom: (factor: number, at?: At) => boolean,
+ *   hover: (at: At|null) => void, choose: (at: At) => void, select: (from: At, to: At, done: boolean) => void,
+ *   selecting: () => boolean, step: (down: number, across: number, extend: boolean) => void,
+ *   page: (down: number) => void,
+ *   whole: () => void, take: () => void, clear: () => void}} Meanings
  */
 
 const STILL = 5; // pixels a press may wander and still be a click
@@ -23,7 +24,8 @@ export function pointing(stage, meanings, lifetime) {
     if (event.button !== 0) return;
     pressed.set(event.pointerId, at(event));
     stage.setPointerCapture?.(event.pointerId);
-    if (pressed.size === 1) gesture = { from: at(event), moved: false, selecting: event.shiftKey || meanings.selecting(), apart: null };
+    if (pressed.size === 1)
+      gesture = { from: at(event), moved: false, selecting: event.shiftKey || meanings.selecting(), apart: null };
     else if (gesture) Object.assign(gesture, { moved: true, selecting: false, apart: apart() });
   });
 
@@ -73,7 +75,8 @@ export function pointing(stage, meanings, lifetime) {
       const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const far = Math.max(-300, Math.min(300, event.deltaY * lines));
       // Where there is nothing to zoom, the page scrolls.
-      if (meanings.zoom(Math.exp(-far * (event.ctrlKey ? 0.01 : 0.0018)), at(event)) || event.ctrlKey) event.preventDefault();
+      if (meanings.zoom(Math.exp(-far * (event.ctrlKey ? 0.01 : 0.0018)), at(event)) || event.ctrlKey)
+        event.preventDefault();
     },
     { passive: false },
   );
@@ -108,7 +111,7 @@ export function pointing(stage, meanings, lifetime) {
   function middle() {
     let x = 0;
     let y = 0;
-    for (const place of pressed.values()) (x += place.x), (y += place.y);
+    for (const place of pressed.values()) ((x += place.x), (y += place.y));
     return { x: x / pressed.size, y: y / pressed.size };
   }
 

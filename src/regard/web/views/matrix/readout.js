@@ -1,4 +1,4 @@
-/** What stands beside the matrix: the weight under the pointer, the strongest weights in sight, the scale of colours. */
+/** Beside the matrix: the weight under the pointer, the strongest weights in sight, the scale of colours. */
 import { element, replaced } from "../../elements.js";
 import { printedCount, printedWeight } from "../../numbers.js";
 import { wordElement } from "../../words.js";
@@ -16,6 +16,7 @@ export function makeReadout(description) {
   const weight = element("p", { class: "regard-matrix-weight" });
   const more = element("p", { class: "regard-matrix-more" });
   const el = element("div", { class: "regard-card regard-matrix-readout" }, words, weight, more);
+  let before = "";
 
   return {
     el,
@@ -24,6 +25,9 @@ export function makeReadout(description) {
      * @param {{weight: number|null, hidden: boolean, pooled: string|null, failed: string|null}} [about]
      */
     show(cell, about) {
+      const now = JSON.stringify([cell, about]);
+      if (now === before) return; // most frames change nothing here
+      before = now;
       if (!cell || !about) {
         replaced(words, "Point at a cell, or walk with the arrow keys.");
         words.classList.add("regard-quiet");
@@ -31,17 +35,31 @@ export function makeReadout(description) {
         return;
       }
       words.classList.remove("regard-quiet");
-      replaced(words, token("query", cell.row, queryTokens), element("span", { class: "regard-matrix-arrow", text: " → " }), token("key", cell.column, description.tokens));
-      weight.textContent = about.hidden ? "hidden" : about.weight === null ? (about.failed ?? "…") : printedWeight(about.weight);
+      replaced(
+        words,
+        token("query", cell.row, queryTokens),
+        element("span", { class: "regard-matrix-arrow", text: " → " }),
+        token("key", cell.column, description.tokens),
+      );
+      weight.textContent = about.hidden
+        ? "hidden"
+        : about.weight === null
+          ? (about.failed ?? "…")
+          : printedWeight(about.weight);
       weight.title = about.weight === null ? "" : String(about.weight);
-      more.textContent = about.hidden ? "This query may not see this key." : about.pooled ?? "weight";
+      more.textContent = about.hidden ? "This query may not see this key." : (about.pooled ?? "weight");
     },
   };
 
   /** @param {string} role @param {number} place @param {string[]} of */
   function token(role, place, of) {
     const word = wordElement(of[place], { class: "regard-matrix-word" });
-    return element("span", { class: "regard-matrix-token" }, word, element("span", { class: "regard-quiet", text: `${role} ${printedCount(place)}` }));
+    return element(
+      "span",
+      { class: "regard-matrix-token" },
+      word,
+      element("span", { class: "regard-quiet", text: `${role} ${printedCount(place)}` }),
+    );
   }
 }
 
@@ -54,13 +72,28 @@ export function makeStrongest(description, go) {
     el,
     /** @param {{rows: number[], columns: number[], weight: number}[]} found */
     show(found) {
-      replaced(list, found.map(({ rows, columns, weight }) => {
-        const single = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
-        const names = [rows, columns].map(([first, last], side) =>
-          single ? wordElement((side ? description.tokens : queriesOf(description))[first], {}, 12) : element("span", { title: `${printedCount(first)}–${printedCount(last - 1)}`, text: `${printedCount(first)}…` }));
-        const button = element("button", { type: "button", class: "regard-link", onclick: () => go(rows, columns) }, names[0], " → ", names[1]);
-        return element("li", {}, button, element("span", { class: "regard-number", text: printedWeight(weight) }));
-      }));
+      replaced(
+        list,
+        found.map(({ rows, columns, weight }) => {
+          const single = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
+          const names = [rows, columns].map(([first, last], side) =>
+            single
+              ? wordElement((side ? description.tokens : queriesOf(description))[first], {}, 12)
+              : element("span", {
+                  title: `${printedCount(first)}–${printedCount(last - 1)}`,
+                  text: `${printedCount(first)}…`,
+                }),
+          );
+          const button = element(
+            "button",
+            { type: "button", class: "regard-link", onclick: () => go(rows, columns) },
+            names[0],
+            " → ",
+            names[1],
+          );
+          return element("li", {}, button, element("span", { class: "regard-number", text: printedWeight(weight) }));
+        }),
+      );
       el.hidden = found.length === 0;
     },
   };
@@ -71,15 +104,28 @@ export function makeLegend() {
   const bar = element("canvas", { width: 256, height: 1, class: "regard-matrix-bar", "aria-hidden": "true" });
   const [low, mid, high] = ["", "", ""].map(() => element("span", {}));
   const about = element("p", { class: "regard-quiet regard-matrix-about" });
-  const hidden = element("p", { class: "regard-quiet regard-matrix-hidden" }, element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }), "hidden: comes later than the query, or lies outside its window");
-  const el = element("div", { class: "regard-matrix-legend" }, bar, element("div", { class: "regard-matrix-ends" }, low, mid, high), about, hidden);
+  const hidden = element(
+    "p",
+    { class: "regard-quiet regard-matrix-hidden" },
+    element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }),
+    "hidden: comes later than the query, or lies outside its window",
+  );
+  const el = element(
+    "div",
+    { class: "regard-matrix-legend" },
+    bar,
+    element("div", { class: "regard-matrix-ends" }, low, mid, high),
+    about,
+    hidden,
+  );
   return {
     el,
     /** @param {import("./painting.js").Scale} scale @param {string} said @param {any} description */
     show(scale, said, description) {
       const drawing = bar.getContext("2d");
       const image = drawing.createImageData(256, 1);
-      for (let step = 0; step < 256; step++) image.data.set([...scale.colours.bytes.subarray(step * 3, step * 3 + 3), 255], step * 4);
+      for (let step = 0; step < 256; step++)
+        image.data.set([...scale.colours.bytes.subarray(step * 3, step * 3 + 3), 255], step * 4);
       drawing.putImageData(image, 0, 0);
       const bottom = bottomOf(scale);
       low.textContent = scale.colour === "log" ? `≤ ${plain(bottom)}` : "0";
@@ -94,5 +140,7 @@ export function makeLegend() {
 
 /** Without zeros that say nothing. @param {number} number */
 function plain(number) {
-  return printedWeight(number).replace(/(\.\d*?)0+(?=$|·)/, "$1").replace(/\.(?=$|·)/, "");
+  return printedWeight(number)
+    .replace(/(\.\d*?)0+(?=$|·)/, "$1")
+    .replace(/\.(?=$|·)/, "");
 }

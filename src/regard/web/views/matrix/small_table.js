@@ -9,7 +9,16 @@ const MOST = 24; // words
 /** @param {any} description */
 export function smallTable(description) {
   const table = element("table", { class: "regard-table" });
-  const el = element("details", { class: "regard-details" }, element("summary", { text: "These weights as a table" }), element("div", { class: "regard-scroll", tabindex: "0", role: "region", "aria-label": "Weights as a table" }, table));
+  const el = element(
+    "details",
+    { class: "regard-details" },
+    element("summary", { text: "These weights as a table" }),
+    element(
+      "div",
+      { class: "regard-scroll", tabindex: "0", role: "region", "aria-label": "Weights as a table" },
+      table,
+    ),
+  );
   el.hidden = true;
   return {
     el,
@@ -18,16 +27,26 @@ export function smallTable(description) {
       const [[top, foot], [left, right]] = [shown.rows, shown.columns];
       el.hidden = foot - top > MOST || right - left > MOST;
       if (el.hidden) return;
-      const span = (/** @type {number} */ first, /** @type {number} */ last) => Array.from({ length: last - first }, (_, place) => first + place);
-      const head = element("tr", {}, element("th", { scope: "col", text: "query ╲ key" }),
-        span(left, right).map((key) => element("th", { scope: "col" }, wordElement(tokens[key]))));
-      const rows = span(top, foot).map((query) => element("tr", {},
-        element("th", { scope: "row" }, wordElement(queryTokens[query])),
-        span(left, right).map((key) => {
-          const weight = weightAt(query, key);
-          const hidden = isHidden(description, [query, query + 1], [key, key + 1]);
-          return element("td", { text: hidden ? "hidden" : weight === null ? "…" : printedWeight(weight) });
-        })));
+      const span = (/** @type {number} */ first, /** @type {number} */ last) =>
+        Array.from({ length: last - first }, (_, place) => first + place);
+      const head = element(
+        "tr",
+        {},
+        element("th", { scope: "col", text: "query ╲ key" }),
+        span(left, right).map((key) => element("th", { scope: "col" }, wordElement(tokens[key]))),
+      );
+      const rows = span(top, foot).map((query) =>
+        element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, wordElement(queryTokens[query])),
+          span(left, right).map((key) => {
+            const weight = weightAt(query, key);
+            const hidden = isHidden(description, [query, query + 1], [key, key + 1]);
+            return element("td", { text: hidden ? "hidden" : weight === null ? "…" : printedWeight(weight) });
+          }),
+        ),
+      );
       replaced(table, element("thead", {}, head), element("tbody", {}, rows));
     },
   };

@@ -1,5 +1,5 @@
 /**
- * Tiles of the matrix: asked for, kept, let go. What is wanted no longer is cancelled; of what came, the latest are kept.
+ * Tiles of the matrix: asked for, kept, let go. What is wanted no longer is cancelled; of what came, the latest stay.
  *
  * @typedef {import("./geometry.js").Tile} Tile
  * @typedef {{layer: number, head: number, pool: "mean"|"max"}} Whose
@@ -10,10 +10,12 @@ import { wholeTile } from "./geometry.js";
 
 const MOST_ASKED = 6; // questions on their way at once
 const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte with its picture
-export const EXACT_AT_ONCE = 8192; // tokens along a side up to which the exact answer comes about as soon as a sampled one
+// Tokens along a side up to which the exact answer comes about as soon as a sampled one.
+export const EXACT_AT_ONCE = 8192;
 
 /**
- * @param {{ask: (kind: string, parameters: any, options: {signal: AbortSignal}) => Promise<any>, whole: import("./geometry.js").Size,
+ * @param {{ask: (kind: string, parameters: any, options: {signal: AbortSignal}) => Promise<any>,
+ *   whole: import("./geometry.js").Size,
  *   came: (tile: Loaded) => void, failed: (error: Error) => void}} options
  */
 export function makeTiles({ ask, whole, came, failed }) {
@@ -116,7 +118,10 @@ export function makeTiles({ ask, whole, came, failed }) {
     /** Tiles of one head that are here, the coarsest first. @param {Whose} whose */
     all(whose) {
       const prefix = `${prefixOf(whose)} `;
-      return [...kept].filter(([key]) => key.startsWith(prefix)).map(([, tile]) => tile).sort((a, b) => coarseness(b) - coarseness(a));
+      return [...kept]
+        .filter(([key]) => key.startsWith(prefix))
+        .map(([, tile]) => tile)
+        .sort((a, b) => coarseness(b) - coarseness(a));
     },
     get waiting() {
       return asked.size;

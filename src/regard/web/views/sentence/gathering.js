@@ -29,10 +29,23 @@ export async function gather(source, { layer, heads, queries, keys, rows, column
   const tokenColumns = [right[0].first, right[right.length - 1].last];
   const shape = [tokenRows[1] - tokenRows[0], tokenColumns[1] - tokenColumns[0]];
   const answers = await Promise.all(
-    heads.map((head) => source.ask("tile", { layer, head, rows: tokenRows, columns: tokenColumns, shape, pool: "mean", quality: "exact" }, { signal })),
+    heads.map((head) =>
+      source.ask(
+        "tile",
+        { layer, head, rows: tokenRows, columns: tokenColumns, shape, pool: "mean", quality: "exact" },
+        { signal },
+      ),
+    ),
   );
   const each = answers.map(({ arrays }) => byUnits(arrays.weight, left, right));
-  return { rows, columns, heads, each, mean: meanOf(each), exact: answers.every(({ header }) => header.exact !== false) };
+  return {
+    rows,
+    columns,
+    heads,
+    each,
+    mean: meanOf(each),
+    exact: answers.every(({ header }) => header.exact !== false),
+  };
 }
 
 /**

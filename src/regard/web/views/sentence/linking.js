@@ -1,7 +1,7 @@
 /** Which lines are drawn between the words, and how. */
 
-const MOST = 500;
-const LEAST = 0.01; // of the strongest: fainter lines would not be seen
+const MOST = 300;
+const LEAST = { alone: 0.01, together: 0.04 }; // of the strongest: fainter lines would not be seen
 
 /**
  * @typedef {{from: number, to: number, weight: number, share: number, place: number, places: number}} Link
@@ -36,7 +36,9 @@ export function linksOf(gathered, { apart, query, key, aside }) {
     }
   });
   for (const link of links) link.share = link.weight / strongest;
-  const seen = links.filter((link) => link.share >= LEAST).sort((one, other) => other.share - one.share);
+  const seen = links
+    .filter((link) => link.share >= (query === null && key === null ? LEAST.together : LEAST.alone))
+    .sort((one, other) => other.share - one.share);
   return seen.slice(0, MOST).reverse();
 }
 

@@ -13,7 +13,8 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', 
  *   links: import("./linking.js").Link[], heads: number[], apart: boolean, title: string, alone: boolean, colours: any}} scene
  */
 export function pictureOf({ left, right, links, heads, apart, title, alone, colours }) {
-  const widest = (/** @type {any[]} */ words) => Math.max(60, ...words.map((word) => shortened(word.text).length * LETTER + 20));
+  const widest = (/** @type {any[]} */ words) =>
+    Math.max(60, ...words.map((word) => shortened(word.text).length * LETTER + 20));
   const [first, second] = [widest(left), widest(right)];
   const numbers = 60;
   const [start, end] = [20 + first, 20 + first + 220];
@@ -31,13 +32,20 @@ export function pictureOf({ left, right, links, heads, apart, title, alone, colo
   for (const link of links) {
     const { width: thick, opacity } = strokeOf(link, alone);
     const colour = apart ? colours.head(link.place) : colours.accent;
-    parts.push(`<path d="${pathOf(link, ROW, start, end)}" stroke="${colour}" stroke-width="${thick}" stroke-opacity="${opacity}"/>`);
+    parts.push(
+      `<path d="${pathOf(link, ROW, start, end)}" stroke="${colour}" stroke-width="${thick}" stroke-opacity="${opacity}"/>`,
+    );
   }
   parts.push("</g>");
-  parts.push(...sideOf(left, start - 10, top, "end", -first - 8, colours), ...sideOf(right, end + 10, top, "start", second + numbers - 14, colours));
+  parts.push(
+    ...sideOf(left, start - 10, top, "end", -first - 8, colours),
+    ...sideOf(right, end + 10, top, "start", second + numbers - 14, colours),
+  );
   if (apart) {
     heads.forEach((head, place) => {
-      parts.push(`<text x="${start + 12 + (place % 5) * 44}" y="${20 + Math.floor(place / 5) * 16}" font-size="12" fill="${colours.head(place)}">■ ${head}</text>`);
+      parts.push(
+        `<text x="${start + 12 + (place % 5) * 44}" y="${20 + Math.floor(place / 5) * 16}" font-size="12" fill="${colours.head(place)}">■ ${head}</text>`,
+      );
     });
   }
   return parts.join("\n") + "\n</svg>\n";
@@ -48,10 +56,14 @@ function sideOf(words, x, top, anchor, numberAt, colours) {
   return words.flatMap((word, place) => {
     const y = top + (place + 0.5) * ROW + 5;
     const weight = word.chosen ? ' font-weight="700"' : "";
-    const lines = [`<text x="${x}" y="${y}" text-anchor="${anchor}" fill="${colours.ink}"${weight}>${svgText(shortened(word.text))}</text>`];
+    const lines = [
+      `<text x="${x}" y="${y}" text-anchor="${anchor}" fill="${colours.ink}"${weight}>${svgText(shortened(word.text))}</text>`,
+    ];
     if (word.weight !== null) {
       const other = anchor === "end" ? "start" : "end";
-      lines.push(`<text x="${x + numberAt}" y="${y}" text-anchor="${other}" fill="${colours.muted}" font-size="13">${printedNumber(word.weight, 2)}</text>`);
+      lines.push(
+        `<text x="${x + numberAt}" y="${y}" text-anchor="${other}" fill="${colours.muted}" font-size="13">${printedNumber(word.weight, 2)}</text>`,
+      );
     }
     return lines;
   });

@@ -11,7 +11,12 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   const list = element("div", { class: "regard-sentence-list", role: "listbox", "aria-label": `${label}: ${hint}` });
   const before = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(-1) });
   const after = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(1) });
-  const heading = element("div", { class: "regard-sentence-heading" }, element("b", { text: label }), element("span", { text: hint }));
+  const heading = element(
+    "div",
+    { class: "regard-sentence-heading" },
+    element("b", { text: label }),
+    element("span", { text: hint }),
+  );
   const el = element("div", { class: "regard-sentence-side", "data-side": side }, heading, before, list, after);
   /** @type {any[]} */
   let rows = [];
@@ -63,10 +68,23 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
       const bar = element("span", { class: "regard-sentence-bar", "aria-hidden": "true" });
       const number = element("span", { class: "regard-sentence-number" });
       const parts = side === "query" ? [number, bar, word] : [word, bar, number];
-      return element("div", { class: "regard-sentence-word", role: "option", "data-unit": range[0] + place, "aria-selected": "false", tabindex: "-1" }, parts);
+      return element(
+        "div",
+        {
+          class: "regard-sentence-word",
+          role: "option",
+          "data-unit": range[0] + place,
+          "aria-selected": "false",
+          tabindex: "-1",
+        },
+        parts,
+      );
     });
     replaced(list, rows);
-    for (const [button, count, where] of [[before, range[0], "earlier"], [after, units.length - range[1], "later"]]) {
+    for (const [button, count, where] of [
+      [before, range[0], "earlier"],
+      [after, units.length - range[1], "later"],
+    ]) {
       button.hidden = range[1] - range[0] === units.length;
       button.disabled = count === 0;
       button.dataset.words = `${count.toLocaleString("en")} ${where}`;
@@ -90,10 +108,14 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
       row.toggleAttribute("data-pointed", unit === pointed);
       row.toggleAttribute("data-aside", aside.has(place));
       row.tabIndex = row === reachable ? 0 : -1;
-      number.textContent = weight === null ? "" : printedNumber(weight, 2);
+      number.textContent = weight === null ? "" : printedNumber(weight, digitsOf(most));
       const share = weight === null || aside.has(place) ? 0 : Math.min(weight / (most || 1), 1);
       row.style.setProperty("--regard-share", share.toFixed(4));
-      drawBars(bar, parts && !aside.has(place) ? parts.map((part) => part[place] / (most || 1)) : [share], parts ? colours : null);
+      drawBars(
+        bar,
+        parts && !aside.has(place) ? parts.map((part) => part[place] / (most || 1)) : [share],
+        parts ? colours : null,
+      );
     });
     before.textContent = `▲ ${before.dataset.words}${elsewhere?.before ?? ""}`;
     after.textContent = `▼ ${after.dataset.words}${elsewhere?.after ?? ""}`;
@@ -105,6 +127,11 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   }
 
   return { el, fill, show, focus };
+}
+
+/** Decimals that tell weights apart: two, and more where all are small. @param {number} most */
+export function digitsOf(most) {
+  return most >= 0.05 ? 2 : most >= 0.005 ? 3 : 4;
 }
 
 /** One bar, or one for each head below each other. @param {any} bar @param {number[]} shares @param {any} colours */

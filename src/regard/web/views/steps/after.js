@@ -1,4 +1,4 @@
-/** After the heads: their outputs side by side, W_O, residual, feed-forward; and what is lost when a head is silenced. */
+/** After the heads: their outputs side by side, W_O, residual, feed-forward; and what a silenced head takes away. */
 import { element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../numbers.js";
 import { concatenatedOf } from "./computing.js";
@@ -25,8 +25,14 @@ export function makeAfter(again) {
   const heads = element("div", { class: "regard-after-heads" });
   const effect = element("p", { class: "regard-quiet", role: "status" });
   const rest = element("div", { class: "regard-after-rest" });
-  const el = element("section", { class: "regard-steps-part", "aria-label": "After the heads" },
-    element("h3", { class: "regard-steps-heading", text: "After the heads" }), heads, effect, rest);
+  const el = element(
+    "section",
+    { class: "regard-steps-part", "aria-label": "After the heads" },
+    element("h3", { class: "regard-steps-heading", text: "After the heads" }),
+    heads,
+    effect,
+    rest,
+  );
 
   /** @param {string} key */
   function act(key) {
@@ -41,17 +47,41 @@ export function makeAfter(again) {
     for (const one of silenced) if (one >= outputs.length) silenced.delete(one);
     const top = largestOf(outputs.flatMap((output) => Array.from(output)));
     const digits = Math.max(2, digitsFor(outputs.flatMap((output) => Array.from(output))));
-    const focused = el.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.silences : undefined;
-    replaced(heads, outputs.map((output, place) => headBox(output, place, { top, digits, chosen: place === head })));
-    if (focused !== undefined) /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
+    const focused = el.contains(document.activeElement)
+      ? /** @type {HTMLElement} */ (document.activeElement).dataset.silences
+      : undefined;
+    replaced(
+      heads,
+      outputs.map((output, place) => headBox(output, place, { top, digits, chosen: place === head })),
+    );
+    if (focused !== undefined)
+      /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
     const all = concatenatedOf(outputs, new Set());
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, silenced, outputs.length);
-    const stages = [stage("concatenated", outputs.length > 1 ? "Concatenated" : "Output", after.formulas.concatenated ?? "the outputs of all heads, side by side", left, null)];
+    const stages = [
+      stage(
+        "concatenated",
+        outputs.length > 1 ? "Concatenated" : "Output",
+        after.formulas.concatenated ?? "the outputs of all heads, side by side",
+        left,
+        null,
+      ),
+    ];
     const stale = silenced.size > 0 || after.changed;
     for (const { name, title, usual } of STAGES) {
-      if (name === "projected" && after.project) stages.push(stage(name, title, after.formulas[name] ?? usual, after.project(left), null));
-      else if (after.arrays[name]) stages.push(stage(name, title, after.formulas[name] ?? usual, after.arrays[name], stale ? "as the model had it, nothing changed or silenced" : null));
+      if (name === "projected" && after.project)
+        stages.push(stage(name, title, after.formulas[name] ?? usual, after.project(left), null));
+      else if (after.arrays[name])
+        stages.push(
+          stage(
+            name,
+            title,
+            after.formulas[name] ?? usual,
+            after.arrays[name],
+            stale ? "as the model had it, nothing changed or silenced" : null,
+          ),
+        );
     }
     replaced(rest, stages);
   }
@@ -59,26 +89,67 @@ export function makeAfter(again) {
   /** @param {ArrayLike<number>} output @param {number} place @param {any} about */
   function headBox(output, place, { top, digits, chosen }) {
     const off = silenced.has(place);
-    const toggle = element("button", { type: "button", class: "regard-silence", "aria-pressed": String(off), "data-silences": String(place), "aria-label": `Silence head ${place}`, text: off ? "silenced" : "silence", onclick: () => {
-      if (off) silenced.delete(place);
-      else silenced.add(place);
-      again();
-    } });
+    const toggle = element("button", {
+      type: "button",
+      class: "regard-silence",
+      "aria-pressed": String(off),
+      "data-silences": String(place),
+      "aria-label": `Silence head ${place}`,
+      text: off ? "silenced" : "silence",
+      onclick: () => {
+        if (off) silenced.delete(place);
+        else silenced.add(place);
+        again();
+      },
+    });
     const shown = off ? new Float64Array(output.length) : output;
-    const inside = output.length <= FEW ? vectorCell(shown, { name: `output of head ${place}`, top, digits }) : strip(shown, top, "regard-strip-wide");
-    return element("div", { class: `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}` },
-      element("div", { class: "regard-after-name" }, element("span", { text: `head ${place}` }), toggle), inside);
+    const inside =
+      output.length <= FEW
+        ? vectorCell(shown, { name: `output of head ${place}`, top, digits })
+        : strip(shown, top, "regard-strip-wide");
+    return element(
+      "div",
+      { class: `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}` },
+      element("div", { class: "regard-after-name" }, element("span", { text: `head ${place}` }), toggle),
+      inside,
+    );
   }
 
-  /** @param {string} name @param {string} title @param {string} formula @param {ArrayLike<number>} vector @param {string|null} stale */
+  /**
+   * @param {string} name
+   * @param {string} title
+   * @param {string} formula
+   * @param {ArrayLike<number>} vector
+   * @param {string|null} stale
+   */
   function stage(name, title, formula, vector, stale) {
     const key = `after-${name}`;
-    const about = { name: title, top: largestOf(vector), digits: Math.max(2, digitsFor(vector)), open: open === key, act: () => act(key), key };
-    return element("div", { class: "regard-after-stage" },
-      element("div", { class: "regard-after-title" }, element("strong", { text: title }), element("span", { class: "regard-quiet", text: formula }),
-        stale ? element("span", { class: "regard-after-stale", text: stale }) : null),
-      element("div", { class: "regard-after-vector" }, vectorCell(vector, about), element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` })),
-      open === key ? vectorNumbers(vector, title) : null);
+    const about = {
+      name: title,
+      top: largestOf(vector),
+      digits: Math.max(2, digitsFor(vector)),
+      open: open === key,
+      act: () => act(key),
+      key,
+    };
+    return element(
+      "div",
+      { class: "regard-after-stage" },
+      element(
+        "div",
+        { class: "regard-after-title" },
+        element("strong", { text: title }),
+        element("span", { class: "regard-quiet", text: formula }),
+        stale ? element("span", { class: "regard-after-stale", text: stale }) : null,
+      ),
+      element(
+        "div",
+        { class: "regard-after-vector" },
+        vectorCell(vector, about),
+        element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` }),
+      ),
+      open === key ? vectorNumbers(vector, title) : null,
+    );
   }
 
   return { el, show };
@@ -91,5 +162,6 @@ function saidOf(all, left, silenced, heads) {
   const [before, after] = [lengthOf(all), lengthOf(left)];
   const share = before > 0 ? 1 - (after * after) / (before * before) : 0;
   const names = [...silenced].sort((one, other) => one - other).join(", ");
-  return `Without head ${names}: length ${printedNumber(before, 2)} → ${printedNumber(after, 2)}; ${printedNumber(100 * share, 0)} % of the squared length was theirs.`;
+  const lengths = `length ${printedNumber(before, 2)} → ${printedNumber(after, 2)}`;
+  return `Without head ${names}: ${lengths}; ${printedNumber(100 * share, 0)} % of the squared length was theirs.`;
 }

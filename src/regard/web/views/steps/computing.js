@@ -36,13 +36,26 @@ export function stepsOf(given, changes = UNCHANGED) {
   const masked = (biased ?? capped ?? scaled).map((one, key) => (visible[key] ? one : -Infinity));
   const weight = weightsOf(masked, changes.temperature, sink ?? null);
   return {
-    score, scaled, capped, biased, masked, weight, visible,
-    weighted: values && values.map((value, key) => Float64Array.from(value, (one) => (weight[key] === 0 ? 0 : one * weight[key]))),
+    score,
+    scaled,
+    capped,
+    biased,
+    masked,
+    weight,
+    visible,
+    weighted:
+      values &&
+      values.map((value, key) => Float64Array.from(value, (one) => (weight[key] === 0 ? 0 : one * weight[key]))),
     output: values && weightedSum(weight, values),
   };
 }
 
-/** A sink logit takes its share and gives nothing. @param {Float64Array} masked @param {number} temperature @param {number|null} sink */
+/**
+ * A sink logit takes its share and gives nothing.
+ * @param {Float64Array} masked
+ * @param {number} temperature
+ * @param {number|null} sink
+ */
 function weightsOf(masked, temperature, sink) {
   const logits = masked.map((one) => one / temperature);
   if (sink === null) return softmax(logits);
@@ -61,8 +74,10 @@ function isVisible({ visible, own }, { mask }, key) {
  * @param {{causal?: boolean, window?: number|null}} description @param {number|null} own @param {number} count
  */
 export function visibleKeys({ causal, window }, own, count) {
-  return Array.from({ length: count }, (_, key) =>
-    !causal || own === null || (key <= own && (!window || key > own - window)));
+  return Array.from(
+    { length: count },
+    (_, key) => !causal || own === null || (key <= own && (!window || key > own - window)),
+  );
 }
 
 /**
@@ -82,9 +97,15 @@ export function projectedHead(numbers, head) {
   };
 }
 
-/** The outputs of all heads side by side, with those that are silenced as zeros. @param {Vector[]} outputs @param {Set<number>} silenced */
+/**
+ * The outputs of all heads side by side, with those that are silenced as zeros.
+ * @param {Vector[]} outputs
+ * @param {Set<number>} silenced
+ */
 export function concatenatedOf(outputs, silenced) {
-  return Float64Array.from(outputs.flatMap((output, head) => Array.from(output, (one) => (silenced.has(head) ? 0 : one))));
+  return Float64Array.from(
+    outputs.flatMap((output, head) => Array.from(output, (one) => (silenced.has(head) ? 0 : one))),
+  );
 }
 
 /**
@@ -93,7 +114,9 @@ export function concatenatedOf(outputs, silenced) {
  */
 export function keysToShow(weights, most, own) {
   if (weights.length <= most) return Array.from({ length: weights.length }, (_, key) => key);
-  const order = Array.from({ length: weights.length }, (_, key) => key).sort((one, other) => weights[other] - weights[one] || one - other);
+  const order = Array.from({ length: weights.length }, (_, key) => key).sort(
+    (one, other) => weights[other] - weights[one] || one - other,
+  );
   const chosen = new Set(order.slice(0, most));
   if (own !== null && own < weights.length && !chosen.has(own)) {
     chosen.delete(order[most - 1]);

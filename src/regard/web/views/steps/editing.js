@@ -13,18 +13,35 @@ export function makeEditing(editable, changed) {
   let numbers = structuredClone(editable);
   let edited = false;
   const box = element("div", { class: "regard-matrices" });
-  const reset = element("button", { type: "button", class: "regard-button", text: "As it was", disabled: true, onclick: () => {
-    numbers = structuredClone(editable);
-    edited = false;
-    reset.disabled = true;
-    draw(head);
-    changed();
-  } });
+  const reset = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "As it was",
+    disabled: true,
+    onclick: () => {
+      numbers = structuredClone(editable);
+      edited = false;
+      reset.disabled = true;
+      draw(head);
+      changed();
+    },
+  });
   const entries = [editable.embedding, ...["w_q", "w_k", "w_v"].map((name) => editable[name][0])].flat(2).length;
-  const el = element("details", { class: "regard-steps-part regard-steps-edited", open: entries <= FEW_ENTRIES },
+  const el = element(
+    "details",
+    { class: "regard-steps-part regard-steps-edited", open: entries <= FEW_ENTRIES },
     element("summary", {}, element("h3", { class: "regard-steps-heading", text: "Embeddings and matrices" })),
-    element("div", { class: "regard-what-if-title" },
-      element("p", { class: "regard-quiet", text: "Change any number: q = W_q · e, k = W_k · e, v = W_v · e, and everything below follows." }), reset), box);
+    element(
+      "div",
+      { class: "regard-what-if-title" },
+      element("p", {
+        class: "regard-quiet",
+        text: "Change any number: q = W_q · e, k = W_k · e, v = W_v · e, and everything below follows.",
+      }),
+      reset,
+    ),
+    box,
+  );
   let head = 0;
 
   /**
@@ -32,15 +49,43 @@ export function makeEditing(editable, changed) {
    * @param {string} spoken
    */
   function matrixOf(title, matrix, names, spoken) {
-    const rows = matrix.map((row, down) => element("tr", {},
-      names ? element("th", { scope: "row" }, wordElement(names[down], {}, 12)) : null,
-      row.map((entry, across) => element("td", {}, entryOf(matrix, down, across, entry, `${names ? names[down] : `${spoken} row ${down}`}, ${across}`)))));
-    return element("div", { class: "regard-matrix-edited", style: { "--regard-letters": String(widest(matrix)) } }, element("p", { class: "regard-subtitle", text: title }), element("table", {}, element("tbody", {}, rows)));
+    const rows = matrix.map((row, down) =>
+      element(
+        "tr",
+        {},
+        names ? element("th", { scope: "row" }, wordElement(names[down], {}, 12)) : null,
+        row.map((entry, across) =>
+          element(
+            "td",
+            {},
+            entryOf(matrix, down, across, entry, `${names ? names[down] : `${spoken} row ${down}`}, ${across}`),
+          ),
+        ),
+      ),
+    );
+    return element(
+      "div",
+      { class: "regard-matrix-edited", style: { "--regard-letters": String(widest(matrix)) } },
+      element("p", { class: "regard-subtitle", text: title }),
+      element("table", {}, element("tbody", {}, rows)),
+    );
   }
 
-  /** @param {number[][]} matrix @param {number} down @param {number} across @param {number} entry @param {string} name */
+  /**
+   * @param {number[][]} matrix
+   * @param {number} down
+   * @param {number} across
+   * @param {number} entry
+   * @param {string} name
+   */
   function entryOf(matrix, down, across, entry, name) {
-    const input = element("input", { type: "text", inputmode: "decimal", class: "regard-entry", "aria-label": name, value: String(Number(entry.toPrecision(4))) });
+    const input = element("input", {
+      type: "text",
+      inputmode: "decimal",
+      class: "regard-entry",
+      "aria-label": name,
+      value: String(Number(entry.toPrecision(4))),
+    });
     // What is shown may be shortened; what is computed with is not, until somebody types.
     input.addEventListener("input", () => {
       const number = Number(input.value.replace("−", "-").replace(",", "."));
@@ -67,9 +112,14 @@ export function makeEditing(editable, changed) {
   function draw(of) {
     head = of;
     const several = numbers.w_q.length > 1 ? `, head ${head}` : "";
-    replaced(box, matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"),
-      ["q", "k", "v"].map((letter) => matrixOf(`W_${letter}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`)),
-      numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null);
+    replaced(
+      box,
+      matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"),
+      ["q", "k", "v"].map((letter) =>
+        matrixOf(`W_${letter}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`),
+      ),
+      numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null,
+    );
   }
 
   return {

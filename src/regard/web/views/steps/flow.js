@@ -9,7 +9,8 @@ const THICKEST = 26;
 const FONT = "system-ui, sans-serif";
 
 /**
- * @param {{words: string[], weights: ArrayLike<number>, output: ArrayLike<number>|null, rest: number, restCount: number}} what
+ * @param {{words: string[], weights: ArrayLike<number>, output: ArrayLike<number>|null, rest: number,
+ *   restCount: number}} what
  * @param {number} width
  * @param {any} colours
  * @param {boolean} moving
@@ -25,8 +26,10 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
   const height = rows.length * ROW + 34;
   const middle = 26 + (rows.length * ROW) / 2;
   const total = rows.reduce((sum, { weight }) => sum + weight, 0) || 1;
-  const thick = (/** @type {number} */ weight) => Math.max(weight * Math.min(THICKEST * 1.6, rows.length * ROW * 0.5), weight > 0 ? 0.75 : 0);
+  const thick = (/** @type {number} */ weight) =>
+    Math.max(weight * Math.min(THICKEST * 1.6, rows.length * ROW * 0.5), weight > 0 ? 0.75 : 0);
   const whole = rows.reduce((sum, { weight }) => sum + thick(weight), 0);
+  const said = rows.map(({ word, weight }) => `${word} ${printedNumber(weight, 2)}`);
   let arrives = middle - whole / 2;
   const parts = [
     label("weight", numbers, 12, "end", colours.muted, 11),
@@ -41,16 +44,61 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
     const path = `M${from} ${y}C${bend} ${y} ${bend} ${end.toFixed(1)} ${to} ${end.toFixed(1)}`;
     parts.push(label(word, left, y + 4, "end", weight / total < 0.005 ? colours.muted : colours.ink, 13));
     parts.push(label(printedNumber(weight, 2), numbers, y + 4, "end", colours.ink, 12));
-    if (weight > 0) parts.push(drawn("path", { d: path, fill: "none", stroke: colours.accent, "stroke-opacity": 0.45, "stroke-width": wide.toFixed(2) }));
-    if (weight > 0.02 && moving) parts.push(drawn("path", { d: path, class: "regard-flow-moving", fill: "none", stroke: colours.ground, "stroke-width": Math.max(1, wide * 0.18).toFixed(2) }));
+    if (weight > 0)
+      parts.push(
+        drawn("path", {
+          d: path,
+          fill: "none",
+          stroke: colours.accent,
+          "stroke-opacity": 0.45,
+          "stroke-width": wide.toFixed(2),
+        }),
+      );
+    if (weight > 0.02 && moving)
+      parts.push(
+        drawn("path", {
+          d: path,
+          class: "regard-flow-moving",
+          fill: "none",
+          stroke: colours.ground,
+          "stroke-width": Math.max(1, wide * 0.18).toFixed(2),
+        }),
+      );
   });
-  parts.push(drawn("rect", { x: to, y: middle - 24, width: box - 4, height: 48, rx: 8, fill: colours.soft, stroke: colours.accent }));
+  parts.push(
+    drawn("rect", {
+      x: to,
+      y: middle - 24,
+      width: box - 4,
+      height: 48,
+      rx: 8,
+      fill: colours.soft,
+      stroke: colours.accent,
+    }),
+  );
   parts.push(...sumOf(output, to, middle, box - 4, colours));
-  return drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "regard-flow", role: "img", "font-family": FONT,
-    "aria-label": `Weights flow into the sum: ${rows.map(({ word, weight }) => `${word} ${printedNumber(weight, 2)}`).join(", ")}` }, parts);
+  return drawn(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      class: "regard-flow",
+      role: "img",
+      "font-family": FONT,
+      "aria-label": `Weights flow into the sum: ${said.join(", ")}`,
+    },
+    parts,
+  );
 }
 
-/** @param {ArrayLike<number>|null} output @param {number} left @param {number} middle @param {number} width @param {any} colours */
+/**
+ * @param {ArrayLike<number>|null} output
+ * @param {number} left
+ * @param {number} middle
+ * @param {number} width
+ * @param {any} colours
+ */
 function sumOf(output, left, middle, width, colours) {
   if (!output) return [label("sum", left + width / 2, middle + 5, "middle", colours.ink, 13)];
   if (output.length <= FEW) {
@@ -59,20 +107,36 @@ function sumOf(output, left, middle, width, colours) {
     const size = Math.min(13, (width - 16) / (texts.join(" ").length * 0.55));
     if (size >= 9) return [label(texts.join("  "), left + width / 2, middle + 5, "middle", colours.ink, size)];
     const half = Math.ceil(texts.length / 2);
-    return [texts.slice(0, half), texts.slice(half)].map((some, line) => label(some.join("  "), left + width / 2, middle - 4 + line * 17, "middle", colours.ink, 12));
+    return [texts.slice(0, half), texts.slice(half)].map((some, line) =>
+      label(some.join("  "), left + width / 2, middle - 4 + line * 17, "middle", colours.ink, 12),
+    );
   }
   const top = largestOf(output) || 1;
   const step = (width - 16) / output.length;
   return [true, false].map((up) => {
     const d = Array.from(output, (one, place) => {
       const size = (Math.abs(one) / top) * 19;
-      return one > 0 === up && size > 0.1 ? `M${(left + 8 + place * step).toFixed(2)} ${middle}v${((up ? -1 : 1) * size).toFixed(2)}h${(step * 0.84).toFixed(2)}V${middle}z` : "";
+      return one > 0 === up && size > 0.1
+        ? `M${fixed(left + 8 + place * step)} ${middle}v${fixed(up ? -size : size)}h${fixed(step * 0.84)}V${middle}z`
+        : "";
     }).join("");
     return drawn("path", { d, fill: colours.signed(up ? 0.8 : -0.8) });
   });
 }
 
-/** @param {string} text @param {number} x @param {number} y @param {string} anchor @param {string} fill @param {number} size */
+/**
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {string} anchor
+ * @param {string} fill
+ * @param {number} size
+ */
 function label(text, x, y, anchor, fill, size) {
   return drawn("text", { x, y, "text-anchor": anchor, fill, "font-size": size, text });
+}
+
+/** @param {number} number */
+function fixed(number) {
+  return number.toFixed(2);
 }

@@ -11,20 +11,33 @@ const LISTED = 2000; // words that a list can hold
 export function queryChooser(words, query, choose) {
   const label = element("span", { class: "regard-label", text: "Query", "aria-hidden": "true" });
   if (words.length > BUTTONS) {
-    const control = words.length <= LISTED
-      ? stepper("Query", words.map((word, place) => `${printedCount(place)} ${shortened(word, 20)}`), query, choose)
-      : byNumber(words, query, choose);
+    const control =
+      words.length <= LISTED
+        ? stepper(
+            "Query",
+            words.map((word, place) => `${printedCount(place)} ${shortened(word, 20)}`),
+            query,
+            choose,
+          )
+        : byNumber(words, query, choose);
     return { el: element("div", { class: "regard-head-chooser" }, label, control.el), set: control.set };
   }
   const row = element("div", { class: "regard-heads", role: "group", "aria-label": "Query" });
-  const buttons = words.map((word, place) => element("button", { type: "button", class: "regard-head", onclick: () => choose(place) }, wordElement(word, {}, 16)));
+  const buttons = words.map((word, place) =>
+    element(
+      "button",
+      { type: "button", class: "regard-head", onclick: () => choose(place) },
+      wordElement(word, {}, 16),
+    ),
+  );
   row.append(...buttons);
   walkable(row, () => buttons);
   /** @param {number} chosen */
-  const set = (chosen) => buttons.forEach((button, place) => {
-    button.setAttribute("aria-pressed", String(place === chosen));
-    button.tabIndex = place === chosen ? 0 : -1;
-  });
+  const set = (chosen) =>
+    buttons.forEach((button, place) => {
+      button.setAttribute("aria-pressed", String(place === chosen));
+      button.tabIndex = place === chosen ? 0 : -1;
+    });
   set(query);
   return { el: element("div", { class: "regard-head-chooser" }, label, row), set };
 }
@@ -32,7 +45,14 @@ export function queryChooser(words, query, choose) {
 /** @param {string[]} words @param {number} query @param {(query: number) => void} choose */
 function byNumber(words, query, choose) {
   const word = wordElement(words[query]);
-  const input = element("input", { type: "number", min: 0, max: words.length - 1, "aria-label": "Query, by its place", class: "regard-entry regard-entry-wide", value: String(query) });
+  const input = element("input", {
+    type: "number",
+    min: 0,
+    max: words.length - 1,
+    "aria-label": "Query, by its place",
+    class: "regard-entry regard-entry-wide",
+    value: String(query),
+  });
   /** @param {number} chosen */
   const set = (chosen) => {
     if (Number(input.value) !== chosen) input.value = String(chosen);

@@ -25,9 +25,13 @@ export function scoreBars(query, key, words) {
 /** @param {ArrayLike<number>} query @param {ArrayLike<number>} key @param {number} sum */
 function writtenOut(query, key, sum) {
   const [q, k] = [digitsFor(query), digitsFor(key)];
-  const factor = (/** @type {number} */ one, /** @type {number} */ digits) => (one < 0 ? `(${printedNumber(one, digits)})` : printedNumber(one, digits));
+  const factor = (/** @type {number} */ one, /** @type {number} */ digits) =>
+    one < 0 ? `(${printedNumber(one, digits)})` : printedNumber(one, digits);
   const terms = Array.from(query, (one, place) => `${factor(one, q)}·${factor(key[place], k)}`);
-  return element("p", { class: "regard-formula", text: `${terms.join(" + ")} = ${printedNumber(sum, digitsFor([sum]))}` });
+  return element("p", {
+    class: "regard-formula",
+    text: `${terms.join(" + ")} = ${printedNumber(sum, digitsFor([sum]))}`,
+  });
 }
 
 /** @param {Float64Array} products @param {number} digits */
@@ -41,13 +45,40 @@ function bars(products, digits) {
   const inside = shown.map((one, place) => {
     const height = (Math.abs(one) / top) * (half - 4);
     const x = place * step + step * 0.14;
-    const rect = drawn("rect", { x, y: one < 0 ? half : half - height, width: step * 0.72, height: Math.max(height, 0.75), class: one < 0 ? "regard-strip-down" : "regard-strip-up" },
-      drawn("title", { text: `q${place} · k${place} = ${printedNumber(one, Math.max(digits, 3))}` }));
-    const label = few ? drawn("text", { x: x + step * 0.36, y: one < 0 ? half - 5 : half + 13, class: "regard-score-label", text: printedNumber(one, digits) }) : null;
+    const rect = drawn(
+      "rect",
+      {
+        x,
+        y: one < 0 ? half : half - height,
+        width: step * 0.72,
+        height: Math.max(height, 0.75),
+        class: one < 0 ? "regard-strip-down" : "regard-strip-up",
+      },
+      drawn("title", { text: `q${place} · k${place} = ${printedNumber(one, Math.max(digits, 3))}` }),
+    );
+    const label = few
+      ? drawn("text", {
+          x: x + step * 0.36,
+          y: one < 0 ? half - 5 : half + 13,
+          class: "regard-score-label",
+          text: printedNumber(one, digits),
+        })
+      : null;
     return [rect, label];
   });
-  return drawn("svg", { viewBox: `0 0 ${width} ${below}`, class: few ? "regard-score-bars" : "regard-score-bars regard-score-many", style: { height: `${below + 12}px`, ...(few ? { "max-width": `${width}px` } : {}) }, preserveAspectRatio: few ? "xMidYMid" : "none", role: "img", "aria-label": `${products.length} products` },
-    inside.flat().filter(Boolean), drawn("path", { d: `M0 ${half}h${width}`, class: "regard-strip-zero" }));
+  return drawn(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${below}`,
+      class: few ? "regard-score-bars" : "regard-score-bars regard-score-many",
+      style: { height: `${below + 12}px`, ...(few ? { "max-width": `${width}px` } : {}) },
+      preserveAspectRatio: few ? "xMidYMid" : "none",
+      role: "img",
+      "aria-label": `${products.length} products`,
+    },
+    inside.flat().filter(Boolean),
+    drawn("path", { d: `M0 ${half}h${width}`, class: "regard-strip-zero" }),
+  );
 }
 
 /** @param {Float64Array} products */

@@ -10,9 +10,24 @@ const WARMEST = 10;
 export function makeWhatIf(changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
-  const reset = element("button", { type: "button", class: "regard-button", text: "As it was", onclick: () => set(UNCHANGED, true) });
-  const el = element("section", { class: "regard-card regard-what-if", "aria-label": "What if" },
-    element("div", { class: "regard-what-if-title" }, element("h3", { class: "regard-subtitle", text: "What if?" }), reset), box, why);
+  const reset = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "As it was",
+    onclick: () => set(UNCHANGED, true),
+  });
+  const el = element(
+    "section",
+    { class: "regard-card regard-what-if", "aria-label": "What if" },
+    element(
+      "div",
+      { class: "regard-what-if-title" },
+      element("h3", { class: "regard-subtitle", text: "What if?" }),
+      reset,
+    ),
+    box,
+    why,
+  );
   /** @type {import("./computing.js").Changes} */
   let changes = UNCHANGED;
   /** @type {any} */
@@ -52,21 +67,45 @@ export function makeWhatIf(changed) {
       const usual = 1 / scale;
       const root = Math.abs(usual * usual - size) < 1e-6 * size;
       const step = size <= 16 ? 0.1 : size <= 64 ? 0.25 : 0.5;
-      const named = (/** @type {number} */ value) => (Math.abs(value - usual) < step * 0.51 ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}` : printedNumber(value, 2));
+      const named = (/** @type {number} */ value) =>
+        Math.abs(value - usual) < step * 0.51
+          ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}`
+          : printedNumber(value, 2);
       const options = [
         ...(mask ? [{ value: "model", text: "On", title: "As it is" }] : []),
         { value: mask ? "none" : "model", text: "Off", title: "Every key may be seen" },
         ...(mask === "causal" ? [] : [{ value: "causal", text: "Causal", title: "Later words are hidden" }]),
       ];
       controls = {
-        divisor: slider("Divide scores by", { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named }, (value) =>
-          set({ ...changes, divisor: Math.abs(value - usual) < step * 0.51 ? null : value })),
-        temperature: slider("Temperature", { least: -1, most: Math.log10(WARMEST), step: 0.02, value: 0, said: (value) => printedNumber(10 ** value, 2) }, (value) =>
-          set({ ...changes, temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value })),
+        divisor: slider(
+          "Divide scores by",
+          { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named },
+          (value) => set({ ...changes, divisor: Math.abs(value - usual) < step * 0.51 ? null : value }),
+        ),
+        temperature: slider(
+          "Temperature",
+          {
+            least: -1,
+            most: Math.log10(WARMEST),
+            step: 0.02,
+            value: 0,
+            said: (value) => printedNumber(10 ** value, 2),
+          },
+          (value) => set({ ...changes, temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value }),
+        ),
         mask: segments("Mask", options, "model", (value) => set({ ...changes, mask: value })),
       };
-      replaced(box, controls.divisor.el, controls.temperature.el,
-        element("div", { class: "regard-bar-group" }, element("span", { text: "Mask", "aria-hidden": "true" }), controls.mask.el));
+      replaced(
+        box,
+        controls.divisor.el,
+        controls.temperature.el,
+        element(
+          "div",
+          { class: "regard-bar-group" },
+          element("span", { text: "Mask", "aria-hidden": "true" }),
+          controls.mask.el,
+        ),
+      );
     },
   };
 }

@@ -13,8 +13,18 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
   const svg = drawn("svg", { class: "regard-words-chart", preserveAspectRatio: "none", "aria-hidden": "true" });
   const marker = element("span", { class: "regard-words-marker", "aria-hidden": "true" });
   const readout = element("output", { class: "regard-words-readout" });
-  const frame = element("div", { class: "regard-words-frame", role: "slider", tabindex: "0", "aria-label": label, "aria-valuemin": "0" }, svg, marker);
-  const el = element("div", { class: "regard-words-along" }, element("div", { class: "regard-words-along-head" }, element("span", { text: label }), readout), frame);
+  const frame = element(
+    "div",
+    { class: "regard-words-frame", role: "slider", tabindex: "0", "aria-label": label, "aria-valuemin": "0" },
+    svg,
+    marker,
+  );
+  const el = element(
+    "div",
+    { class: "regard-words-along" },
+    element("div", { class: "regard-words-along-head" }, element("span", { text: label }), readout),
+    frame,
+  );
   /** @type {{numbers: ArrayLike<number>, words: any[], chosen: number}} */
   let now = { numbers: [], words: [], chosen: -1 };
 
@@ -23,14 +33,24 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
     const share = (event.clientX - box.left) / box.width;
     return Math.min(Math.max(Math.floor(share * now.numbers.length), 0), now.numbers.length - 1);
   };
-  lifetime.listen(frame, "pointermove", (/** @type {PointerEvent} */ event) => now.numbers.length && say(placeAt(event)));
+  lifetime.listen(
+    frame,
+    "pointermove",
+    (/** @type {PointerEvent} */ event) => now.numbers.length && say(placeAt(event)),
+  );
   lifetime.listen(frame, "pointerleave", () => say(now.chosen));
   lifetime.listen(frame, "click", (/** @type {PointerEvent} */ event) => now.numbers.length && choose(placeAt(event)));
   lifetime.listen(frame, "keydown", (/** @type {KeyboardEvent} */ event) => {
     const last = now.numbers.length - 1;
     const moves = /** @type {Record<string, number>} */ ({
-      ArrowRight: now.chosen + 1, ArrowUp: now.chosen + 1, ArrowLeft: now.chosen - 1, ArrowDown: now.chosen - 1,
-      PageUp: now.chosen + 10, PageDown: now.chosen - 10, Home: 0, End: last,
+      ArrowRight: now.chosen + 1,
+      ArrowUp: now.chosen + 1,
+      ArrowLeft: now.chosen - 1,
+      ArrowDown: now.chosen - 1,
+      PageUp: now.chosen + 10,
+      PageDown: now.chosen - 10,
+      Home: 0,
+      End: last,
     });
     if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -66,7 +86,10 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
   function draw() {
     svg.setAttribute("viewBox", `0 0 ${Math.max(pointsOf(now.numbers).length, 1)} ${HEIGHT}`);
     const path = pathAlong(now.numbers, kind, HEIGHT);
-    const line = kind === "line" ? { fill: "none", stroke: colours.accent, "stroke-width": "1.75", "vector-effect": "non-scaling-stroke" } : { fill: colours.theme === "dark" ? "#3b78b8" : "#7fb0dc" };
+    const line =
+      kind === "line"
+        ? { fill: "none", stroke: colours.accent, "stroke-width": "1.75", "vector-effect": "non-scaling-stroke" }
+        : { fill: colours.theme === "dark" ? "#3b78b8" : "#7fb0dc" };
     replaced(svg, drawn("path", { d: path, ...line }));
   }
   return { el, show };
@@ -78,7 +101,8 @@ export function pointsOf(numbers) {
   return Array.from({ length: MOST }, (_, point) => {
     let most = -Infinity;
     const stop = Math.floor(((point + 1) * numbers.length) / MOST);
-    for (let place = Math.floor((point * numbers.length) / MOST); place < stop; place++) most = Math.max(most, numbers[place]);
+    for (let place = Math.floor((point * numbers.length) / MOST); place < stop; place++)
+      most = Math.max(most, numbers[place]);
     return most;
   });
 }

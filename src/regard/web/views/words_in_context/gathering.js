@@ -42,7 +42,9 @@ export async function gatherReceived(source, { layer, heads, key, queries, shift
   const columns = [key.first, key.last];
   const ask = async (/** @type {number[]} */ rows, /** @type {number} */ cells, /** @type {string} */ pool) => {
     const shape = [cells, key.last - key.first];
-    const asked = heads.map((head) => source.ask("tile", { layer, head, rows, columns, shape, pool, quality: "exact" }, { signal }));
+    const asked = heads.map((head) =>
+      source.ask("tile", { layer, head, rows, columns, shape, pool, quality: "exact" }, { signal }),
+    );
     return { data: meanOf((await Promise.all(asked)).map(({ arrays }) => arrays.weight.toFloat32())), shape };
   };
   const exact = async (/** @type {any[]} */ some) => {

@@ -21,10 +21,20 @@ export function makeLinks(choose) {
   let now = { links: [], units: [], queries: [], shift: 0 };
   const body = element("tbody");
   const headings = COLUMNS.map((column) => {
-    const button = element("button", { type: "button", class: "regard-words-sort", onclick: () => sortBy(column.name) }, column.title, element("span", { "aria-hidden": "true" }));
+    const button = element(
+      "button",
+      { type: "button", class: "regard-words-sort", onclick: () => sortBy(column.name) },
+      column.title,
+      element("span", { "aria-hidden": "true" }),
+    );
     return element("th", { scope: "col", class: column.number ? "regard-number" : null }, button);
   });
-  const el = element("table", { class: "regard-table regard-words-links" }, element("thead", {}, element("tr", {}, headings)), body);
+  const el = element(
+    "table",
+    { class: "regard-table regard-words-links" },
+    element("thead", {}, element("tr", {}, headings)),
+    body,
+  );
 
   /** @param {string} name */
   function sortBy(name) {
@@ -42,7 +52,11 @@ export function makeLinks(choose) {
     });
     const rows = sortedLinks(now.links, sorted.by, sorted.down).map((link) => {
       const cells = [nameOf(link.query, now.queries), nameOf(link.key, now.units)];
-      const show = element("button", { type: "button", class: "regard-words-link", onclick: () => choose(link.query, link.key) }, cells[0]);
+      const show = element(
+        "button",
+        { type: "button", class: "regard-words-link", onclick: () => choose(link.query, link.key) },
+        cells[0],
+      );
       return element(
         "tr",
         {},
@@ -52,7 +66,10 @@ export function makeLinks(choose) {
         element("td", { class: "regard-number", text: String(link.distance) }),
       );
     });
-    replaced(body, rows.length ? rows : element("tr", {}, element("td", { colspan: "4", class: "regard-note", text: "No links." })));
+    replaced(
+      body,
+      rows.length ? rows : element("tr", {}, element("td", { colspan: "4", class: "regard-note", text: "No links." })),
+    );
   }
 
   return {
@@ -68,7 +85,9 @@ export function makeLinks(choose) {
 /** @param {Link[]} links @param {string} by @param {boolean} down */
 export function sortedLinks(links, by, down) {
   const name = /** @type {keyof Link} */ (by);
-  return [...links].sort((one, other) => (down ? other[name] - one[name] : one[name] - other[name]) || other.weight - one.weight);
+  return [...links].sort(
+    (one, other) => (down ? other[name] - one[name] : one[name] - other[name]) || other.weight - one.weight,
+  );
 }
 
 /** @param {number} token @param {any[]} units */

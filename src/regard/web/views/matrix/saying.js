@@ -1,0 +1,59 @@
+/** What the matrix says in words. Pure functions. */
+import { printedCount, printedPower, printedWeight } from "../../numbers.js";
+import { NUMBERS_FROM, unitFor } from "./drawing.js";
+import { partOf } from "./geometry.js";
+import { coarseness } from "./tiles.js";
+
+/**
+ * What a cell and its colour stand for.
+ * @param {import("./tiles.js").Loaded[]} here
+ * @param {"mean"|"max"} pool
+ * @param {import("./painting.js").Scale} scale
+ * @param {number} size of a cell on the screen
+ */
+export function saidOfCells(here, pool, scale, size) {
+  const side = printedCount(Math.round(Math.max(...here.map(coarseness))));
+  const pooled = `${pool === "max" ? "largest" : "mean"} of about ${side} × ${side} weights in each cell`;
+  const unit = size >= NUMBERS_FROM ? unitFor(scale.top) : 0;
+  const numbers = unit ? `; numbers in cells are × ${printedPower(unit)}` : "";
+  return `${side === "1" ? "weight" : pooled}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`;
+}
+
+/** Where a picture is not exact, why. @param {import("./tiles.js").Loaded[]} here */
+export function saidOfSampling(here) {
+  const rough = here.find((tile) => !tile.exact);
+  if (!rough) return "";
+  const from = rough.sampled
+    ? `sampled rows (${rough.sampled})`
+    : "the strongest weights, which is what this page holds";
+  return `This picture is made from ${from}${rough.done ? "." : "; the exact one is on its way."}`;
+}
+
+/**
+ * @param {import("./geometry.js").Size} whole
+ * @param {{layer: number, head: number}} chosen
+ */
+export function nameOfMatrix({ rows, columns }, { layer, head }) {
+  const sizes = `${printedCount(rows)} queries (down) on ${printedCount(columns)} keys (across)`;
+  return `Weights of ${sizes}, layer ${layer}, head ${head}.`;
+}
+
+/** A cell that stands for several weights. @param {any} found as it is drawn @param {"mean"|"max"} pool */
+export function saidOfPool({ tile, down, across, weight }, pool) {
+  const range = (/** @type {number[]} */ [first, last]) => `${printedCount(first)}–${printedCount(last - 1)}`;
+  const rows = range(partOf(tile.rows, tile.shape[0], down));
+  const columns = range(partOf(tile.columns, tile.shape[1], across));
+  return `weight. Its cell: queries ${rows}, keys ${columns}, ${pool} ${printedWeight(weight)}`;
+}
+
+/** @param {any} description @param {any} chosen */
+export function titleOfMatrix(description, { layer, head }) {
+  return `Weights${description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : ""}`;
+}
+
+/** What an address says of the part in sight. @param {unknown} text */
+export function regionOfText(text) {
+  const edges = typeof text === "string" ? text.split(",").map(Number) : [];
+  const valid = edges.length === 4 && edges.every((edge) => edge >= 0) && edges[0] < edges[1] && edges[2] < edges[3];
+  return valid ? edges : null;
+}

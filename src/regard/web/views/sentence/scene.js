@@ -1,0 +1,88 @@
+/** What is to be seen and said of the words in sight. */
+import { printable } from "../../words.js";
+import { linksOf } from "./linking.js";
+
+/**
+ * What is to be seen: lines, and a number for each word.
+ * @param {import("./gathering.js").Gathered} gathered
+ * @param {{queries: any[], keys: any[]}} units
+ * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how
+ */
+export function sceneOf(gathered, units, { query, key, aside, apart }) {
+  const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
+  const asideKeys = new Set(
+    aside
+      ? Array.from({ length: width }, (_, place) => place).filter(
+          (place) => units.keys[gathered.columns[0] + place].sink,
+        )
+      : [],
+  );
+  const within = (/** @type {number|null} */ unit, /** @type {[number, number]} */ range) =>
+    unit !== null && unit >= range[0] && unit < range[1] ? unit - range[0] : null;
+  const [row, column] = [within(query, gathered.rows), within(key, gathered.columns)];
+  const links = linksOf(gathered, {
+    apart,
+    query: row,
+    key: column,
+    aside: row === null && column !== null ? new Set() : asideKeys,
+  });
+  const rowOf = (/** @type {Float32Array} */ matrix) =>
+    row !== null
+      ? matrix.subarray(row * width, (row + 1) * width)
+      : Float32Array.from({ length: width }, (_, at) => {
+          let sum = 0;
+          for (let line = 0; line < height; line++) sum += matrix[line * width + at];
+          return sum / height;
+        });
+  const columnOf = (/** @type {Float32Array} */ matrix) =>
+    Float32Array.from({ length: height }, (_, line) => matrix[line * width + /** @type {number} */ (column)]);
+  const gets = column === null ? rowOf(gathered.mean) : null;
+  const gives = column === null ? null : columnOf(gathered.mean);
+  const getsParts = apart && column === null ? gathered.each.map(rowOf) : null;
+  const givesParts = apart && column !== null ? gathered.each.map(columnOf) : null;
+  const shown = Array.from(/** @type {any} */ (gets ?? gives), (weight, place) =>
+    gets && asideKeys.has(place) ? 0 : Number(weight),
+  );
+  const parts = (getsParts ?? givesParts ?? []).flatMap((part) =>
+    Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)),
+  );
+  const most = Math.max(...shown, ...parts, 0);
+  return {
+    links,
+    gets,
+    gives,
+    getsParts,
+    givesParts,
+    aside: asideKeys,
+    most,
+    alone: row !== null || column !== null,
+    height: Math.max(height, width),
+  };
+}
+
+/** @param {any} gathered @param {any} units @param {number|null} query @param {boolean} apart @param {string} title */
+export function tableOf(gathered, units, query, apart, title) {
+  const width = gathered.columns[1] - gathered.columns[0];
+  const rows = [];
+  for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
+    if (query !== null && line !== query) continue;
+    for (let place = 0; place < width; place++) {
+      const at = (line - gathered.rows[0]) * width + place;
+      const weights = apart ? gathered.each.map((/** @type {any} */ one) => one[at]) : [gathered.mean[at]];
+      rows.push([
+        printable(units.queries[line].text),
+        printable(units.keys[gathered.columns[0] + place].text),
+        ...weights,
+      ]);
+    }
+  }
+  return {
+    title,
+    columns: [
+      "query",
+      "key",
+      ...(apart ? gathered.heads.map((/** @type {number} */ head) => `weight of head ${head}`) : ["weight"]),
+    ],
+    rows,
+  };
+}

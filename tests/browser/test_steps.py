@@ -1,0 +1,266 @@
+"""The steps: the lecture's numbers to the digit, NumPy's numbers for every head, and everything that can be changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from regard.attention import Attention
+from regard.layers import Encoder, Linear, MultiHead
+from regard.reading import Reading
+
+HOSTS = ("served", "file", "blob")
+E = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], np.float64)
+WORDS = ["The", "cat", "sat"]
+SARAH = ["Keys", "on", "the", "table", "belong", "to", "Sarah"]
+LONG = 5000
+Show = Callable[..., Page]
+
+# As the lecture notes have them.
+SCORES = {"The": ["2", "0", "2"], "cat": ["0", "2", "2"], "sat": ["2", "2", "4"]}
+WEIGHTS = {"The": ["0.42", "0.16", "0.42"], "cat": ["0.16", "0.42", "0.42"], "sat": ["0.21", "0.21", "0.58"]}
+OUTPUTS = {"The": "0.840.580.840.58", "cat": "0.580.840.580.84", "sat": "0.790.790.790.79"}
+
+
+def identity(heads: int = 1, w_o: Any = None) -> MultiHead:
+    eye = np.eye(4)
+    return MultiHead(Linear(eye), Linear(eye), Linear(eye), w_o, heads=heads)
+
+
+def longer() -> Reading:
+    queries, keys, values = np.random.default_rng(5).normal(size=(3, 1, LONG, 8)).astype(np.float32)
+    return Reading.of([Attention(4 * queries, keys)], [values], words=[f"w{place}" for place in range(LONG)])
+
+
+SUBJECTS: dict[str, Callable[[], Any]] = {
+    "edited": lambda: identity().explain(E, words=WORDS),
+    "two-heads": lambda: identity(2, Linear(np.eye(4)[::-1].copy())).explain(E, words=WORDS),
+    "block": lambda: Encoder.seeded(12, heads=3).explain(np.random.default_rng(0).normal(size=(7, 12)), words=SARAH),
+    "longer": longer,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _more_subjects(development: Any) -> Iterator[None]:
+    known, made = development.subject, {}
+
+    def subject(name: str) -> Any:
+        if name not in SUBJECTS:
+            return known(name)
+        if name not in made:
+            made[name] = SUBJECTS[name]()
+        return made[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(development, "subject", subject)
+        yield
+
+
+def opened(show: Show, host: str, subject: str, query: str = "", head: int = 0, **options: Any) -> Page:
+    page = show(host, subject, **options)
+    page.get_by_role("tab", name="Steps", exact=True).click()
+    if head:
+        page.get_by_role("button", name=f"Head {head}", exact=True).click()
+    if query:
+        page.get_by_role("group", name="Query").get_by_role("button", name=query, exact=True).first.click()
+        expect(page.locator(".regard-steps-heading", has_text=f"{query} asks")).to_be_visible()
+    expect(page.locator(".regard-steps-table tbody tr").first).to_be_visible()
+    expect(page.locator(".regard-steps")).to_have_attribute("aria-busy", "false")
+    return page
+
+
+def column(page: Page, name: str) -> list[str]:
+    """The cells below a heading, as they are read."""
+    places = page.locator(".regard-steps-table thead th").all_text_contents()
+    found = page.locator(f".regard-steps-table tbody tr > :nth-child({places.index(name) + 1})")
+    return [text.split(" was ")[0].strip() for text in found.all_text_contents()]
+
+
+def numbers(texts: list[str]) -> list[float]:
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def softmax(scores: Any) -> Any:
+    powers = np.exp(scores - scores.max())
+    return powers / powers.sum()
+
+
+def slide(page: Page, label: str, value: str) -> None:
+    page.get_by_label(label, exact=True).fill(value)
+
+
+@pytest.mark.parametrize("subject", ["worked", "edited"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_worked_example_shows_the_numbers_of_the_lecture(show: Show, host: str, subject: str) -> None:
+    page = opened(show, host, subject)
+    for word in WORDS:
+        page.get_by_role("group", name="Query").get_by_role("button", name=word).click()
+        expect(page.locator(".regard-steps-heading").filter(has_text="asks")).to_have_text(
+            f"{word} asks: d_k = 4, √d_k = 2"
+        )
+        assert column(page, "score") == SCORES[word]
+        assert column(page, "softmax") == WEIGHTS[word]
+        assert "".join(column(page, "sum")) == OUTPUTS[word]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_scores_and_weights_of_a_reading_are_those_of_numpy(show: Show, development: Any, host: str) -> None:
+    page = opened(show, host, "kids", "they", head=2)
+    attention = development.subject("kids").attention(0)
+    place = development.subject("kids").text.split().index("they")
+    queries, keys = (np.asarray(array, np.float64) for array in (attention.queries[2], attention.keys[2]))
+    scores = queries[place] @ keys.T
+    within = 0.02 if host == "file" else 0.006  # two decimals; a page holds 16 bits a number
+    assert numbers(column(page, "score")) == pytest.approx(scores.tolist(), abs=within)
+    assert numbers(column(page, "score/√d_k")) == pytest.approx((scores / 4).tolist(), abs=within)
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 4).tolist(), abs=within)
+
+
+def test_a_score_opens_into_its_products(show: Show) -> None:
+    page = opened(show, "served", "worked", "cat")
+    score = page.get_by_role("button", name="score of sat: 2")
+    score.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".regard-score")).to_contain_text("0·1 + 1·1 + 0·1 + 1·1 = 2")
+    expect(page.locator(".regard-score-bars rect")).to_have_count(4)
+    expect(score).to_be_focused()
+    expect(score).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator(".regard-score")).to_have_count(0)
+
+
+def test_a_wide_vector_opens_into_its_numbers(show: Show, development: Any) -> None:
+    page = opened(show, "served", "kids", "they")
+    page.get_by_role("button", name=re.compile("^key k of lions")).click()
+    shown = page.locator(".regard-numbers-list li > span:nth-child(2)").all_text_contents()
+    place = development.subject("kids").text.split().index("lions")
+    expected = np.asarray(development.subject("kids").attention(0).keys[0, place])
+    assert numbers(shown) == pytest.approx(expected.tolist(), abs=0.006)
+
+
+def test_another_divisor_temperature_and_mask_give_other_weights(show: Show) -> None:
+    page = opened(show, "served", "worked", "cat")
+    scores = E[1] @ E.T
+    slide(page, "Divide scores by", "1")
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores).tolist(), abs=0.006)
+    assert column(page, "score/1.00") == ["0", "2", "2"]
+    slide(page, "Temperature", "0.3")
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 10**0.3).tolist(), abs=0.006)
+    expect(page.get_by_text("of the weight moved")).to_be_visible()
+    page.get_by_role("radio", name="Causal").check()
+    expected = softmax(scores[:2] / 10**0.3)
+    assert numbers(column(page, "softmax")) == pytest.approx([*expected, 0], abs=0.006)
+    expect(page.locator(".regard-steps-hidden")).to_contain_text("hidden")
+    page.get_by_role("button", name="As it was").click()
+    assert column(page, "softmax") == WEIGHTS["cat"]
+
+
+def test_a_mask_can_be_taken_away(show: Show, development: Any) -> None:
+    page = opened(show, "served", "causal", "kids")
+    assert numbers(column(page, "softmax"))[2:] == [0] * 12
+    page.get_by_role("radio", name="Off").check()
+    attention = development.subject("causal").attention(0)
+    scores = np.asarray(attention.queries[0, 1], np.float64) @ np.asarray(attention.keys[0], np.float64).T / 4
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores).tolist(), abs=0.006)
+
+
+def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
+    page = opened(show, "served", "edited", "cat")
+    page.get_by_label("cat, 0", exact=True).fill("3")
+    embeddings = E.copy()
+    embeddings[1, 0] = 3
+    scores = embeddings[1] @ embeddings.T
+    assert numbers(column(page, "score")) == scores.tolist()
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 2).tolist(), abs=0.006)
+    page.get_by_label("W q row 0, 1", exact=True).fill("-1.5")
+    w_q = np.eye(4)
+    w_q[0, 1] = -1.5
+    scores = embeddings @ w_q.T @ embeddings.T
+    assert numbers(column(page, "score")) == pytest.approx(scores[1].tolist(), abs=0.006)
+    expect(page.get_by_text("the other views show the example as it was")).to_be_visible()
+    page.get_by_label("cat, 0", exact=True).fill("much")
+    expect(page.get_by_label("cat, 0", exact=True)).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="As it was").first.click()
+    assert column(page, "softmax") == WEIGHTS["cat"]
+
+
+def test_a_silenced_head_leaves_the_concatenated_output(show: Show) -> None:
+    page = opened(show, "served", "two-heads", "The")
+    vectors = page.locator(".regard-after-stage .regard-vector")
+    weights = softmax(np.array([1, 0, 1]) / 2**0.5)
+    output = weights @ E[:, :2]
+    expected = np.concatenate([output, output])
+    assert numbers(vectors.nth(0).locator("span").all_text_contents()) == pytest.approx(expected.tolist(), abs=0.006)
+    page.get_by_role("button", name="Silence head 1").click()
+    silenced = np.concatenate([output, [0, 0]])
+    assert numbers(vectors.nth(0).locator("span").all_text_contents()) == pytest.approx(silenced.tolist(), abs=0.006)
+    assert numbers(vectors.nth(1).locator("span").all_text_contents()) == pytest.approx(
+        silenced[::-1].tolist(), abs=0.006
+    )
+    expect(page.get_by_text("50 % of the squared length was theirs")).to_be_visible()
+    expect(page.get_by_role("button", name="Silence head 1")).to_be_focused()
+
+
+def test_what_follows_the_heads_is_what_the_block_computed(show: Show, development: Any) -> None:
+    page = opened(show, "served", "block", "Sarah")
+    trace = development.subject("block")
+    titles = {
+        "Concatenated": "concatenated",
+        "× W_O": "projected",
+        "Residual": "attended",
+        "Feed-forward": "fed_forward",
+        "Result": "result",
+    }
+    for title, name in titles.items():
+        stage = page.locator(".regard-after-stage").filter(
+            has=page.locator("strong", has_text=re.compile(f"^{re.escape(title)}$"))
+        )
+        stage.get_by_role("button").click()
+        shown = numbers(stage.locator(".regard-numbers-list li > span:nth-child(2)").all_text_contents())
+        assert shown == pytest.approx(np.asarray(trace[name])[6].tolist(), abs=0.006)
+
+
+def test_a_long_text_shows_its_strongest_keys_with_their_exact_weights(show: Show, development: Any) -> None:
+    page = opened(show, "served", "longer")
+    expect(page.get_by_text("What-if needs every key")).to_be_visible()
+    weights = np.asarray(development.subject("longer").attention(0)[0, 0, :])
+    strongest = {*np.argsort(-weights)[:11].tolist(), 0} | set(np.argsort(-weights)[:12].tolist())
+    places = [int(re.sub(r".* ", "", word).replace(",", "")) for word in column(page, "Word")[:-1]]
+    assert set(places) <= strongest and len(places) == 12
+    shown = numbers(column(page, "softmax"))
+    assert shown[:-1] == pytest.approx(weights[places].tolist(), abs=0.006)
+    assert shown[-1] == pytest.approx(float(1 - weights[places].sum()), abs=0.006)
+
+
+def test_the_flow_and_the_table_can_be_taken_away(show: Show) -> None:
+    page = opened(show, "served", "worked", "cat")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    lines = waiting.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "Word,q,k,v,score,score/√d_k,softmax,softmax × v,sum"
+    assert lines[2].startswith("cat,0 1 0 1,0 1 0 1,0 1 0 1,2,1,0.42231879825")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    assert "Σ weight · v" in waiting.value.path().read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("subject", ["edited", "block", "two-heads"])
+def test_axe_finds_nothing_serious_in_what_can_be_edited(show: Show, axe: str, subject: str) -> None:
+    page = opened(show, "served", subject)
+    page.locator("[data-opens=score-0]").click()
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    assert [
+        (one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in ("serious", "critical")
+    ] == []
+
+
+@pytest.mark.parametrize("subject", ["edited", "block", "kids"])
+def test_nothing_is_wider_than_a_narrow_screen(show: Show, subject: str) -> None:
+    page = opened(show, "served", subject, width=360, height=740)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
