@@ -177,7 +177,7 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda said: problems.append(said.text) if _complains(said) else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda asked: None if _inside(asked.url) else outside.append(asked.url))
         return page
@@ -226,6 +226,11 @@ def _in_notebook(opened: Page, answers: Answers) -> None:
     opened.expose_function("askPython", ask)
     opened.goto("about:blank")
     opened.evaluate(NOTEBOOK, {"script": joining.script("hosts/widget.js", ("default",)), "style": joining.style()})
+
+
+def _complains(said: Any) -> bool:
+    """Errors and warnings; that a site has no icon is the browser's own question."""
+    return said.type in ("error", "warning") and not said.location.get("url", "").endswith("/favicon.ico")
 
 
 def _inside(url: str) -> bool:

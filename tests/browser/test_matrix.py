@@ -120,15 +120,16 @@ def test_more_weight_is_darker(show: Show, development: Any) -> None:
     assert (np.diff(light.ravel()[order]) <= 1).all()  # one step of a colour's rounding
 
 
-# The lightness of a corner of each of 16 × 16 cells. The matrix is found from the lower right: the first column and row of
-# pixels, seen from there, that are not the ground.
+# The lightness of a corner of each of 16 × 16 cells. The matrix is found from the lower right: the first column and row
+# of pixels, seen from there, that are not the ground.
 LIGHTNESS = """() => {
   const drawn = document.querySelector(".regard-matrix-canvas");
   const copy = Object.assign(document.createElement("canvas"), { width: drawn.width, height: drawn.height });
   const pen = copy.getContext("2d", { willReadFrequently: true });
   pen.drawImage(drawn, 0, 0);
   const { data } = pen.getImageData(0, 0, copy.width, copy.height);
-  const light = (x, y) => data.slice((y * copy.width + x) * 4, (y * copy.width + x) * 4 + 3).reduce((sum, part) => sum + part);
+  const at4 = (x, y) => (y * copy.width + x) * 4;
+  const light = (x, y) => data[at4(x, y)] + data[at4(x, y) + 1] + data[at4(x, y) + 2];
   const ground = light(0, 0);
   const filled = (points) => points.filter(([x, y]) => light(x, y) !== ground).length > points.length * 0.6;
   const run = (count) => Array.from({ length: count }, (_, place) => place);
@@ -297,7 +298,7 @@ def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, chromium
 
 
 def main_thread_tasks(trace: dict[str, Any]) -> list[int]:
-    """How long the tasks of the page's main thread kept the processor: on a busy machine they wait, and that is not theirs."""
+    """How long the tasks of the page's main thread kept the processor; on a busy machine they also wait for it."""
     events = trace["traceEvents"]
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     tasks = [
@@ -317,7 +318,8 @@ def test_clean_up_in_the_midst_of_moving_leaves_nothing(show: Show) -> None:
       const point = (type, x) =>
         stage.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: x, bubbles: true }));
       stage.setPointerCapture = () => {};
-      for (let turn = 0; turn < 5; turn++) stage.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, cancelable: true }));
+      const wheel = () => stage.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, cancelable: true }));
+      for (let turn = 0; turn < 5; turn++) wheel();
       point("pointerdown", 400);
       for (let x = 400; x < 460; x += 10) point("pointermove", x);
       window.cleanUp();

@@ -28,7 +28,7 @@ class Reader:
         self.go_on.set()
         self.read_texts: list[str] = []
 
-    def read(self, text: str) -> Reading:
+    def read(self, text: str, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         self.read_texts.append(text)
         words = text.split() or ["∅"]
         queries, keys, values = np.random.default_rng(len(words)).normal(size=(3, 2, len(words), 4))

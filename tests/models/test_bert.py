@@ -212,3 +212,16 @@ def test_minilm_looks_from_they_at_kids_and_lions(minilm: Any) -> None:
     they = words.index("they")
     assert reading.attention(3)[1, they, words.index("kids")] == pytest.approx(0.81, abs=0.005)
     assert reading.attention(5)[5, they, words.index("lions")] == pytest.approx(0.57, abs=0.005)
+
+
+def test_whoever_waits_hears_of_every_layer_and_may_give_up(minilm_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    model = opened(minilm_path)
+    model.read("The cat sat", on_layer=lambda done, of: heard.append((done, of)))
+    assert heard == [(layer, 6) for layer in range(1, 7)]
+
+    def enough(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.read("The cat sat", on_layer=enough)

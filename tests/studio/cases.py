@@ -27,9 +27,11 @@ class Words:
         self.go_on.set()
         self.begun = threading.Event()
 
-    def read(self, text):
+    def read(self, text, on_layer=None):
         self.begun.set()
         assert self.go_on.wait(30)
+        if on_layer is not None:
+            on_layer(1, 1)
         words = text.split() or ["∅"]
         rng = np.random.default_rng(len(words))
         queries, keys, values = rng.normal(size=(3, 2, len(words), 4))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +15,8 @@ from regard.errors import OptionError
 from regard.show import text
 from regard.show.words import printable
 from regard.tables import Table
+
+PATIENCE = 0.5  # seconds that nobody minds
 
 
 def show(parts: Iterable[Any], full: bool = False) -> None:
@@ -58,6 +62,27 @@ def deliver(content: str | bytes, out: str | None) -> None:
 def is_terminal() -> bool:
     """Whether somebody sees what is printed."""
     return sys.stdout.isatty()
+
+
+@contextmanager
+def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
+    """A function to be called after each step; a bar on standard error, where somebody looks and has to wait for it."""
+    begun, done, advance = time.monotonic(), 0, None
+    with ExitStack() as bars:
+
+        def one_more() -> None:
+            nonlocal done, advance
+            done += 1
+            if advance is None and sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
+                from rich.progress import Progress
+
+                bar = bars.enter_context(Progress(console=Console(stderr=True), transient=True))
+                task = bar.add_task(what, total=steps)
+                advance = lambda: bar.update(task, completed=done)  # noqa: E731 - named above
+            if advance is not None:
+                advance()
+
+        yield one_more
 
 
 def remark(line: str) -> None:

@@ -130,9 +130,11 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
 
     reader = model(name)
     if generate is not None:
-        written: Reading = reader.generate(text, generate)
+        with printing.progress(f"{name} writes", generate) as one_more:
+            written: Reading = reader.generate(text, generate, on_token=lambda _piece: one_more())
         return written
-    read: Reading = reader.read(text)
+    with printing.progress(f"{name} reads", len(reader.blocks)) as one_more:
+        read: Reading = reader.read(text, on_layer=lambda _done, _all: one_more())
     return read
 
 

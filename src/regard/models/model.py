@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["bert", "llama", "gpt2"]
 
+OnLayer = Callable[[int, int], None]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
@@ -69,13 +71,20 @@ class Model:
     # Reading
 
     @overload
-    def read(self, text: str, *, layers: int | None = None) -> Reading: ...  # type: ignore[overload-overlap]
+    def read(  # type: ignore[overload-overlap]
+        self, text: str, *, layers: int | None = None, on_layer: OnLayer | None = None
+    ) -> Reading: ...
     @overload
-    def read(self, text: Sequence[str], *, layers: int | None = None) -> tuple[Reading, ...]: ...
-    def read(self, text: str | Sequence[str], *, layers: int | None = None) -> Reading | tuple[Reading, ...]:
+    def read(
+        self, text: Sequence[str], *, layers: int | None = None, on_layer: OnLayer | None = None
+    ) -> tuple[Reading, ...]: ...
+    def read(
+        self, text: str | Sequence[str], *, layers: int | None = None, on_layer: OnLayer | None = None
+    ) -> Reading | tuple[Reading, ...]:
         """One text as a `Reading`, or several, read at once, as one each: with every layer's attention and vectors.
 
-        layers   only the first so many layers are computed; all by default
+        layers     only the first so many layers are computed; all by default
+        on_layer   called after each layer with how many are done, and how many there are; it may raise, to give up
 
         Time is O(n²) and memory O(n) in the number of tokens.
         """
@@ -83,7 +92,11 @@ class Model:
         texts = texts_of(text)
         encoded = self._encoded(texts)
         together = packed([one.ids for one in encoded])
-        steps = list(run(self.transformer, together, depth))
+        steps = []
+        for step in run(self.transformer, together, depth):
+            steps.append(step)
+            if on_layer is not None:
+                on_layer(len(steps), depth)
         layers_of = [block.attention for block in self.blocks[:depth]]
         readings = []
         for one, its, place in zip(texts, encoded, together.places, strict=True):

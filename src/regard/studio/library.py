@@ -21,8 +21,8 @@ class Reader(Protocol):
     def causal(self) -> bool:
         """Whether it can write."""
 
-    def read(self, text: str) -> Reading:
-        """One text."""
+    def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
+        """One text; `on_layer` hears of each layer that is done, and may give up."""
 
     def generate(self, prompt: str, tokens: int, *, temperature: float, seed: int, on_token: Any) -> Reading:
         """The prompt, and what the model writes after it."""

@@ -148,8 +148,8 @@ class Studio:
         def long_work(job: Job) -> dict[str, Any]:
             job.tell(message=f"{name} is being loaded.")
             model = self.library.model(name)
-            job.tell(message=f"{name} reads {len(text):,} characters.")
-            return self._shelved(model.read(text))
+            job.tell(message=f"{name} reads {len(text):,} characters.", progress=0.0)
+            return self._shelved(model.read(text, on_layer=lambda done, of: job.tell(progress=done / of)))
 
         return _reply({"job": self.jobs.start(long_work).name}, 202)
 

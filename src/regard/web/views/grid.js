@@ -4,9 +4,9 @@ import { element, replaced } from "../elements.js";
 import { svgText } from "../export.js";
 import { latestOnly } from "../lifetime.js";
 import { makeAbout, printedStatistic, saidOfHead } from "./grid/about.js";
-import { svgDocument } from "./matrix/exporting.js";
 import { makeMaps } from "./grid/maps.js";
 import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./grid/ordering.js";
+import { svgDocument } from "./matrix/exporting.js";
 
 export const grid = {
   name: "grid",
