@@ -44,6 +44,7 @@ format: $(stamps)/checks  ## put imports and C++ into shape
 
 bench: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
+	$(bin)/python benchmarks/models.py
 
 picture: $(stamps)/regard-$(native_wanted)  ## draw the README's picture again
 	$(bin)/python docs/draw_picture.py
@@ -85,7 +86,7 @@ $(stamps)/models: $(stamps)/made constraints.txt
 $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
 	@echo "Installing what the tests need"
 	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime resvg-py cmake ninja transformers \
-		starlette uvicorn httpx anywidget playwright
+		starlette uvicorn httpx anywidget playwright axe-playwright-python
 	@touch $@
 
 # A browser and Node for the tests of the viewer: the system's where they are there.

@@ -189,7 +189,7 @@ def test_a_function_compares_texts_as_they_are():
     assert seen.soft("xx", 0).value == 1
 
 
-def test_a_model_finds_meaning(minilm_path):
+def test_a_model_finds_meaning(minilm_path):  # noqa: F811
     person = {"name": "Jane Doe", "lives at": "37 Coronation street", "born on": "May 5th 2000", "works as": "pilot"}
     by_meaning = lookup(person, embed="model")
     assert by_meaning.soft("date of birth").value == "May 5th 2000"

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-import tarfile
-import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from importlib import resources
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,6 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-AXE = "axe-core@4.14.0"
 PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
@@ -149,19 +146,8 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core, which finds what keeps people out; fetched once, into the folder for temporary files."""
-    folder = Path(tempfile.gettempdir()) / f"regard-{AXE.replace('@', '-')}"
-    script = folder / "axe.min.js"
-    if not script.exists():
-        folder.mkdir(exist_ok=True)
-        packed = subprocess.run(
-            ["npm", "pack", "--silent", AXE], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout.split()[-1]
-        with tarfile.open(folder / packed) as archive:
-            member = archive.extractfile("package/axe.min.js")
-            assert member is not None
-            script.write_bytes(member.read())
-    return script.read_text(encoding="utf-8")
+    """axe-core, which finds what keeps people out; a wheel carries it."""
+    return (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -131,13 +131,14 @@ LIGHTNESS = """() => {
   const at4 = (x, y) => (y * copy.width + x) * 4;
   const light = (x, y) => data[at4(x, y)] + data[at4(x, y) + 1] + data[at4(x, y) + 2];
   const ground = light(0, 0);
+  const edge = 1; // of the line around the cells
   const filled = (points) => points.filter(([x, y]) => light(x, y) !== ground).length > points.length * 0.6;
   const run = (count) => Array.from({ length: count }, (_, place) => place);
-  const last = (from, line) => run(from).reverse().find((place) => filled(line(place))) + 1;
+  const last = (from, line) => run(from).reverse().find((place) => filled(line(place))) + 1 - edge;
   const right = last(copy.width, (x) => run(60).map((y) => [x, Math.round(copy.height * 0.7) + y]));
   const across = (y) => run(60).map((x) => [right - 60 + x, y]);
   const foot = last(copy.height, across);
-  const top = run(foot).find((y) => filled(across(y)));
+  const top = run(foot).find((y) => filled(across(y))) + edge;
   const size = (foot - top) / 16;
   const at = (first, place) => Math.round(first + (place + 0.15) * size);
   return run(16).map((row) => run(16).map((column) => light(at(right - 16 * size, column), at(top, row))));

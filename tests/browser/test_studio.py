@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 from playwright.sync_api import Page, expect
 
 from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
-
-uvicorn = pytest.importorskip("uvicorn")
 
 
 class Reader:

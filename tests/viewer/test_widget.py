@@ -112,14 +112,12 @@ def test_without_anywidget_there_is_a_sentence(monkeypatch):
 
 
 def test_in_a_notebook_a_subject_is_its_widget(monkeypatch):
-    pytest.importorskip("anywidget")
     monkeypatch.setattr(widget, "_in_notebook", lambda: True)
     bundle, _ = widget.mimebundle(reading())
     assert "model_id" in bundle[widget.WIDGET] and "text/plain" in bundle
 
 
 def test_the_widget_holds_one_script_that_exports_render():
-    pytest.importorskip("anywidget")
     found = widget.widget(reading())
     assert "export default module_" in found._esm and "\nimport " not in found._esm
     found.close()

@@ -29,8 +29,22 @@ export function drawFrame(drawing, what) {
   if (what.view.size >= NUMBERS_FROM) drawNumbers(drawing, what);
   drawChosen(drawing, what);
   drawing.restore();
+  drawEdge(drawing, what);
   drawLabels(drawing, what);
   return left;
+}
+
+/**
+ * A thin line around the cells: faint ones would not tell where they end.
+ * @param {CanvasRenderingContext2D} drawing
+ * @param {any} what
+ */
+function drawEdge(drawing, { plot, view, whole, colours }) {
+  const width = Math.min(plot.width, (whole.columns - view.x) * view.size);
+  const height = Math.min(plot.height, (whole.rows - view.y) * view.size);
+  drawing.strokeStyle = colours.rule;
+  drawing.lineWidth = 1;
+  drawing.strokeRect(plot.left - 0.5, plot.top - 0.5, width + 1, height + 1);
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {any} what */
