@@ -33,6 +33,7 @@ HEADERS = (
 # A strict cookie does not come along on a redirect from another site's link, but does from a page of our own.
 WELCOME = (
     b'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
+    b'<link rel="icon" href="data:,">'
     b"<title>Regard</title></head><body></body></html>"
 )
 
