@@ -1,0 +1,57 @@
+"""Draw the pictures of the viewer again, by a real browser: docs/pictures/*.png.
+
+Needs Chromium, playwright and the default model: python docs/draw_views.py
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+import regard
+
+SENTENCE = "The kids were scared of the lions, so they left right away."
+PICTURES = Path(__file__).parent / "pictures"
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
+VIEWS = ("sentence", "grid", "matrix", "steps", "words", "lookup")
+KINDS = {"": (1200, 900, "light"), "-dark": (1200, 900, "dark"), "-narrow": (360, 780, "light")}
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        sys.exit("Chromium is not installed.")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page = Path(folder, "kids.html")
+        regard.model().read(SENTENCE).save_html(page)
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        for view in VIEWS:
+            for kind, (width, height, scheme) in KINDS.items():
+                draw(
+                    browser,
+                    f"{page.as_uri()}#view={view}&layer=3&head=1&query=they",
+                    f"{view}{kind}",
+                    width,
+                    height,
+                    scheme,
+                )
+        browser.close()
+
+
+def draw(browser: Browser, address: str, name: str, width: int, height: int, scheme: str) -> None:
+    opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    opened.goto(address)
+    opened.wait_for_selector('.regard[aria-busy="false"]')
+    opened.wait_for_timeout(800)  # tiles and thumbnails come in
+    opened.screenshot(path=PICTURES / f"{name}.png")
+    opened.close()
+
+
+if __name__ == "__main__":
+    main()
