@@ -52,14 +52,24 @@ export function wordElement(text, attributes = {}, longest = LONGEST) {
   return element("bdi", { dir: "auto", title, ...attributes, text: shown });
 }
 
+/** Units are made once for a description: a long text has 100,000 of them. @type {WeakMap<object, Map<string, Unit[]>>} */
+const made = new WeakMap();
+
 /**
- * What is listed: words, or the tokens they are made of.
+ * What is listed: words, or the tokens they are made of. The list is shared; nobody may change it.
  * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean}} Unit
  * @param {any} description
  * @param {"word"|"token"} by
  * @returns {Unit[]}
  */
 export function unitsOf(description, by) {
+  const known = made.get(description) ?? new Map();
+  if (!known.has(by)) made.set(description, known.set(by, unitsMade(description, by)));
+  return known.get(by);
+}
+
+/** @param {any} description @param {"word"|"token"} by @returns {Unit[]} */
+function unitsMade(description, by) {
   const tokens = description.tokens ?? [];
   const special = new Set(description.special ?? []);
   const joined = new Set(description.joined ?? []);

@@ -1,0 +1,24 @@
+"""The viewer's pure functions, tested by Node's own runner: one test here for each file of tests there."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FILES = sorted(Path(__file__).parent.glob("*.test.js"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_pure_functions(path):
+    node = shutil.which("node")
+    if node is None:
+        message = "needs Node: apt-get install nodejs"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    ended = subprocess.run([node, "--test", path], capture_output=True, text=True, encoding="utf-8")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_file_of_tests_is_found():
+    assert len(FILES) > 8
