@@ -30,7 +30,7 @@ demo: $(stamps)/models $(stamps)/regard-$(native_wanted)  ## set up, then let a 
 test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(stamps)/tests $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator and LaTeX too
+test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(stamps)/checks  ## ruff, mypy and clang-format
@@ -87,6 +87,11 @@ $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
 	@echo "Installing what the tests need"
 	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime resvg-py cmake ninja transformers \
 		starlette uvicorn httpx anywidget playwright axe-playwright-python
+	@touch $@
+
+$(stamps)/notebook: $(stamps)/made constraints.txt
+	@echo "Installing JupyterLab"
+	@$(install) jupyterlab ipykernel
 	@touch $@
 
 # A browser and Node for the tests of the viewer: the system's where they are there.
