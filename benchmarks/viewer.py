@@ -173,9 +173,13 @@ def _until_drawn(page: Page, word: str) -> float:
 
 def _until_ready(browser: Browser, address: str) -> float:
     page = browser.new_page(viewport={"width": 1200, "height": 900})
+    page.add_init_script(
+        f"""(() => {{ const look = () => document.querySelector('{READY}')
+        ? (window.usable = performance.now()) : requestAnimationFrame(look); look(); }})()"""
+    )
     page.goto(address, wait_until="commit")
-    page.wait_for_selector(READY)
-    took = page.evaluate("performance.now()") / 1000
+    page.wait_for_function("window.usable")
+    took = page.evaluate("window.usable") / 1000
     page.close()
     return float(took)
 

@@ -62,14 +62,17 @@ def pieces(
     subject = subject_of(subject)
     _check(subject, light)
     script, style = _script(), _style()
-    head, foot = _head(subject, script, style), f"<script>{script}</script>\n</body>\n</html>\n"
+    head, code = _head(subject, script, style), f"<script>{script}</script>\n"
+    yield head
     if light:
-        yield head
-        yield from _light_blocks(subject, LIGHT - len(head.encode()) - len(foot.encode()), start)
+        yield from _light_blocks(subject, LIGHT - len(head.encode()) - len(code.encode()), start)
+        yield code
     else:
-        yield head
-        yield from _full_blocks(subject, steps, start)
-    yield foot
+        first, rest = _full_blocks(subject, steps, start)
+        yield from first
+        yield code  # what is seen first is there: the page can be used while the rest comes in
+        yield from rest
+    yield "</body>\n</html>\n"
 
 
 def _check(subject: Subject, light: bool) -> None:
@@ -86,20 +89,34 @@ def _check(subject: Subject, light: bool) -> None:
         )
 
 
-def _full_blocks(subject: Subject, steps: bool, start: Mapping[str, int] | None) -> Iterator[str]:
+def _full_blocks(
+    subject: Subject, steps: bool, start: Mapping[str, int] | None
+) -> tuple[Iterator[str], Iterator[str]]:
+    """What is needed to begin, with the layer that is seen first; and all the rest."""
     after = packing.steps(subject) if steps else []
     has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
-    yield _block("describe", frames.pack({**describe(subject, has=has), "start": start}))
-    if not subject.attentions:
-        return
-    yield _block("statistics", packing.statistics(subject))
-    for layer in range(subject.layers):
+    shown = min((start or {}).get("layer", 0), max(subject.layers - 1, 0))
+    others = [layer for layer in range(subject.layers) if layer != shown]
+
+    def of_layer(layer: int) -> Iterator[str]:
         yield _block(f"thumbnails-{layer}", packing.thumbnails(subject, layer, THUMBNAIL))
         yield _block(f"layer-{layer}", packing.layer(subject, layer, steps))
-    for layer, frame in enumerate(after):
-        yield _block(f"steps-{layer}", frame)
+
+    def first() -> Iterator[str]:
+        yield _block("describe", frames.pack({**describe(subject, has=has), "start": start}))
+        if subject.attentions:
+            yield _block("statistics", packing.statistics(subject))
+            yield from of_layer(shown)
+
+    def rest() -> Iterator[str]:
+        for layer in others if subject.attentions else ():
+            yield from of_layer(layer)
+        for layer, frame in enumerate(after):
+            yield _block(f"steps-{layer}", frame)
+
+    return first(), rest()
 
 
 def _light_blocks(subject: Subject, room: int, start: Mapping[str, int] | None) -> Iterator[str]:

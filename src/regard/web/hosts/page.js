@@ -10,6 +10,5 @@ export function startPage(page) {
   return mount({ model: localSource(page), el, address: true, remember: true });
 }
 
-if (document.readyState === "loading")
-  document.addEventListener("DOMContentLoaded", () => startPage(document), { once: true });
-else startPage(document);
+// What is seen first stands before this script; the source waits for the rest, which may still be coming in.
+startPage(document);

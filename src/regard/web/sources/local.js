@@ -20,6 +20,15 @@ import { layerFrom, vectorsOf } from "./layers.js";
 import { lightAlong, lightLinks, lightRow, lightTile } from "./light.js";
 
 /**
+ * Waits while the page comes in, until a block of it is there to its end, or all of it.
+ * @param {any} page @param {string} id
+ */
+async function arrived(page, id) {
+  if (page.readyState !== "loading" || page.getElementById(id)?.nextSibling) return;
+  await new Promise((go) => page.addEventListener("DOMContentLoaded", go, { once: true }));
+}
+
+/**
  * @param {Document|Element|{getElementById: (id: string) => any}} page
  * @returns {import("./served.js").Source}
  */
@@ -129,8 +138,16 @@ export function localSource(page) {
     },
   };
 
+  /** The block that a question needs. @param {string} kind @param {any} asked */
+  function blockOf(kind, { layer }) {
+    if (kind === "describe" || kind === "statistics") return `regard-${kind}`;
+    if (kind === "thumbnails" || kind === "steps") return `regard-${kind}-${layer}`;
+    return `regard-${description.light ? "light" : "layer"}-${layer}`;
+  }
+
   return {
     async ask(kind, parameters = {}, { signal } = {}) {
+      await arrived(page, blockOf(kind, parameters));
       signal?.throwIfAborted();
       const answer = answers[kind] && (await answers[kind](parameters, signal));
       if (!answer) throw new Error(`This page does not hold what “${kind}” needs.`);
