@@ -178,7 +178,8 @@ def _until_ready(browser: Browser, address: str) -> float:
         ? (window.usable = performance.now()) : requestAnimationFrame(look); look(); }})()"""
     )
     page.goto(address, wait_until="commit")
-    page.wait_for_function("window.usable")
+    page.wait_for_selector(READY)
+    page.wait_for_timeout(100)
     took = page.evaluate("window.usable") / 1000
     page.close()
     return float(took)
