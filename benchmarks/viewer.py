@@ -115,7 +115,8 @@ def panning(browser: Browser, tokens: int) -> Iterator[Line]:
         page.wait_for_selector(READY)
         page.get_by_role("tab", name="Matrix").click()
         page.wait_for_selector("canvas")
-        yield "studio: from the address, by way of the first view, to the map", "–", f"{time.perf_counter() - started:.2f} s"
+        took = time.perf_counter() - started
+        yield "studio: from the address, by way of the first view, to the map", "–", f"{took:.2f} s"
         page.wait_for_timeout(3000)
         page.evaluate(
             """() => { window.longest = 0; new PerformanceObserver((list) => {
