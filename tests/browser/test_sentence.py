@@ -123,8 +123,10 @@ def test_a_long_text_shows_a_window_that_moves(show: Show, development: Any) -> 
     assert abs(float(more.first.text_content().split("· ")[1].split(",")[0]) - row[:first].sum()) < TWO_DIGITS
     more.first.click()
     expect(word(page, "key", 0)).to_have_attribute("data-unit", str(first - 35))
+    page.wait_for_load_state("networkidle")  # what moved is drawn, and nothing takes the focus away again
     last = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word").last
     last.focus()
+    expect(last).to_be_focused()
     before = int(last.get_attribute("data-unit"))
     page.keyboard.press("ArrowDown")
     expect(page.locator(f".regard-sentence-word[aria-selected=true][data-unit='{before + 1}']")).to_be_focused()
