@@ -39,11 +39,6 @@ struct BackflowPlan {
             normalisers = parts.take<Real>(row_tile);
         }
     };
-    size_t scratch() const {
-        Parts parts{nullptr};
-        Workspace probe(*this, parts);
-        return parts.used;
-    }
 };
 
 template <class Real>
@@ -117,7 +112,7 @@ bool backflow_of(const Backflow& b) {
         backflow_block<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
                              item / sequences * plan.block);
     };
-    return run_items(sequences * plan.blocks, plan.scratch(),
+    return run_items(sequences * plan.blocks, scratch_of(plan),
                      2. * sequences * s.rows() * s.columns() * (s.size() + plan.size), work);
 }
 

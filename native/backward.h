@@ -78,11 +78,6 @@ struct BackwardPlan {
             to = parts.take<int64_t>(p.panels);
         }
     };
-    size_t scratch() const {
-        Parts parts{nullptr};
-        Workspace probe(*this, parts);
-        return parts.used;
-    }
 };
 
 // As `product` with add, but a coefficient of exactly zero silences its partner: 0 · NaN adds nothing.
@@ -383,7 +378,7 @@ bool backward_of(const Backward& b) {
                                 head_base + which % heads, chunk_base + item / (batch * heads))
                 .compute();
         };
-        if (!run_items(batch * heads * chunks, plan.scratch(), cost, work)) return false;
+        if (!run_items(batch * heads * chunks, scratch_of(plan), cost, work)) return false;
     }
     return true;
 }

@@ -36,11 +36,6 @@ struct ForwardPlan {
     }
 
     int64_t tiles() const { return (f.scores.columns() + key_tile - 1) / key_tile; }
-    size_t scratch() const {
-        Parts parts{nullptr};
-        Workspace probe(*this, parts);
-        return parts.used;
-    }
 
     struct Workspace {
         Real *queries, *outputs, *peak, *level, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare,
@@ -376,7 +371,7 @@ bool forward_panels(const Forward& f) {
                            block * plan.block)
             .compute();
     };
-    return run_items(items, plan.scratch(), cost, work);
+    return run_items(items, scratch_of(plan), cost, work);
 }
 
 }  // namespace

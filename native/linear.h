@@ -5,11 +5,11 @@
 // fill a panel, and all rows when there are few, go through `dot_products`. On Zen 3, of what a bare loop of
 // multiply-adds does: panels 82 to 86%, dot products up to 76%, 20 rows (16 + 4) 80%.
 #pragma once
-#include <new>
 #include <type_traits>
 
 #include "activations.h"
 #include "dots.h"
+#include "memory.h"
 #include "work.h"
 
 namespace regard {
@@ -254,30 +254,10 @@ struct LinearBlock {
     }
 };
 
-// Packed rows are shared by all threads of a job, so they belong to none of them; the memory is kept between jobs.
-struct PackedRows {
-    void* data = nullptr;
-    size_t bytes = 0;
-    void* at_least(size_t wanted) {
-        if (wanted > bytes) {
-            release();
-            data = ::operator new(wanted, std::align_val_t(64));
-            bytes = wanted;
-        }
-        return data;
-    }
-    void release() {
-        if (data) ::operator delete(data, std::align_val_t(64));
-        data = nullptr;
-        bytes = 0;
-    }
-    ~PackedRows() { release(); }
-};
-
 template <class Real>
 bool linear_strip(const Linear& l, int64_t first_row, int64_t rows) {
     constexpr int W = panel<Real>;
-    static thread_local PackedRows memory;
+    static thread_local KeptMemory memory;  // packed rows are shared by all threads of the job
     const LinearPlan<Real> plan(l, rows);
     const View& x = l.x;
     auto* packed = static_cast<Real*>(memory.at_least(static_cast<size_t>(plan.packed()) * sizeof(Real)));

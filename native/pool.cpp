@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "memory.h"
+
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
@@ -49,27 +51,6 @@ void breathe() {
 #endif
 }
 
-// Memory of one thread, kept between jobs.
-struct Scratch {
-    void* data = nullptr;
-    size_t bytes = 0;
-
-    void* at_least(size_t wanted) {
-        if (wanted > bytes) {
-            release();
-            data = ::operator new(wanted, std::align_val_t(64));
-            bytes = wanted;
-        }
-        return data;
-    }
-    void release() {
-        if (data) ::operator delete(data, std::align_val_t(64));
-        data = nullptr;
-        bytes = 0;
-    }
-    ~Scratch() { release(); }
-};
-
 struct Job {
     int64_t items;
     size_t scratch_bytes;
@@ -82,7 +63,7 @@ struct Job {
     int wanted;                  // workers it can still use; guarded by the pool's mutex
 };
 
-thread_local Scratch scratch;
+thread_local KeptMemory scratch;
 thread_local Poll poll = nullptr;
 thread_local Job* current = nullptr;
 thread_local bool calling = false;

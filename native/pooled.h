@@ -57,11 +57,6 @@ struct PooledPlan {
             normalisers = parts.take<Real>(row_tile);
         }
     };
-    size_t scratch() const {
-        Parts parts{nullptr};
-        Workspace probe(*this, parts);
-        return parts.used;
-    }
 };
 
 template <class Real>
@@ -178,7 +173,7 @@ bool pooled_of(const Pooled& pooled) {
                          plan.items[static_cast<size_t>(item / sequences)])
             .compute();
     };
-    return run_items(sequences * items, plan.scratch(), 2. * sequences * s.rows() * s.columns() * s.size(), work);
+    return run_items(sequences * items, scratch_of(plan), 2. * sequences * s.rows() * s.columns() * s.size(), work);
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ struct Parts {
     }
 };
 
+// What an item of this plan needs.
+template <class Plan>
+size_t scratch_of(const Plan& plan) {
+    Parts parts{nullptr};
+    typename Plan::Workspace probe(plan, parts);
+    return parts.used;
+}
+
 template <class Work>
 bool run_items(int64_t items, size_t scratch, double cost, Work& work) {
     return run(

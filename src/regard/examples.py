@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import errors
+from regard.errors.wording import did_you_mean
 
 Kind = Literal["worked", "sentence", "passage", "dictionary", "vectors", "numbers", "notes"]
 
@@ -38,12 +39,9 @@ def named(name: str) -> Example:
     """The example of this name."""
     if name in EXAMPLES:
         return EXAMPLES[name]
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, EXAMPLES, 1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
     raise errors.OptionError(
-        f"`example` is {name!r}, which is not the name of an example.{guess}\nThe names: {', '.join(sorted(EXAMPLES))}."
+        f"`example` is {name!r}, which is not the name of an example.{did_you_mean(name, EXAMPLES)}\n"
+        f"The names: {', '.join(sorted(EXAMPLES))}."
     )
 
 

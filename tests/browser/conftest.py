@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from regard.viewer import joining, page
 from regard.viewer.answering import Answers
@@ -31,6 +31,7 @@ FLAGS = [
     "--no-first-run",
 ]
 PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
+expect.set_options(timeout=PATIENCE)
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
 NOTEBOOK = """async ({script, style}) => {
@@ -58,6 +59,16 @@ NOTEBOOK = """async ({script, style}) => {
   window.messageListeners = listeners;
   window.cleanUp = widget.render({ model, el });
 }"""
+
+# Done once the viewer was not busy for so many pictures in a row; questions may wait a moment before they are asked.
+CALM = """() => new Promise((done) => {
+  let calm = 0;
+  const look = () => {
+    calm = document.querySelector('.regard[aria-busy="true"]') ? 0 : calm + 1;
+    if (calm > 12) done(); else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 # Counts what the viewer adds and does not take away again: listeners on things that outlive it, observers and timers.
 # Whose they are is read off the stack, because Playwright has some of its own.
@@ -176,6 +187,12 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture
+def settle() -> Callable[[Page], None]:
+    """Waits until nothing on a page is still to come."""
+    return settled
+
+
+@pytest.fixture
 def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path) -> Callable[..., Page]:
     """Opens a subject on a host and waits until it is drawn."""
 
@@ -190,15 +207,16 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
             opened.goto(f"{path.as_uri()}{address}")
         else:
             _in_notebook(opened, Answers(development.subject(subject)))
-        ready(opened)
+        settled(opened)
         return opened
 
     return show
 
 
-def ready(opened: Page) -> None:
-    """Wait until the description is there and the view has drawn."""
+def settled(opened: Page) -> None:
+    """Wait until every question of the viewer is answered and drawn, and no other came for a while."""
     opened.wait_for_selector('.regard[aria-busy="false"]')
+    opened.evaluate(CALM)
 
 
 def _in_notebook(opened: Page, answers: Answers) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 HOSTS = ("served", "file", "blob")
 LAYERS = 40
 Show = Callable[..., Page]
+Settle = Callable[[Page], None]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,7 +105,7 @@ def test_a_map_holds_the_weights(show: Show, development: Any) -> None:
     assert (np.diff(dark[order]) <= 1).all()
 
 
-def test_maps_are_fetched_when_they_come_into_sight(show: Show) -> None:
+def test_maps_are_fetched_when_they_come_into_sight(show: Show, settle: Settle) -> None:
     page = show("served", "deep")
     asked: list[int] = []
     page.on(
@@ -113,7 +114,7 @@ def test_maps_are_fetched_when_they_come_into_sight(show: Show) -> None:
     )
     page.get_by_role("tab", name="Grid", exact=True).click()
     page.wait_for_function("document.querySelectorAll('.regard-grid-map')[0].width === 5")
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert 0 < len(asked) < LAYERS
     assert LAYERS - 1 not in asked
     maps(page).last.scroll_into_view_if_needed()

@@ -13,6 +13,7 @@ HOSTS = ("served", "file", "blob")
 VIEWS = ("Sentence", "Grid", "Matrix", "Steps", "Words in context", "Lookup")
 CHOSEN = ".regard-sentence-word[aria-selected=true]"
 Show = Callable[..., Page]
+Settle = Callable[[Page], None]
 
 # The names of what has the focus and of all that is around it.
 NAMES = """() => {
@@ -23,23 +24,23 @@ NAMES = """() => {
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_every_view_draws_without_a_complaint_and_without_the_network(show: Show, host: str) -> None:
+def test_every_view_draws_without_a_complaint_and_without_the_network(show: Show, settle: Settle, host: str) -> None:
     page = show(host)
     for title in VIEWS:
         page.get_by_role("tab", name=title, exact=True).click()
         expect(page.get_by_role("tab", name=title, exact=True)).to_have_attribute("aria-selected", "true")
         expect(page.get_by_role("tabpanel")).not_to_be_empty()
         expect(page.locator(".regard-error:visible")).to_have_count(0)
-    page.wait_for_load_state("networkidle")
+    settle(page)
 
 
 @pytest.mark.parametrize("host", ["served", "blob"])  # a page in a file stays as long as it is open
-def test_clean_up_leaves_no_listener_observer_timer_or_node(show: Show, host: str) -> None:
+def test_clean_up_leaves_no_listener_observer_timer_or_node(show: Show, settle: Settle, host: str) -> None:
     page = show(host, counting=True)
     assert page.evaluate("window.held().listeners") != {}
     for place in range(len(VIEWS)):
         page.evaluate(f"document.querySelectorAll('[role=tab]')[{place}].click()")
-        page.wait_for_load_state("networkidle")
+        settle(page)
     page.evaluate("document.querySelector('[aria-haspopup=dialog]').click()")
     page.evaluate("window.cleanUp()")
     held = page.evaluate("window.held()")
@@ -58,10 +59,10 @@ def test_a_view_can_be_mounted_again_after_clean_up(show: Show) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("title", VIEWS)
-def test_axe_finds_nothing_serious(show: Show, axe: str, title: str, theme: str) -> None:
+def test_axe_finds_nothing_serious(show: Show, settle: Settle, axe: str, title: str, theme: str) -> None:
     page = show("served", theme=theme)
     page.get_by_role("tab", name=title, exact=True).click()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert serious(page, axe) == []
 
 
@@ -115,13 +116,13 @@ def test_notebooks_keep_their_own_address(show: Show) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_tokens_of_any_kind_appear_as_text(show: Show, host: str) -> None:
+def test_tokens_of_any_kind_appear_as_text(show: Show, settle: Settle, host: str) -> None:
     page = show(host, "nasty")
     dialogs: list[Any] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     for title in VIEWS:
         page.get_by_role("tab", name=title, exact=True).click()
-        page.wait_for_load_state("networkidle")
+        settle(page)
         assert page.locator(".regard img, .regard script").count() == 0
     page.get_by_role("tab", name="Sentence").click()
     shown = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text")
@@ -133,10 +134,10 @@ def test_tokens_of_any_kind_appear_as_text(show: Show, host: str) -> None:
 
 
 @pytest.mark.parametrize("title", VIEWS)
-def test_nothing_is_wider_than_a_narrow_screen(show: Show, title: str) -> None:
+def test_nothing_is_wider_than_a_narrow_screen(show: Show, settle: Settle, title: str) -> None:
     page = show("served", width=360, height=740)
     page.get_by_role("tab", name=title, exact=True).click()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

@@ -21,6 +21,7 @@ HOSTS = ("served", "file", "blob")
 WITHIN = {"served": 1e-3, "blob": 1e-3, "file": 5e-3}  # four digits are shown; a page holds 16 bits a number
 LONGEST_TASK = 50_000  # microseconds of the main thread
 Show = Callable[..., Page]
+Settle = Callable[[Page], None]
 
 
 def far() -> Reading:
@@ -277,7 +278,7 @@ def test_100000_tokens_are_sampled_first_then_exact_and_old_questions_are_cancel
     assert any("ABORTED" in failure for failure in cancelled)
 
 
-def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, chromium: Browser) -> None:
+def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, settle: Settle, chromium: Browser) -> None:
     page = show("served", "far", "#view=matrix&matrix_view=40000,60000,30000,50000")
     expect(page.locator(".regard-matrix-strongest li")).to_have_count(5)
     box = page.locator(".regard-matrix-canvas").bounding_box()
@@ -292,7 +293,7 @@ def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, chromium
         page.mouse.up()
         page.mouse.move(x, y)
         page.mouse.wheel(0, -250)
-        page.wait_for_load_state("networkidle")
+        settle(page)
     tasks = main_thread_tasks(json.loads(chromium.stop_tracing()))
     assert len(tasks) > 100
     assert max(tasks) < LONGEST_TASK
@@ -310,9 +311,9 @@ def main_thread_tasks(trace: dict[str, Any]) -> list[int]:
     return [event.get("tdur", event.get("dur", 0)) for event in tasks]
 
 
-def test_clean_up_in_the_midst_of_moving_leaves_nothing(show: Show) -> None:
+def test_clean_up_in_the_midst_of_moving_leaves_nothing(show: Show, settle: Settle) -> None:
     page = show("served", "long", "#view=matrix", counting=True)
-    page.wait_for_load_state("networkidle")
+    settle(page)
     before = page.evaluate("window.held().listeners")
     page.evaluate("""() => {
       const stage = document.querySelector(".regard-matrix-stage");

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
+Settle = Callable[[Page], None]
 TWO_DIGITS = 0.005 + 2e-3  # rounding, and what 16 bits in a page may cost
 
 
@@ -112,7 +113,7 @@ def test_sinks_are_set_aside_and_how_much_they_took_is_said(show: Show, developm
     assert best.text_content() == words[1 + int(np.argmax(row[1:15]))]
 
 
-def test_a_long_text_shows_a_window_that_moves(show: Show, development: Any) -> None:
+def test_a_long_text_shows_a_window_that_moves(show: Show, settle: Settle, development: Any) -> None:
     page = show("served", "long", "#query=they50&head=1")
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_text("they50")
     expect(page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word")).to_have_count(40)
@@ -123,7 +124,7 @@ def test_a_long_text_shows_a_window_that_moves(show: Show, development: Any) -> 
     assert abs(float(more.first.text_content().split("· ")[1].split(",")[0]) - row[:first].sum()) < TWO_DIGITS
     more.first.click()
     expect(word(page, "key", 0)).to_have_attribute("data-unit", str(first - 35))
-    page.wait_for_load_state("networkidle")  # what moved is drawn, and nothing takes the focus away again
+    settle(page)  # what moved is drawn, and nothing takes the focus away again
     last = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word").last
     last.focus()
     expect(last).to_be_focused()

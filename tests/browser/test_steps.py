@@ -151,7 +151,7 @@ def test_another_divisor_temperature_and_mask_give_other_weights(show: Show) -> 
     assert column(page, "score/1.00") == ["0", "2", "2"]
     slide(page, "Temperature", "0.3")
     assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 10**0.3).tolist(), abs=0.006)
-    expect(page.get_by_text("of the weight moved")).to_be_visible()
+    expect(page.get_by_role("tabpanel").get_by_text("of the weight moved")).to_be_visible()
     page.get_by_role("radio", name="Causal").check()
     expected = softmax(scores[:2] / 10**0.3)
     assert numbers(column(page, "softmax")) == pytest.approx([*expected, 0], abs=0.006)

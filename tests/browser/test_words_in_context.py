@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
+Settle = Callable[[Page], None]
 ROUNDED = 0.0005 + 2e-3
 
 
@@ -105,10 +106,10 @@ def test_a_long_text_finds_the_strongest_queries_of_a_word(show: Show, developme
     np.testing.assert_allclose(shown, np.sort(column)[::-1][: len(shown)], atol=ROUNDED)
 
 
-def test_setting_sinks_aside_takes_them_out_of_the_lists(show: Show) -> None:
+def test_setting_sinks_aside_takes_them_out_of_the_lists(show: Show, settle: Settle) -> None:
     page = opened(show, "served")
     assert "[CLS]" in {*bars(page, 0), *bars(page, 1)}
     page.locator("label", has_text="Set [CLS] and [SEP] aside").click()
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert not {"[CLS]", "[SEP]"} & {*bars(page, 0), *bars(page, 1)}
     assert "[CLS]" not in page.locator(".regard-words-links td:nth-child(2)").all_text_contents()

@@ -207,3 +207,31 @@ def _integers(given: Any, queries: Array) -> Array | None:
         torch = sys.modules["torch"]
         return torch.as_tensor(given, dtype=torch.int64, device=queries.device)
     return arrays.numpy_of(given).astype(np.int64)
+
+
+def fit(shape: Any, of_keys: Any) -> bool:
+    """Whether queries and keys have three or four axes that fit each other."""
+    return (
+        2 < len(shape) == len(of_keys) < 5
+        and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
+        and shape[-3] != 0 != of_keys[-3]
+        and shape[-3] % of_keys[-3] == 0
+        and (len(shape) == 3 or shape[0] == of_keys[0])
+    )
+
+
+def fit_values(shape: Any, of_keys: Any) -> bool:
+    """Whether values and keys have three or four axes that fit each other."""
+    return 2 < len(shape) == len(of_keys) < 5 and shape[:-1] == of_keys[:-1]
+
+
+def is_vector(thing: Any) -> bool:
+    """Whether this is a single row of numbers."""
+    if hasattr(thing, "ndim"):
+        return bool(thing.ndim == 1)
+    return isinstance(thing, (list, tuple)) and bool(thing) and not any(hasattr(part, "__len__") for part in thing)
+
+
+def as_column(vector: Any) -> Any:
+    """A row of numbers as a matrix of one column."""
+    return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]

@@ -62,7 +62,7 @@ class Attention:
 
     def __post_init__(self) -> None:
         queries, keys = self.queries, self.keys
-        if not (are_plain(queries, keys) and _fit(queries.shape, keys.shape)):
+        if not (are_plain(queries, keys) and checking.fit(queries.shape, keys.shape)):
             if arrays.is_placeholder(queries):
                 return
             queries, keys = checking.queries_and_keys(queries, keys)
@@ -151,7 +151,11 @@ class Attention:
 
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values of the keys in proportion to their weights."""
-        plain = are_plain(values, self.keys) and self.similarity == "dot" and _fit_values(values.shape, self.keys.shape)
+        plain = (
+            are_plain(values, self.keys)
+            and self.similarity == "dot"
+            and checking.fit_values(values.shape, self.keys.shape)
+        )
         if plain and not is_long(self):
             output: Array = engine_for(values).forward(self._scores(), arrays.four_axes(values))[0]
             return output if self.queries.ndim == 4 else output[0]
@@ -165,8 +169,8 @@ class Attention:
         return scores_of(self)
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
-        one_column = _is_vector(values)
-        values = checking.values(_as_column(values) if one_column else values, self.keys)
+        one_column = checking.is_vector(values)
+        values = checking.values(checking.as_column(values) if one_column else values, self.keys)
         scores = self._scores()
         values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
         long = is_long(self)
@@ -191,7 +195,7 @@ class Attention:
 
     def __rmatmul__(self, rows: Any) -> Array:
         """`u @ A`: what flows back to the keys, (..., m, query) → (..., m, key)."""
-        if _is_vector(rows):
+        if checking.is_vector(rows):
             return self.backflow(rows)
         rows = rows if hasattr(rows, "swapaxes") else arrays.floats("u", rows, self.queries)
         return self.backflow(rows.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -203,8 +207,8 @@ class Attention:
 
     def backflow(self, rows: Any) -> Array:
         """`A.T @ rows`: for each key, the rows of the queries in proportion to the weight they give it; O(n) memory."""
-        one_column = _is_vector(rows)
-        rows = checking.rows(_as_column(rows) if one_column else rows, self.queries)
+        one_column = checking.is_vector(rows)
+        rows = checking.rows(checking.as_column(rows) if one_column else rows, self.queries)
         scores = self._scores()
         rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
         result = engine_for(scores.queries).backflow(scores, self._normaliser(), rows)
@@ -373,33 +377,6 @@ class Attention:
     def outside(self, array: Array) -> Array:
         """An engine's array of four leading axes with just those that this attention has."""
         return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]
-
-
-def _fit(shape: Any, of_keys: Any) -> bool:
-    """Whether queries and keys have three or four axes that fit each other."""
-    return (
-        2 < len(shape) == len(of_keys) < 5
-        and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
-        and shape[-3] != 0 != of_keys[-3]
-        and shape[-3] % of_keys[-3] == 0
-        and (len(shape) == 3 or shape[0] == of_keys[0])
-    )
-
-
-def _fit_values(shape: Any, of_keys: Any) -> bool:
-    """Whether values and keys have three or four axes that fit each other."""
-    return 2 < len(shape) == len(of_keys) < 5 and shape[:-1] == of_keys[:-1]
-
-
-def _is_vector(thing: Any) -> bool:
-    """Whether this is a single row of numbers."""
-    if hasattr(thing, "ndim"):
-        return bool(thing.ndim == 1)
-    return isinstance(thing, (list, tuple)) and bool(thing) and not any(hasattr(part, "__len__") for part in thing)
-
-
-def _as_column(vector: Any) -> Any:
-    return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]
 
 
 def _whole(name: str, given: Any, lowest: int) -> int:

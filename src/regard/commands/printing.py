@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -67,7 +68,8 @@ def is_terminal() -> bool:
 @contextmanager
 def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
     """A function to be called after each step; a bar on standard error, where somebody looks and has to wait for it."""
-    begun, done, advance = time.monotonic(), 0, None
+    begun, done = time.monotonic(), 0
+    advance: Callable[..., None] | None = None
     with ExitStack() as bars:
 
         def one_more() -> None:
@@ -78,9 +80,9 @@ def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
                 bar = bars.enter_context(Progress(console=Console(stderr=True), transient=True))
                 task = bar.add_task(what, total=steps)
-                advance = lambda: bar.update(task, completed=done)  # noqa: E731 - named above
+                advance = partial(bar.update, task)
             if advance is not None:
-                advance()
+                advance(completed=done)
 
         yield one_more
 

@@ -19,6 +19,7 @@ from regard.errors.wording import (
     Shaped,
     axes_of,
     count,
+    did_you_mean,
     kind_of,
     message,
     shape_of,
@@ -245,13 +246,10 @@ def bad_name(name: str, came: object, known: Iterable[str]) -> OptionError:
     `statistics` is 'entrophy'; expected 'entropy' or 'peak'.
     Did you mean 'entropy'?
     """
-    from difflib import get_close_matches  # takes milliseconds to load
-
     known = list(known)
     words = [repr(word) for word in known]
     expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-    close = get_close_matches(str(came), known, n=1)
-    return option(name, came, expected, f"Did you mean {close[0]!r}?" if close else "")
+    return option(name, came, expected, did_you_mean(str(came), known).strip())
 
 
 def bad_statistic(came: object, known: Iterable[str]) -> OptionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Shaped = Any  # an array, or its shape
@@ -96,3 +97,15 @@ def size_in_bytes(count: int) -> str:
 
 def _plural(word: str) -> str:
     return {"axis": "axes", "query": "queries", "index": "indices", "batch": "sequences"}.get(word, word + "s")
+
+
+def did_you_mean(came: str, known: Iterable[str]) -> str:
+    """What may follow a sentence: a question, where one of the known words is close.
+
+    >>> did_you_mean("entrophy", ("entropy", "peak"))
+    " Did you mean 'entropy'?"
+    """
+    from difflib import get_close_matches  # takes milliseconds to load
+
+    close = get_close_matches(came, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from regard.errors import OptionError, ShapeError
-from regard.errors.wording import count, shown
+from regard.errors.wording import count, did_you_mean, shown
 
 ENDINGS = (".json", ".csv", ".md")
 
@@ -69,8 +68,7 @@ def no_table(source: str) -> OptionError:
 def unknown_name(source: str, name: str, known: Iterable[str]) -> OptionError:
     """A name that means nothing here."""
     known = list(known)
-    close = get_close_matches(name.casefold(), known, 1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
+    guess = did_you_mean(name.casefold(), known)
     return OptionError(f"{source}: {name!r} is not a step.{guess}\nThe steps: {', '.join(known)}.")
 
 

@@ -20,6 +20,7 @@ from regard.kernels.torch_rows import forward_in_strips
 from regard.kernels.torch_tiles import in_forward_mode, transformed
 
 NORMALISER = ("logsumexp",)
+MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # in place of the tensors that a mask may be taken apart into
 
 
 def forward(
@@ -60,23 +61,10 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         needed = ctx.needs_input_grad
         wanted = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
         if torch.is_grad_enabled() or transformed():
-            everything = (*tensors, *(None,) * (len(NAMES) - 6), output, normaliser, flow)
+            everything = (*tensors, *MASK_IS_FIXED, output, normaliser, flow)
             found = dict(zip((*ALWAYS, *wanted), Gradients.apply(ctx.fixed, wanted, *everything), strict=True))
             return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
-        queries, keys, values, bias, relative, sinks = tensors
-        fixed = ctx.fixed
-        scores = Scores(
-            queries,
-            keys,
-            fixed.scale,
-            fixed.softcap,
-            bias,
-            relative,
-            fixed.relative_zero,
-            sinks,
-            fixed.visible,
-            fixed.offset,
-        )
+        scores, values = put_together(ctx.fixed, (*tensors, *MASK_IS_FIXED))
         flows = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
         return None, flows.queries, flows.keys, flows.values, flows.bias, flows.relative, flows.sinks
 

@@ -42,7 +42,7 @@ def save(layer: Layer, path: str | os.PathLike[str]) -> None:
 
     Tensors of bfloat16 are stored as float32 where `ml_dtypes` is not installed.
     """
-    safetensors = _safetensors()
+    safetensors = safetensors_for("layers")
     stored: dict[str, Array] = {}
     structure = {"version": VERSION, "layer": _described("", layer, stored, {})}
     path = Path(path)
@@ -59,7 +59,7 @@ def save(layer: Layer, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a layer from a file, as NumPy arrays; `.to_torch()` makes tensors of them."""
-    safetensors = _safetensors()
+    safetensors = safetensors_for("layers")
     path = Path(path)
     if not path.is_file():
         raise errors.option("path", str(path), "a file that is there")
@@ -175,12 +175,13 @@ def _broken(path: Path, why: str) -> errors.OptionError:
     return errors.OptionError(f"{path} cannot be read as a layer: {why}.")
 
 
-def _safetensors() -> Any:
+def safetensors_for(what: str) -> Any:
+    """The library, or a sentence that says how to get it."""
     try:
         import safetensors
         import safetensors.numpy
     except ImportError as problem:
         raise errors.unsupported(
-            "Saving and loading layers without safetensors", "pip install safetensors"
+            f"Saving and loading {what} without safetensors", 'pip install "regard[models]"'
         ) from problem
     return safetensors

@@ -38,7 +38,7 @@ OPTIONS = ("scale", "mask", "bias", "softcap", "sinks", "similarity", "offset")
 
 def save(reading: Reading, path: str | os.PathLike[str], blocks: bool = False) -> None:
     """Write a reading to a file, all of it or nothing."""
-    safetensors = _safetensors()
+    safetensors = of_layers.safetensors_for("readings")
     path = Path(path)
     if not path.parent.is_dir():
         raise errors.option("path", str(path), "a file in a folder that is there", f"Make {path.parent} first.")
@@ -57,7 +57,7 @@ def save(reading: Reading, path: str | os.PathLike[str], blocks: bool = False) -
 
 def load(path: str | os.PathLike[str]) -> Reading:
     """Read what `save` wrote, as NumPy arrays; a broken file gives an error that says what is wrong with it."""
-    safetensors = _safetensors()
+    safetensors = of_layers.safetensors_for("readings")
     path = Path(path)
     if not path.is_file():
         raise errors.option("path", str(path), "a file that is there")
@@ -211,14 +211,3 @@ def _a(name: str, value: Any, kind: type) -> Any:
 
 def _broken(path: Path, why: str) -> errors.OptionError:
     return errors.OptionError(f"{path} cannot be read as a reading: {why}.")
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError as problem:
-        raise errors.unsupported(
-            "Saving and loading readings without safetensors", 'pip install "regard[models]"'
-        ) from problem
-    return safetensors

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from regard.errors import OptionError, OutOfRange, ShapeError, TooLarge
-from regard.errors.wording import count, shown, size_in_bytes, there_are
+from regard.errors.wording import count, did_you_mean, shown, size_in_bytes, there_are
 
 MOST_WORDS = 20
 
@@ -25,8 +24,7 @@ def listed(words: Sequence[str]) -> str:
 
 def no_such_word(name: str, word: str, words: Sequence[str]) -> OptionError:
     """A word that is not there."""
-    close = get_close_matches(word, words[:1000], 1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
+    guess = did_you_mean(word, words[:1000])
     return OptionError(f"`{name}` is {word!r}, which is not among the words.{guess}\nThe words: {listed(words)}.")
 
 
@@ -81,9 +79,7 @@ def no_such_step(name: str, names: Sequence[str], known: Sequence[str]) -> Optio
     there = f"The steps: {', '.join(names)}."
     if name in known:
         return OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
-    close = get_close_matches(name, names, 1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
-    return OptionError(f"There is no step {name!r}.{guess}\n{there}")
+    return OptionError(f"There is no step {name!r}.{did_you_mean(name, names)}\n{there}")
 
 
 def words_do_not_fit(name: str, words: int, tokens: int, what: str) -> ShapeError:

@@ -154,20 +154,29 @@ export function walkable(row, items, arrived) {
   row.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const all = items();
     const here = all.indexOf(event.target);
-    if (here < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
-    const moves = /** @type {Record<string, number>} */ ({
-      ArrowRight: here + 1,
-      ArrowDown: here + 1,
-      ArrowLeft: here - 1,
-      ArrowUp: here - 1,
-      Home: 0,
-      End: all.length - 1,
-    });
-    if (!(event.key in moves)) return;
-    event.preventDefault();
-    const there = all[Math.min(Math.max(moves[event.key], 0), all.length - 1)];
+    const place = here < 0 ? null : steppedTo(event, here, all.length);
+    if (place === null) return;
+    const there = all[place];
     for (const item of all) item.tabIndex = item === there ? 0 : -1;
     there.focus();
     arrived?.(there);
   });
+}
+
+/**
+ * The place in a row of so many that an arrow key, Home or End leads to, or null for another key.
+ * @param {KeyboardEvent} event @param {number} here @param {number} count
+ */
+export function steppedTo(event, here, count) {
+  const moves = /** @type {Record<string, number>} */ ({
+    ArrowRight: here + 1,
+    ArrowDown: here + 1,
+    ArrowLeft: here - 1,
+    ArrowUp: here - 1,
+    Home: 0,
+    End: count - 1,
+  });
+  if (!(event.key in moves) || event.ctrlKey || event.altKey || event.metaKey) return null;
+  event.preventDefault();
+  return Math.min(Math.max(moves[event.key], 0), count - 1);
 }

@@ -48,6 +48,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
   let shown = null;
   let settling = false; // while the state is being fitted to another description
   const theme = themeSwitch(root, remember, lifetime, () => shown && drawView());
+  const busy = busyWhile(root, lifetime);
   const announce = announcer(live, lifetime);
 
   /** @param {string|null} name @param {any} description */
@@ -113,9 +114,9 @@ export function makeViewer({ el, address = false, remember = false, title = true
    * @param {{signal?: AbortSignal}} [options]
    */
   async function show(source, { signal } = {}) {
-    root.setAttribute("aria-busy", "true");
+    const ask = busy(source.ask);
     try {
-      const { header } = await source.ask("describe", {}, { signal });
+      const { header } = await ask("describe", {}, { signal });
       if (lifetime.ended || signal?.aborted) return;
       const said = shown
         ? carriedOver(state.get(), shown.description, header)
@@ -123,7 +124,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
           ? stateOf(location.hash, header)
           : {};
       endView();
-      shown = { source, description: header, view: null, drawn: null, lifetime: null };
+      shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
       settling = true;
       state.set(fitted({ ...state.get(), ...said }, header));
       settling = false;
@@ -135,12 +136,35 @@ export function makeViewer({ el, address = false, remember = false, title = true
       drawView(true);
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));
-    } finally {
-      if (shown || !signal?.aborted) root.setAttribute("aria-busy", "false");
     }
   }
 
   return { show, state, announce, root, cleanUp: lifetime.end };
+}
+
+/**
+ * A source's `ask`, during which the viewer says that it is busy, and one picture longer: an answer may lead to the
+ * next question. What is asked in the background, nobody has to wait for.
+ * @param {HTMLElement} root @param {any} lifetime
+ */
+function busyWhile(root, lifetime) {
+  let waiting = 0;
+  const answered = () => {
+    waiting -= 1;
+    if (!waiting) root.setAttribute("aria-busy", "false");
+  };
+  return (/** @type {import("./sources/served.js").Source["ask"]} */ ask) =>
+    /** @type {typeof ask} */
+    async (kind, parameters, options) => {
+      if (options?.inBackground) return ask(kind, parameters, options);
+      waiting += 1;
+      root.setAttribute("aria-busy", "true");
+      try {
+        return await ask(kind, parameters, options);
+      } finally {
+        if (!lifetime.ended) lifetime.nextFrame(answered);
+      }
+    };
 }
 
 /** The same word in another text, or the same place. @param {any} chosen @param {any} before @param {any} after */

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from regard.errors import RegardError
+from regard.errors.wording import did_you_mean
 from regard.models.faults import MissingFile, NotFetched
 from regard.models.store import cache
 from regard.models.store.catalogue import CATALOGUE
@@ -77,11 +78,7 @@ def _fetched(name: str) -> cache.Kept:
 
 
 def _unknown(name: str) -> MissingFile:
-    from difflib import get_close_matches  # takes milliseconds to load
-
-    close = get_close_matches(name, CATALOGUE, n=1)
-    guess = f"Did you mean {close[0]!r}? " if close else ""
     return MissingFile(
         f"There is no model {name!r}; expected {', '.join(CATALOGUE)}, a folder with config.json, a GGUF file,\n"
-        f"or a hub id such as owner/name.\n{guess}`regard models` lists what is known."
+        f"or a hub id such as owner/name.{did_you_mean(name, CATALOGUE)}\n`regard models` lists what is known."
     )

@@ -1,7 +1,10 @@
 /**
  * A source: what answers questions about a reading. This one asks the server.
  *
- * @typedef {{ask: (kind: string, parameters?: Record<string, any>, options?: {signal?: AbortSignal}) =>
+ * signal        gives the question up
+ * inBackground  something is shown already: the viewer is not busy while it waits for this
+ * @typedef {{signal?: AbortSignal, inBackground?: boolean}} Options
+ * @typedef {{ask: (kind: string, parameters?: Record<string, any>, options?: Options) =>
  *   Promise<import("../frames.js").Frame>}} Source
  */
 import { unpack } from "../frames.js";

@@ -69,6 +69,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const all = element("button", {
     type: "button",
     class: "regard-button",
+    hidden: true,
     onclick: () => {
       more = more === SHOWN ? 512 : SHOWN;
       show();

@@ -1,5 +1,5 @@
 /** Words in context: what a word gives and receives, how evenly words look along the text, and the strongest links. */
-import { toggle } from "../controls.js";
+import { steppedTo, toggle } from "../controls.js";
 import { element, replaced } from "../elements.js";
 import { latestOnly } from "../lifetime.js";
 import { printedNumber } from "../numbers.js";
@@ -7,12 +7,11 @@ import { printable, shortened, unitOf, unitsOf, wordElement } from "../words.js"
 import { chosenHeads, gatherRow, windowAround } from "./sentence/gathering.js";
 import { queryUnits } from "./sentence/units.js";
 import { makeAlong } from "./words_in_context/along.js";
-import { makeBars } from "./words_in_context/bars.js";
+import { barsOf, makeBars } from "./words_in_context/bars.js";
 import { gatherAlong, gatherReceived } from "./words_in_context/gathering.js";
 import { makeLinks } from "./words_in_context/links.js";
 import { wordPicture } from "./words_in_context/picture.js";
 
-const BARS = 10;
 const LINKS = 40;
 const TEXT = 240; // words of the text shown at once
 
@@ -228,23 +227,8 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
 
   function showWord() {
     const key = units[word.place];
-    const aside = !state.get().sinks;
-    const strongest = (/** @type {any[]} */ all) =>
-      all
-        .filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink))
-        .sort((one, other) => other.weight - one.weight)
-        .slice(0, BARS);
-    const given = word.row
-      ? strongest(Array.from(word.row.mean, (weight, place) => ({ place, weight, unit: units[place] })))
-      : [];
-    const taken = strongest(
-      word.column.map(({ place, weight }) => ({
-        place: apartWords ? place : unitOf(units, queries[place].first),
-        weight,
-        unit: queries[place],
-      })),
-    );
-    const most = Math.max(...given.map((bar) => bar.weight), ...taken.map((bar) => bar.weight), 1e-9);
+    const { given, taken, most } = barsOf({ units, queries, word, aside: !state.get().sinks });
+    const chosenBy = taken.map((bar) => (apartWords ? bar : { ...bar, place: unitOf(units, bar.unit.first) }));
     const name = () => wordElement(key.text, { class: "regard-word" }, 18);
     gives.show([name(), " gives to"], given, most);
     receives.show(
@@ -257,7 +241,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
         }),
         " in all, from",
       ],
-      taken,
+      chosenBy,
       most,
     );
   }
@@ -267,18 +251,8 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     if (place !== undefined) choose(Number(place));
   });
   lifetime.listen(text, "keydown", (/** @type {KeyboardEvent} */ event) => {
-    const here = shownUnit();
-    const moves = /** @type {Record<string, number>} */ ({
-      ArrowRight: here + 1,
-      ArrowDown: here + 1,
-      ArrowLeft: here - 1,
-      ArrowUp: here - 1,
-      Home: 0,
-      End: units.length - 1,
-    });
-    if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    choose(Math.min(Math.max(moves[event.key], 0), units.length - 1));
+    const place = steppedTo(event, shownUnit(), units.length);
+    if (place !== null) choose(place);
   });
   lifetime.add(
     state.listen((now, before) => {

@@ -14,7 +14,7 @@ const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte w
 export const EXACT_AT_ONCE = 8192;
 
 /**
- * @param {{ask: (kind: string, parameters: any, options: {signal: AbortSignal}) => Promise<any>,
+ * @param {{ask: (kind: string, parameters: any, options: import("../../sources/served.js").Options) => Promise<any>,
  *   whole: import("./geometry.js").Size,
  *   came: (tile: Loaded) => void, failed: (error: Error) => void}} options
  */
@@ -71,7 +71,8 @@ export function makeTiles({ ask, whole, came, failed }) {
     const request = new AbortController();
     asked.set(key, request);
     try {
-      const { header, arrays } = await ask("tile", { ...whose, ...tile, quality }, { signal: request.signal });
+      const options = { signal: request.signal, inBackground: kept.has(key) };
+      const { header, arrays } = await ask("tile", { ...whose, ...tile, quality }, options);
       if (request.signal.aborted) return;
       const weight = arrays.weight.toFloat32();
       const exact = header.exact !== false;

@@ -3,6 +3,26 @@ import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
 import { wordElement } from "../../words.js";
 
+export const BARS = 10;
+
+/**
+ * What a word gives and what it receives, the strongest first, and the largest of these weights.
+ * @param {{units: any[], queries: any[], word: any, aside: boolean}} scene with `aside`, sinks are left out
+ */
+export function barsOf({ units, queries, word, aside }) {
+  const strongest = (/** @type {{place: number, weight: number, unit: any}[]} */ all) =>
+    all
+      .filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink))
+      .sort((one, other) => other.weight - one.weight)
+      .slice(0, BARS);
+  const mean = /** @type {ArrayLike<number>} */ (word.row?.mean ?? []);
+  const given = strongest(Array.from(mean, (weight, place) => ({ place, weight, unit: units[place] })));
+  const taken = strongest(
+    word.column.map((/** @type {any} */ { place, weight }) => ({ place, weight, unit: queries[place] })),
+  );
+  return { given, taken, most: Math.max(...[...given, ...taken].map((bar) => bar.weight), 1e-9) };
+}
+
 /**
  * @param {(unit: number) => void} choose
  */

@@ -3,25 +3,14 @@ import { svgText } from "../../export.js";
 import { printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
 import { pathAlong, pointsOf } from "./along.js";
+import { BARS, barsOf } from "./bars.js";
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
-const BARS = 10;
 
 /** @param {{units: any[], queries: any[], along: any, word: any, aside: boolean, colours: any}} scene */
 export function wordPicture({ units, queries, along, word, aside, colours }) {
   const name = shortened(units[word.place].text);
-  const strongest = (/** @type {any[]} */ all) =>
-    all
-      .filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink))
-      .sort((one, other) => other.weight - one.weight)
-      .slice(0, BARS);
-  const given = word.row
-    ? strongest(Array.from(word.row.mean, (weight, place) => ({ weight, unit: units[place] })))
-    : [];
-  const taken = strongest(
-    word.column.map((/** @type {any} */ { place, weight }) => ({ weight, unit: queries[place] })),
-  );
-  const most = Math.max(...[...given, ...taken].map((bar) => bar.weight), 1e-9);
+  const { given, taken, most } = barsOf({ units, queries, word, aside });
   const height = 60 + BARS * 26 + 150;
   const column = (/** @type {string} */ title, /** @type {any[]} */ bars, /** @type {number} */ x) => [
     `<text x="${x}" y="34" font-weight="600">${svgText(title)}</text>`,
