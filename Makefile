@@ -13,8 +13,8 @@ JOBS ?= 2
 venv := .venv
 stamps := $(venv)/stamps
 bin := $(venv)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
-# -qq: silent but for errors.
-install := $(bin)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# -qq: silent but for errors. --no-compile: Python compiles what is imported, not all of PyTorch.
+install := $(bin)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt
 # Bytecode is kept, whatever the surroundings say: without it every start compiles Regard anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -31,7 +31,7 @@ test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
-	$(bin)/python -m pytest -n $(JOBS) --dist worksteal
+	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(stamps)/checks  ## ruff, mypy and clang-format
 	$(bin)/ruff check .

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -17,11 +17,13 @@ from regard import errors
 from regard.attention import looking
 from regard.kernels import choosing
 
+from .effort import examples
+
 Draw = Callable[..., Any]
 SHAPE = (2, 6, 7, 11)  # batch, head, query, key
 
 pytestmark = pytest.mark.usefixtures("engine_name")
-WITH_FIXTURES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_FIXTURES = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:

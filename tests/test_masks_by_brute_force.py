@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.masks import Mask, Visible, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+
+from .effort import examples
 
 ALL = slice(None)
 
@@ -176,7 +178,7 @@ def check_intervals(visible: Visible, batch: int) -> None:
 
 
 @given(placed(KINDS) | placed(INTERVALS))
-@settings(max_examples=600, deadline=None)
+@examples(600)
 def test_masks_mean_what_their_definitions_say(drawn: tuple[Setting, Case]) -> None:
     place, case = drawn
     visible = place.visible(case.mask)
@@ -187,7 +189,7 @@ def test_masks_mean_what_their_definitions_say(drawn: tuple[Setting, Case]) -> N
 
 
 @given(placed(KINDS))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_tensors_give_the_same_as_arrays(drawn: tuple[Setting, Case]) -> None:
     torch = pytest.importorskip("torch")
     place, case = drawn
@@ -201,7 +203,7 @@ slices = st.builds(slice, ends, ends, st.sampled_from([None, 1, 2, -1]))
 
 
 @given(placed(KINDS), slices, slices, st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_parts_of_a_mask_are_parts_of_its_whole(
     drawn: tuple[Setting, Case], rows: slice, columns: slice, data: st.DataObject
 ) -> None:

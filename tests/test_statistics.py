@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
+
+from .effort import examples
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, sums of at most a few dozen terms
@@ -91,7 +93,7 @@ def test_known_entropies() -> None:
     dtype=st.sampled_from(["float32", "float64"]),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_statistics_of_any_magnitude(queries: int, keys: int, scale: float, dtype: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, k = (rng.normal(size=(count, 3)).astype(dtype) for count in (queries, keys))

@@ -278,6 +278,7 @@ def test_100000_tokens_are_sampled_first_then_exact_and_old_questions_are_cancel
     assert any("ABORTED" in failure for failure in cancelled)
 
 
+@pytest.mark.slow  # a measurement, which wants a machine of its own
 def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, settle: Settle, chromium: Browser) -> None:
     page = show("served", "far", "#view=matrix&matrix_view=40000,60000,30000,50000")
     expect(page.locator(".regard-matrix-strongest li")).to_have_count(5)

@@ -127,6 +127,7 @@ def test_functions_of_positions_and_statistics() -> None:
     says_the_same(attend, COUNTS, needs_gradient=False)
 
 
+@pytest.mark.slow
 def test_statistics_alone() -> None:
     def look(q: Any, k: Any, v: Any) -> Any:
         A = regard.Attention(q, k, mask=regard.causal(), offset=0)
@@ -135,6 +136,7 @@ def test_statistics_alone() -> None:
     says_the_same(look, COUNTS)
 
 
+@pytest.mark.slow
 def test_with_generated_code() -> None:
     """PyTorch's usual backend, which writes and compiles C++ around the operators."""
     says_the_same(

@@ -148,8 +148,9 @@ def test_a_model_that_sees_everything_at_once_does_not_write(tmp_path: Path) -> 
         model.generate("the cat")
 
 
-def test_smollm2_writes_what_transformers_writes(smollm2_path: Path) -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(64, marks=pytest.mark.slow)])
+def test_smollm2_writes_what_transformers_writes(smollm2_path: Path, count: int) -> None:
     model = opened(smollm2_path, "smollm2")
-    reading = model.generate("The kids were scared of the lions, so", 64)
+    reading = model.generate("The kids were scared of the lions, so", count)
     twin = twin_of(model)
-    assert ids(reading) == written_by(twin, ids(reading)[: reading.given], 64, eos_token_id=sorted(model.ends))
+    assert ids(reading) == written_by(twin, ids(reading)[: reading.given], count, eos_token_id=sorted(model.ends))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ..effort import examples
 from ..engines import ENGINES, as_numpy, for_engine, using
 from .cases import LAYOUTS, Case, cases, laid_out
 from .truth import Truth
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
 @given(case=cases())
-@settings(max_examples=50)
+@examples(50)
 def test_what_keys_receive_is_right(engine: str, case: Case) -> None:
     with using(engine):
         found = as_numpy(case.attention(engine).received())
@@ -25,7 +26,7 @@ def test_what_keys_receive_is_right(engine: str, case: Case) -> None:
 
 
 @given(case=cases(), size=st.integers(1, 20), layout=st.sampled_from(LAYOUTS), seed=st.integers(0, 999))
-@settings(max_examples=50)
+@examples(50)
 def test_what_flows_back_to_keys_is_right(engine: str, case: Case, size: int, layout: str, seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(*case.shape[:3], size)).astype(case.queries.dtype)
     rows = laid_out(rows, layout)
@@ -40,7 +41,7 @@ def test_what_flows_back_to_keys_is_right(engine: str, case: Case, size: int, la
 
 
 @given(case=cases(), pool=st.sampled_from(("mean", "max", "sum")), data=st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_maps_of_any_region_are_right(engine: str, case: Case, pool: Any, data: Any) -> None:
     queries, keys = case.shape[2:]
     assume(queries)
@@ -54,7 +55,7 @@ def test_maps_of_any_region_are_right(engine: str, case: Case, pool: Any, data: 
 
 
 @given(case=cases(), pool=st.sampled_from(("mean", "max", "sum", "words")), data=st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_maps_by_given_boundaries_are_right(engine: str, case: Case, pool: Any, data: Any) -> None:
     queries, keys = case.shape[2:]
     assume(queries)

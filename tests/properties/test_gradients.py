@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.scoring import scores_of
 from regard.kernels.choosing import engine_for
 
+from ..effort import examples
 from ..engines import ENGINES, NUMPY_ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
 from .cases import LAYOUTS, Case, cases, laid_out
 from .gradient_truth import GradientTruth
@@ -39,7 +40,7 @@ def options_with_gradients(case: Case) -> list[str]:
 
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
 @given(case=cases(), seed=st.integers(0, 999), layout=st.sampled_from(LAYOUTS))
-@settings(max_examples=60)
+@examples(60)
 def test_gradients_of_an_engine_are_right(engine: str, case: Case, seed: int, layout: str) -> None:
     flow = flow_for(case, seed, layout)
     with using(engine):
@@ -54,7 +55,7 @@ def test_gradients_of_an_engine_are_right(engine: str, case: Case, seed: int, la
 
 @pytest.mark.parametrize("engine", TORCH_ENGINES)
 @given(case=cases(), seed=st.integers(0, 999), layout=st.sampled_from(LAYOUTS))
-@settings(max_examples=60)
+@examples(60)
 def test_gradients_by_autograd_are_right(engine: str, case: Case, seed: int, layout: str) -> None:
     flow = flow_for(case, seed, layout)
     with using(engine):
@@ -70,7 +71,7 @@ def test_gradients_by_autograd_are_right(engine: str, case: Case, seed: int, lay
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(kinds=("float64",), most=9, plain=True))
-@settings(max_examples=20)
+@examples(20)
 def test_what_flows_back_is_the_gradient_of_the_values(engine: str, case: Case) -> None:
     flow = flow_for(case, 7, "plain")
     with using(engine):

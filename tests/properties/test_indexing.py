@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
 
+from ..effort import examples
 from ..engines import ENGINES, as_numpy, for_engine, using
 from .cases import Case, cases
 from .truth import Truth
@@ -53,7 +54,7 @@ def _item(count: int, broadcast: tuple[int, ...] | None) -> st.SearchStrategy[An
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(most=12), data=st.data(), stage=st.sampled_from(STAGES), axes=st.integers(2, 4))
-@settings(max_examples=120)
+@examples(120)
 def test_any_index_gives_that_part_of_the_matrix(engine: str, case: Case, data: Any, stage: str, axes: int) -> None:
     truth = Truth(case)
     near = truth.weight() if stage == "weight" else truth.stage(stage)
@@ -70,7 +71,7 @@ def test_any_index_gives_that_part_of_the_matrix(engine: str, case: Case, data: 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(most=8), data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_a_boolean_array_chooses_the_weights_where_it_is_true(engine: str, case: Case, data: Any) -> None:
     axes = data.draw(st.integers(1, 4))
     chosen = np.random.default_rng(data.draw(st.integers(0, 99))).random(case.shape[:axes]) < 0.4
@@ -82,7 +83,7 @@ def test_a_boolean_array_chooses_the_weights_where_it_is_true(engine: str, case:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(most=10), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_selected_sequences_and_heads_keep_their_outputs_and_statistics(engine: str, case: Case, data: Any) -> None:
     batch, heads = case.shape[:2]
     some = {"batch": data.draw(_some(batch)), "head": data.draw(_some(heads))}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -15,6 +15,7 @@ import regard
 from regard.attention.scoring import scores_of
 from regard.kernels.choosing import engine_for
 
+from ..effort import examples
 from ..engines import ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
 from .cases import Case, cases
 from .gradient_truth import GradientTruth
@@ -51,7 +52,7 @@ def check_rows(near: Near, found: Any, hit: Any, what: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(), seed=st.integers(0, 999))
-@settings(max_examples=50)
+@examples(50)
 def test_a_nan_in_a_key_reaches_the_rows_that_see_it_and_no_other(engine: str, case: Case, seed: int) -> None:
     truth, keys = Truth(case), some_keys(case, seed)
     hit = reached(truth, keys)
@@ -72,7 +73,7 @@ def test_a_nan_in_a_key_reaches_the_rows_that_see_it_and_no_other(engine: str, c
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("poison", POISON)
 @given(case=cases(), seed=st.integers(0, 999))
-@settings(max_examples=30)
+@examples(30)
 def test_what_no_query_sees_has_no_influence(engine: str, poison: float, case: Case, seed: int) -> None:
     truth = Truth(case)
     unseen = ~truth.for_each_key_head(truth.seen.any(axis=2).astype(int)).astype(bool)  # (batch, key head, key)
@@ -91,7 +92,7 @@ def test_what_no_query_sees_has_no_influence(engine: str, poison: float, case: C
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases(), seed=st.integers(0, 999))
-@settings(max_examples=50)
+@examples(50)
 def test_a_poisoned_value_reaches_its_own_column_of_the_rows_that_see_it(engine: str, case: Case, seed: int) -> None:
     truth = Truth(case)
     kinds = np.random.default_rng(seed).integers(0, 3, case.keys.shape[:3])
@@ -162,7 +163,7 @@ def test_however_a_key_is_hidden_its_nan_stays_there(
 
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
 @given(case=cases(), seed=st.integers(0, 999))
-@settings(max_examples=40)
+@examples(40)
 def test_gradients_do_not_feel_what_no_query_sees(engine: str, case: Case, seed: int) -> None:
     truth = Truth(case)
     unseen = ~truth.for_each_key_head(truth.seen.any(axis=2).astype(int)).astype(bool)
@@ -206,14 +207,14 @@ def check_same_kinds(engine: str, case: Case, flow: Any, with_gradients: bool) -
 
 @pytest.mark.parametrize("engine", OTHERS)
 @given(case=cases(kinds=("float32", "float64"), magnitudes=GENTLE), seed=st.integers(0, 999))
-@settings(max_examples=40)
+@examples(40)
 def test_nan_anywhere_reaches_what_it_reaches_in_the_reference(engine: str, case: Case, seed: int) -> None:
     check_same_kinds(engine, *poisoned_somewhere(case, np.nan, seed), with_gradients=True)
 
 
 @pytest.mark.parametrize("engine", OTHERS)
 @given(case=cases(kinds=("float32", "float64"), magnitudes=GENTLE), seed=st.integers(0, 999), negative=st.booleans())
-@settings(max_examples=40)
+@examples(40)
 def test_inf_anywhere_reaches_what_it_reaches_in_the_reference(
     engine: str, case: Case, seed: int, negative: bool
 ) -> None:

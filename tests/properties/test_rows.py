@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from ..effort import examples
 from ..engines import ENGINES, as_numpy, for_engine, using
 from .cases import Case, cases
 from .truth import Near, Truth
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
 @given(case=cases())
-@settings(max_examples=60)
+@examples(60)
 def test_outputs_are_right(engine: str, case: Case) -> None:
     with using(engine):
         found = as_numpy(case.attention(engine) @ for_engine(engine, case.values))
@@ -27,7 +28,7 @@ def test_outputs_are_right(engine: str, case: Case) -> None:
 
 
 @given(case=cases(), names=st.sets(st.sampled_from(STATISTICS)), top=st.integers(0, 9))
-@settings(max_examples=60)
+@examples(60)
 def test_outputs_and_statistics_of_one_pass_are_right(engine: str, case: Case, names: set[str], top: int) -> None:
     truth = Truth(case)
     with using(engine):
@@ -44,7 +45,7 @@ def test_outputs_and_statistics_of_one_pass_are_right(engine: str, case: Case, n
 
 
 @given(case=cases())
-@settings(max_examples=40)
+@examples(40)
 def test_statistics_alone_are_right(engine: str, case: Case) -> None:
     truth = Truth(case)
     with using(engine):
@@ -54,14 +55,14 @@ def test_statistics_alone_are_right(engine: str, case: Case) -> None:
 
 
 @given(case=cases(), top=st.integers(1, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_the_strongest_keys_are_the_strongest(engine: str, case: Case, top: int) -> None:
     with using(engine):
         check_top(Truth(case), case.attention(engine).top(top), top)
 
 
 @given(case=cases(), data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_the_mass_on_some_keys_is_the_sum_of_their_weights(engine: str, case: Case, data: Any) -> None:
     chosen = data.draw(st.lists(st.integers(0, case.shape[3] - 1), min_size=1, max_size=5, unique=True))
     factors = np.zeros(case.shape[3])
@@ -72,7 +73,7 @@ def test_the_mass_on_some_keys_is_the_sum_of_their_weights(engine: str, case: Ca
 
 
 @given(case=cases())
-@settings(max_examples=40)
+@examples(40)
 def test_every_stage_is_right(engine: str, case: Case) -> None:
     truth = Truth(case)
     with using(engine):

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import regard
 from regard.attention.scoring import scores_of
 from regard.kernels.choosing import NATIVE_PROBLEM
 
+from ..effort import examples
 from ..engines import BFLOAT16, using
 from .cases import Case, cases
 
@@ -63,7 +64,7 @@ def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
 
 
 @given(case=cases())
-@settings(max_examples=25)
+@examples(25)
 def test_random_attentions_do_not_depend_on_the_number_of_threads(case: Case) -> None:
     flow = np.random.default_rng(3).normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
     same_for_every_count(lambda: everything(case.attention(), case.values, flow))
