@@ -72,7 +72,7 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                  w.keys + p * W * s.size(), W, w.sheet, W);
             scorer.finish(from, to, at, here, whole, Stage::masked, w.sheet);
-            const bool careful = !finite && (!whole || may_hide(s));
+            const bool careful = !finite;  // a key may hide itself with a score of −inf
             if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>((to - from) * W) * sizeof(Real));
             weigh<Real>(w.sheet, to - from, units.factor, w.normalisers + (from - first));
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -72,6 +73,37 @@ void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::h
     const nb::object none = nb::none();
     const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, first, last, none, none, none);
     forward(held, values, output, none, none, none, none, none, none, 0);
+}
+
+// `Attention(queries, keys) @ values` of a few words: the Python around it would take longer than the kernel. Room is
+// made here for NumPy's arrays; others bring theirs. None where something is not usual, and the long way has to go on,
+// or to say what is wrong.
+nb::object short_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle first, nb::handle last,
+                         nb::handle room) {
+    constexpr int64_t most_rows = 1024, most_numbers = 1 << 16;
+    static const nb::handle empty = nb::object(nb::module_::import_("numpy").attr("empty")).release();
+    static const nb::handle single = nb::object(nb::module_::import_("numpy").attr("dtype")("f4")).release();
+    if (room.is_none())
+        for (nb::handle array : {queries, keys, values})
+            if (Py_TYPE(array.ptr()) != numpy_class()) return nb::none();
+    try {
+        const Buffer q(queries, "queries"), v(values, "values");
+        const int64_t *rows = q.view.shape, size = v.view.shape[3];
+        const bool usual = q.view.type == Type::f32 && v.view.type == Type::f32 && q.dimensions > 2 &&
+                           q.dimensions == v.dimensions && rows[2] <= most_rows &&
+                           rows[0] * rows[1] * rows[2] * size <= most_numbers;
+        // Heads of a token behind each other: so should be those of the output, and NumPy would not make it so.
+        if (!usual || (room.is_none() && q.view.stride[1] < q.view.stride[2])) return nb::none();
+        nb::object output = nb::borrow(room);
+        if (room.is_none())
+            output = empty(q.dimensions == 3 ? nb::make_tuple(rows[1], rows[2], size)
+                                             : nb::make_tuple(rows[0], rows[1], rows[2], size),
+                           single);
+        plain_forward(queries, keys, values, output, 1 / std::sqrt(static_cast<double>(rows[3])), first, last);
+        return output;
+    } catch (const std::invalid_argument&) {
+        return nb::none();
+    }
 }
 
 const double* normaliser_of(const Buffer& buffer, const Scores& s) {
@@ -281,6 +313,8 @@ NB_MODULE(_core, m) {
           nb::arg("top") = 0);
     m.def("plain_forward", &plain_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("output"),
           nb::arg("scale"), nb::arg("first") = nb::none(), nb::arg("last") = nb::none());
+    m.def("short_forward", &short_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"),
+          nb::arg("first") = nb::none(), nb::arg("last") = nb::none(), nb::arg("room") = nb::none());
     m.def("backflow", &backflow, nb::arg("scores"), nb::arg("normaliser"), nb::arg("rows").none(), nb::arg("output"));
     m.def("pooled", &pooled, nb::arg("scores"), nb::arg("normaliser"), nb::arg("row_edges"), nb::arg("column_edges"),
           nb::arg("largest"), nb::arg("output"));

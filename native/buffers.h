@@ -51,12 +51,47 @@ inline const Exchange* exchange_of(nb::handle object) {
     return table;
 }
 
+// A NumPy array as it lies in memory: the fields that NumPy's C interface keeps where they are. A buffer of the same
+// array takes five times as long to get, which a call on a few words would feel.
+struct NumPyArray {
+    struct Kind {
+        PyObject object;
+        PyObject* scalar;
+        char kind, letter, byte_order;
+    };
+    PyObject object;
+    char* data;
+    int dimensions;
+    Py_ssize_t *shape, *strides;  // strides in bytes
+    PyObject* base;
+    Kind* kind;
+    int flags;
+
+    enum { writable = 0x400 };
+};
+
+// NumPy's own class of arrays; null where its arrays do not look as expected, and buffers have to do.
+inline PyTypeObject* numpy_class() {
+    static PyTypeObject* known = [] {
+        const nb::module_ numpy = nb::module_::import_("numpy");
+        const nb::object array = numpy.attr("zeros")(nb::make_tuple(3, 5), "f4");
+        const auto* looked = reinterpret_cast<NumPyArray*>(array.ptr());
+        const bool expected =
+            looked->dimensions == 2 && looked->shape[0] == 3 && looked->shape[1] == 5 && looked->strides[0] == 20 &&
+            looked->strides[1] == 4 && looked->kind->letter == 'f' && looked->kind->byte_order == '=' &&
+            looked->flags & NumPyArray::writable &&
+            nb::cast<uintptr_t>(array.attr("ctypes").attr("data")) == reinterpret_cast<uintptr_t>(looked->data);
+        return expected ? reinterpret_cast<PyTypeObject*>(nb::object(numpy.attr("ndarray")).release().ptr()) : nullptr;
+    }();
+    return known;
+}
+
 // An array that Python holds, for as long as this object lives. 16-bit integers stand for bfloat16, whose arrays offer
 // no buffer of their own.
 class Buffer {
     Py_buffer buffer_{};
     bool held_ = false;
-    nb::object tensor_;  // where there is no buffer
+    nb::object array_;  // where there is no buffer
 
   public:
     View view;
@@ -73,25 +108,16 @@ class Buffer {
 
     void hold(nb::handle array, const char* name, bool writable = false) {
         if (array.is_none()) return;
+        if (Py_TYPE(array.ptr()) == numpy_class()) return hold_numpy(array, name, writable);
         if (!PyObject_CheckBuffer(array.ptr()))
             if (const Exchange* table = exchange_of(array)) return hold_tensor(array, name, *table);
         if (PyObject_GetBuffer(array.ptr(), &buffer_, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0)
             throw nb::python_error();
         held_ = true;
-        if (buffer_.ndim > 4) fail(name, "has more than four axes");
-        dimensions = buffer_.ndim;
-        view.type = type_of(name);
-        const int64_t width = static_cast<int64_t>(bytes_of(view.type));
-        view.data = static_cast<char*>(buffer_.buf);
-        if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
-        for (int64_t axis = 0; axis < dimensions; ++axis) {
-            const int64_t to = 4 - dimensions + axis;
-            view.shape[to] = buffer_.shape[axis];
-            if (buffer_.strides[axis] % width) fail(name, "is not aligned");
-            view.stride[to] = buffer_.shape[axis] > 1 ? buffer_.strides[axis] / width : 0;
-        }
-        // One number a row is as good as neighbouring numbers.
-        if (view.shape[3] <= 1) view.stride[3] = 1;
+        const char* format = buffer_.format ? buffer_.format : "B";
+        if (*format == '@' || *format == '=' || *format == '<') ++format;
+        const Type type = type_of(std::strlen(format) == 1 ? *format : '-', name);
+        lay_out(buffer_.buf, type, buffer_.ndim, buffer_.shape, buffer_.strides, name);
     }
 
     template <class T>
@@ -112,10 +138,35 @@ class Buffer {
     }
 
   private:
+    void hold_numpy(nb::handle object, const char* name, bool writable) {
+        const auto* array = reinterpret_cast<NumPyArray*>(object.ptr());
+        if (writable && !(array->flags & NumPyArray::writable)) fail(name, "may not be written to");
+        const char order = array->kind->byte_order;
+        const Type type = type_of(order == '=' || order == '|' ? array->kind->letter : '-', name);
+        lay_out(array->data, type, array->dimensions, array->shape, array->strides, name);
+        array_ = nb::borrow(object);
+    }
+    void lay_out(void* data, Type type, int axes, const Py_ssize_t* shape, const Py_ssize_t* strides,
+                 const char* name) {
+        if (axes > 4) fail(name, "has more than four axes");
+        dimensions = axes;
+        view.type = type;
+        const int64_t width = static_cast<int64_t>(bytes_of(type));
+        view.data = static_cast<char*>(data);
+        if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
+        for (int64_t axis = 0; axis < dimensions; ++axis) {
+            const int64_t to = 4 - dimensions + axis;
+            view.shape[to] = shape[axis];
+            if (strides[axis] % width) fail(name, "is not aligned");
+            view.stride[to] = shape[axis] > 1 ? strides[axis] / width : 0;
+        }
+        // One number a row is as good as neighbouring numbers; where there is none at all, NumPy says 0.
+        if (view.shape[3] <= 1 || !(view.shape[0] && view.shape[1] && view.shape[2])) view.stride[3] = 1;
+    }
     void hold_tensor(nb::handle object, const char* name, const Exchange& table) {
         Tensor tensor{};
         if (table.tensor_from_object(object.ptr(), &tensor) != 0) throw nb::python_error();
-        tensor_ = nb::borrow(object);
+        array_ = nb::borrow(object);
         if (tensor.device != 1) fail(name, "is not in the memory of the CPU");
         if (tensor.dimensions > 4) fail(name, "has more than four axes");
         dimensions = tensor.dimensions;
@@ -152,23 +203,22 @@ class Buffer {
     [[noreturn]] static void fail(const char* name, const char* what) {
         throw std::invalid_argument("`" + std::string(name) + "` " + what + ".");
     }
-    Type type_of(const char* name) const {
-        const char* format = buffer_.format ? buffer_.format : "B";
-        if (*format == '@' || *format == '=' || *format == '<') ++format;
-        if (std::strlen(format) == 1) switch (*format) {
-                case 'e': return Type::f16;
-                case 'h':
-                case 'H': return Type::bf16;
-                case 'f': return Type::f32;
-                case 'd': return Type::f64;
-                case '?':
-                case 'B':
-                case 'b': return Type::u8;
-                case 'i': return Type::i32;
-                case 'l':
-                case 'q': return sizeof(long) == 8 || *format == 'q' ? Type::i64 : Type::i32;
-            }
-        fail(name, "has a type that the kernel does not read");
+    // By the letter that Python's and NumPy's formats share.
+    static Type type_of(char letter, const char* name) {
+        switch (letter) {
+            case 'e': return Type::f16;
+            case 'h':
+            case 'H': return Type::bf16;
+            case 'f': return Type::f32;
+            case 'd': return Type::f64;
+            case '?':
+            case 'B':
+            case 'b': return Type::u8;
+            case 'i': return Type::i32;
+            case 'l':
+            case 'q': return sizeof(long) == 8 || letter == 'q' ? Type::i64 : Type::i32;
+            default: fail(name, "has a type that the kernel does not read");
+        }
     }
 };
 

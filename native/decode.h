@@ -1,5 +1,6 @@
-// A few queries against many keys, as when decoding: bound by memory, so keys and values are read once, in order, and
-// their span is split over threads. Lanes run along the size. The split depends on the count of keys alone.
+// A few queries, as when decoding. Against many keys they are bound by memory, so keys and values are read once, in
+// order, and their span is split over threads; a panel of lanes would stay nearly empty. Here lanes run along the size.
+// The split depends on the count of keys alone.
 #pragma once
 #include <memory>
 
@@ -11,8 +12,7 @@ namespace {
 
 constexpr int64_t decode_span = 1024;  // keys of one item
 constexpr int64_t decode_tile = 128;   // keys whose rows stay in the first caches for all queries of the group
-constexpr int64_t decode_rows = 4;     // at most this many queries a head go this way,
-constexpr int64_t decode_keys = 128;   // and only with so many keys that reading them is what counts
+constexpr int64_t decode_rows = 4;     // at most this many queries a head go this way
 
 // The state of one row over one span of keys: what the online softmax carries, then the outputs.
 template <class Real>
@@ -139,10 +139,8 @@ class DecodeSpan {
         const Units<Real> units(s);
         for (int64_t t = 0; t < s.size(); ++t) query[t] *= units.packing;
         dot_rows<Real>(query, keys, count, s.size(), scores);
-        const bool all_seen = finish(head, row, first, count);
-        Real peak = state[0];
-        for (int64_t j = 0; j < count; ++j)
-            if (scores[j] > peak || scores[j] != scores[j]) peak = scores[j];
+        bool all_seen = finish(head, row, first, count);
+        const Real peak = highest(count, state[0], all_seen);
         const Real down = peak == minus_infinity<Real> ? Real(0) : peak * units.factor, before = state[4];
         const Real shrink = exp2_of(all(before - down))[0];
         const Real moved = state[1] > 0 ? state[1] * (before - down) : Real(0);
@@ -167,6 +165,27 @@ class DecodeSpan {
         if (shrink != 1)
             for (int64_t e = 0; e < value_size; ++e) outputs[e] *= shrink;
         if (f.values) add_rows<Real>(scores, values, count, value_size, all_seen, masked, outputs);
+    }
+
+    // The largest of the scores and of one before them, NaN where one of them is; a key may hide itself with −inf.
+    Real highest(int64_t count, Real before, bool& all_seen) const {
+        Vec<Real> best = all(minus_infinity<Real>);
+        Int<Real> unclear{}, hidden{};
+        int64_t j = 0;
+        for (; j + L <= count; j += L) {
+            const Vec<Real> x = load(scores + j);
+            best = larger(best, x);
+            unclear |= x != x;
+            hidden |= x == minus_infinity<Real>;
+        }
+        Real peak = before;
+        for (int lane = 0; lane < L; ++lane) peak = best[lane] > peak ? best[lane] : peak;
+        for (; j < count; ++j) {
+            if (scores[j] > peak || scores[j] != scores[j]) peak = scores[j];
+            all_seen &= scores[j] != minus_infinity<Real>;
+        }
+        all_seen &= !any_lane<Real>(hidden);
+        return any_lane<Real>(unclear) ? std::numeric_limits<Real>::quiet_NaN() : peak;
     }
 
     // Scores of one row: capped, biased, masked. True if no key is hidden.
@@ -218,7 +237,7 @@ class DecodeSpan {
 
 // Spans in order: the result does not depend on who computed which.
 template <class Real>
-void merge_line(const Forward& f, int64_t line, const Real* states, int64_t spans, int64_t size) {
+void merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int64_t size) {
     const Scores& s = f.scores;
     const int64_t row = line % s.rows(), head = line / s.rows() % s.heads(), sequence = line / s.rows() / s.heads();
     Real peak = minus_infinity<Real>;
@@ -227,29 +246,31 @@ void merge_line(const Forward& f, int64_t line, const Real* states, int64_t span
         if (level > peak || level != level) peak = level;
     }
     if (peak == minus_infinity<Real>) peak = 0;
-    double mass = 0, spread = 0, reach = 0;
-    std::unique_ptr<Real[]> output(new Real[static_cast<size_t>(size)]());
+    // The first span takes in the others; one without a visible key has only zeros.
+    Real* output = states + Partial<Real>::head;
     const int64_t values = size - Partial<Real>::head;
+    double mass = 0, spread = 0, reach = 0;
     for (int64_t k = 0; k < spans; ++k) {
         const Real* part = states + k * size;
         if (part[1] == 0) continue;
         const double level = static_cast<double>(part[4]);
-        const Real by = static_cast<Real>(std::exp2(level - peak));
+        const Real by = level == peak ? Real(1) : static_cast<Real>(std::exp2(level - peak));
         mass += static_cast<double>(part[1]) * by;
         spread += (part[2] + static_cast<double>(part[1]) * (level - peak)) * by;
         reach += static_cast<double>(part[3]) * by;
-        for (int64_t e = 0; e < values; ++e) output[static_cast<size_t>(e)] += part[Partial<Real>::head + e] * by;
+        if (k > 0)
+            for (int64_t e = 0; e < values; ++e) output[e] += part[Partial<Real>::head + e] * by;
+        else if (by != 1)
+            for (int64_t e = 0; e < values; ++e) output[e] *= by;
     }
     const RowEnd<Real> end(f, head, peak, mass);
     end.write(f, line, peak, mass, spread, reach);
     if (!f.output) return;
-    for (int64_t e = 0; e < values; ++e) output[static_cast<size_t>(e)] *= end.factor;
-    write_row<Real>(output.get(), values, f.output.at(sequence, head, row), f.output.type, f.output.stride[3]);
+    for (int64_t e = 0; e < values; ++e) output[e] *= end.factor;
+    write_row<Real>(output, values, f.output.at(sequence, head, row), f.output.type, f.output.stride[3]);
 }
 
-inline bool decodes(const Forward& f) {
-    return f.scores.rows() <= decode_rows && f.scores.columns() >= decode_keys && f.rows.top == 0;
-}
+inline bool decodes(const Forward& f) { return f.scores.rows() <= decode_rows && f.rows.top == 0; }
 
 template <class Real>
 bool forward_decode(const Forward& f) {

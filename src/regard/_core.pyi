@@ -51,6 +51,14 @@ def plain_forward(
     first: _Array | None = None,
     last: _Array | None = None,
 ) -> None: ...
+def short_forward(
+    queries: _Array,
+    keys: _Array,
+    values: _Array,
+    first: _Array | None = None,
+    last: _Array | None = None,
+    room: _Array | None = None,
+) -> _Array | None: ...
 def backflow(scores: Scores, normaliser: _Array, rows: _Array | None, output: _Array) -> None: ...
 def pooled(
     scores: Scores, normaliser: _Array, row_edges: _Array, column_edges: _Array, largest: bool, output: _Array

@@ -2,7 +2,7 @@
 
 With the weights W, flow g (the gradient of the output) and d = g vᵀ, the gradient of the masked scores is
 s = W ∘ (d − Σ W ∘ d). Each d is a sum of as many products as values have numbers, each Σ W ∘ d is taken from the output
-g · o, which was rounded to the type of the arrays: so s is off by at most
+g · o, which was rounded to the type of the arrays: so s is off by at most (and what is lost below its smallest number)
 
     W ∘ (|g| |v|ᵀ + Σ W ∘ |g| |v|ᵀ) · (2 ρ + (value size + keys + 16) u + r)
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .truth import PRECISION, Near, Truth, finite, rounded, turned
+from .truth import PRECISION, SMALLEST, Near, Truth, finite, rounded, turned
 
 Array = NDArray[Any]
 
@@ -61,7 +61,12 @@ class GradientTruth:
     @cached_property
     def to_biased_error(self) -> Array:
         total = self.to_weights_in_all + self.weighted_in_all
-        return (self.truth.weights * self.share_error + self.truth.lost) * total
+        return (self.truth.weights * self.share_error + self.truth.lost) * total + self.truth.weights * self.output_lost
+
+    @cached_property
+    def output_lost(self) -> Array:
+        """What Σ W ∘ d loses where numbers of the output are as small as the type's smallest."""
+        return np.abs(self.flow).sum(axis=-1, keepdims=True) * SMALLEST[self.truth.kind]
 
     @cached_property
     def slope(self) -> Array:
@@ -126,4 +131,5 @@ class GradientTruth:
         terms = (self.flow.shape[0] * self.flow.shape[2] + 8) * truth.u
         expected = -(share * self.weighted[..., 0]).sum(axis=(0, 2))
         error = share * self.weighted_in_all[..., 0] * (self.share_error[..., 0] + terms) + truth.lost
+        error = error + share * self.output_lost[..., 0]
         return rounded(expected, error.sum(axis=(0, 2)), truth.kind)

@@ -23,7 +23,7 @@ from regard.kernels.interface import ROW_STATISTICS, Scores
 from regard.masks import Mask
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Attention:
     """softmax(queries keysᵀ · scale) over the keys, for any number of them, in O(n) memory.
 
@@ -59,28 +59,40 @@ class Attention:
     offset: Any = None
 
     __array_ufunc__ = None  # so that `array @ A` asks A
+    _has_options = True  # whether anything but the mask was given
 
-    def __post_init__(self) -> None:
-        queries, keys = self.queries, self.keys
-        if not (are_plain(queries, keys) and checking.fit(queries.shape, keys.shape)):
-            if arrays.is_placeholder(queries):
-                return
+    def __init__(
+        self,
+        queries: Any,
+        keys: Any,
+        *,
+        scale: float | None = None,
+        mask: Mask | None = None,
+        bias: Any = None,
+        softcap: float | None = None,
+        sinks: Any = None,
+        similarity: Literal["dot", "cosine"] = "dot",
+        offset: Any = None,
+    ) -> None:
+        # Only what was given is set: a dataclass would set all nine fields, which takes longer than a short product.
+        usual = are_plain(queries, keys) and checking.fit(queries.shape, keys.shape)
+        if not usual and not arrays.is_placeholder(queries):
             queries, keys = checking.queries_and_keys(queries, keys)
-            self._settle("queries", queries)
-            self._settle("keys", keys)
-        if not self._has_no_options():
+        object.__setattr__(self, "queries", queries)
+        object.__setattr__(self, "keys", keys)
+        if mask is not None:
+            object.__setattr__(self, "mask", mask)
+        if scale is None is bias and softcap is None is sinks and offset is None and similarity == "dot":
+            object.__setattr__(self, "_has_options", False)
+            if mask is not None and not arrays.is_placeholder(queries):
+                self._settle_mask()
+            return
+        given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "similarity", similarity)
+        if not arrays.is_placeholder(queries):
             self._settle_options()
-        elif self.mask is not None:
-            self._settle_mask()
-
-    def _has_no_options(self) -> bool:
-        """Whether all options but the mask are what they are when nobody gives them."""
-        return (
-            self.scale is None is self.bias
-            and self.softcap is None is self.sinks
-            and self.offset is None
-            and self.similarity == "dot"
-        )
 
     def _settle_options(self) -> None:
         """Convert and check every option that was given."""
@@ -151,6 +163,10 @@ class Attention:
 
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values of the keys in proportion to their weights."""
+        if not self._has_options and type(values) is type(self.keys):
+            short = self._short_product(values)
+            if short is not None:
+                return short
         plain = (
             are_plain(values, self.keys)
             and self.similarity == "dot"
@@ -161,8 +177,18 @@ class Attention:
             return output if self.queries.ndim == 4 else output[0]
         return self._outputs(values)[0]
 
+    def _short_product(self, values: Any) -> Array | None:
+        """The outputs of a few words, where the engine has a short way to them."""
+        queries, keys, mask = self.queries, self.keys, self.mask
+        if mask is None:
+            return engine_for(values).short_product(queries, keys, values)
+        if not mask._only_numbers or (type(queries) is not np.ndarray and arrays.tracing()):
+            return None
+        visible = mask.visible(queries=queries.shape[-2], keys=keys.shape[-2])
+        return engine_for(values).short_product(queries, keys, values, visible)
+
     def _scores(self) -> Scores:
-        if self._has_no_options():
+        if not self._has_options:
             queries, keys = arrays.four_axes(self.queries), arrays.four_axes(self.keys)
             visible = None if self.mask is None else visible_of(self, queries, keys)
             return Scores(queries, keys, queries.shape[3] ** -0.5, visible=visible)

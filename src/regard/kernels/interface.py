@@ -59,6 +59,12 @@ class Engine(Protocol):
         query sees fewer keys) and "top_weight", (batch, head, query, top), strongest first, ties to the lower index.
         """
 
+    def short_product(self, queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
+        """`Attention(queries, keys) @ values` of a few words with as little around it as can be, arrays as they came.
+
+        None where there is no short way: `forward` then does it.
+        """
+
     def backflow(self, scores: Scores, normaliser: Array, rows: Array) -> Array:
         """Weights transposed times `rows` (batch, head, query, size): (batch, head, key, size)."""
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from regard.kernels import parts
 from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.parts import no_short_way as short_product
 from regard.kernels.reference_layers import layer_norm, linear, rms_norm, rotary
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "received",
     "rms_norm",
     "rotary",
+    "short_product",
     "tile",
 ]
 

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from regard.kernels import parts, torch_gradients
 from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.parts import no_short_way as short_product
 from regard.kernels.torch_layers import layer_norm, linear, rms_norm, rotary
 from regard.kernels.torch_rows import forward_in_strips
 from regard.kernels.torch_tiles import (
@@ -50,6 +51,7 @@ __all__ = [
     "received",
     "rms_norm",
     "rotary",
+    "short_product",
     "tile",
 ]
 

@@ -101,6 +101,20 @@ def aligned(tensor: Tensor) -> Tensor:
     return tensor if tensor.data_ptr() % tensor.dtype.itemsize == 0 else tensor.clone()
 
 
+def short_product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor | None:
+    """Outputs of a few words in one call of the kernel, where nobody else has to see how they come about."""
+    if not DIRECT or followed(values, queries, keys):
+        return None
+    for tensor in (queries, keys, values):
+        if type(tensor) is not Tensor or tensor.is_neg():
+            return None
+    if visible is None:
+        return _core.short_forward(queries, keys, values, room=torch.empty_like(queries))
+    if visible.rest is not None or visible.second_first is not None:
+        return None
+    return _core.short_forward(queries, keys, values, visible.first, visible.last, torch.empty_like(queries))
+
+
 def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
     if followed(normaliser, rows, *tensors_of(scores)):
