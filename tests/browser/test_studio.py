@@ -147,3 +147,10 @@ def test_the_studio_fits_a_narrow_screen(new_page: Callable[..., Page], studio: 
     page.goto(studio)
     expect(words(page)).to_have_text(["The", "cat", "sat"])
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_first_address_may_say_what_to_look_at(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, f"{studio}#head=1&query=cat")
+    expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert "token" not in page.url
+    assert page.url.endswith("/#head=1&query=cat")

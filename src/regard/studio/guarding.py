@@ -31,9 +31,10 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 # A strict cookie does not come along on a redirect from another site's link, but does from a page of our own.
+# The script goes on at once, and keeps what stands behind the address's `#`; without it, the page does so later.
 WELCOME = (
-    b'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
-    b'<link rel="icon" href="data:,">'
+    b'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1;url=/">'
+    b'<script src="/web/hosts/welcome.js"></script><link rel="icon" href="data:,">'
     b"<title>Regard</title></head><body></body></html>"
 )
 
