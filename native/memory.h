@@ -4,6 +4,7 @@
 #include <new>
 
 namespace regard {
+namespace {  // each instruction set compiles its own: one that all share might be made for a machine that is not here
 
 struct KeptMemory {
     void* data = nullptr;
@@ -25,4 +26,5 @@ struct KeptMemory {
     ~KeptMemory() { release(); }
 };
 
+}  // namespace
 }  // namespace regard
