@@ -235,3 +235,10 @@ def is_vector(thing: Any) -> bool:
 def as_column(vector: Any) -> Any:
     """A row of numbers as a matrix of one column."""
     return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]
+
+
+def whole(name: str, given: Any, lowest: int) -> int:
+    """A count, such as how many keys are the strongest; True is none."""
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < lowest:
+        raise errors.option(name, given, f"a whole number, {lowest} or more")
+    return int(given)

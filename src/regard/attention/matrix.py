@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
@@ -215,7 +214,7 @@ class Attention:
                 raise errors.bad_statistic(name, ROW_STATISTICS)
         if "distance" in names:
             offset_known(self)
-        output, found = self._outputs(values, names, _whole("top", top, 0))
+        output, found = self._outputs(values, names, checking.whole("top", top, 0))
         strongest = Top(self.outside(found["top_index"]), self.outside(found["top_weight"])) if top else None
         return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
@@ -288,16 +287,7 @@ class Attention:
 
     def copy(self) -> Attention:
         """A snapshot that later changes of the arrays do not reach."""
-        lazy = copy.deepcopy((self.mask, None if hasattr(self.bias, "shape") else self.bias))
-        return replace(
-            self,
-            queries=arrays.copied(self.queries),
-            keys=arrays.copied(self.keys),
-            mask=lazy[0],
-            bias=arrays.copied(self.bias) if hasattr(self.bias, "shape") else lazy[1],
-            sinks=arrays.copied(self.sinks),
-            offset=arrays.copied(self.offset),
-        )
+        return selecting.copied(self)
 
     def extended(self, keys: Any, queries: Any = None) -> Attention:
         """With more keys behind those there are; with `queries`, these ask instead, one position after the last.
@@ -330,7 +320,7 @@ class Attention:
     def top(self, k: int) -> Top:
         """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory."""
         scores = self._scores()
-        found = engine_for(scores.queries).forward(scores, None, (), _whole("k", k, 1))[1]
+        found = engine_for(scores.queries).forward(scores, None, (), checking.whole("k", k, 1))[1]
         return Top(self.outside(found["top_index"]), self.outside(found["top_weight"]))
 
     def mass(self, keys: Any) -> Array:
@@ -403,9 +393,3 @@ class Attention:
     def outside(self, array: Array) -> Array:
         """An engine's array of four leading axes with just those that this attention has."""
         return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]
-
-
-def _whole(name: str, given: Any, lowest: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < lowest:
-        raise errors.option(name, given, f"a whole number, {lowest} or more")
-    return int(given)

@@ -1,13 +1,14 @@
-"""Some sequences and heads of an attention, still lazy: its arrays, its mask and its bias, each in part."""
+"""Some sequences and heads of an attention, still lazy: its arrays, its mask and its bias, each in part; or a copy."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import errors
+from regard import arrays, errors
 from regard.arrays import Array, four_axes, is_tensor, numpy_of
 from regard.biases import Bias
 from regard.kernels import parts
@@ -150,3 +151,17 @@ def part_of_mask(mask: Mask | None, sequences: int, heads: int, batch: Index, he
     if mask is None or mask._only_numbers:
         return mask
     return Part(mask, sequences, heads, batch, head)
+
+
+def copied(attention: Attention) -> Attention:
+    """The same attention on arrays of its own."""
+    bias = attention.bias
+    return replace(
+        attention,
+        queries=arrays.copied(attention.queries),
+        keys=arrays.copied(attention.keys),
+        mask=deepcopy(attention.mask),
+        bias=arrays.copied(bias) if hasattr(bias, "shape") else deepcopy(bias),
+        sinks=arrays.copied(attention.sinks),
+        offset=arrays.copied(attention.offset),
+    )
