@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import machine
 from regard import Attention, Reading
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",

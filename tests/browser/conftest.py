@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from regard.viewer import joining, page
-from regard.viewer.answering import Answers
+from regard.viewer import bundle, page
+from regard.viewer.queries import Answers
 
 HOSTS = ("served", "file", "blob")
 FLAGS = [
@@ -229,7 +229,7 @@ def _in_notebook(opened: Page, answers: Answers) -> None:
 
     opened.expose_function("askPython", ask)
     opened.goto("about:blank")
-    opened.evaluate(NOTEBOOK, {"script": joining.script("hosts/widget.js", ("default",)), "style": joining.style()})
+    opened.evaluate(NOTEBOOK, {"script": bundle.script("hosts/widget.js", ("default",)), "style": bundle.style()})
 
 
 def _complains(said: Any) -> bool:

@@ -103,7 +103,7 @@ def minilm() -> Any:
 
 @cache
 def answers(name: str) -> Any:
-    from regard.viewer.answering import Answers
+    from regard.viewer.queries import Answers
 
     return Answers(subject(name))
 

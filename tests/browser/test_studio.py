@@ -49,7 +49,7 @@ def reader() -> Reader:
 @pytest.fixture
 def studio(reader: Reader) -> Iterator[str]:
     """The first address of a studio that runs."""
-    from regard.studio.guarding import LOCAL, Guard, Secrets
+    from regard.studio.auth import LOCAL, Guard, Secrets
     from regard.studio.library import Library
     from regard.studio.server import Studio
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
-from regard.studio.guarding import Guard, Secrets
+from regard.studio.auth import Guard, Secrets
 from regard.studio.library import Library
 from regard.studio.server import Studio
 

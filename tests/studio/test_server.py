@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from regard.studio import jobs, server, working
+from regard.studio import jobs, server, workers
 from regard.viewer import frames
 
 from .cases import Words, client, studio
@@ -131,7 +131,7 @@ def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
 
 
 def test_too_much_at_once_is_refused(monkeypatch):
-    monkeypatch.setattr(working, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(workers, "MOST_AT_ONCE", 0)
     reply = client().post("/read", json={"text": "a"})
     assert reply.status_code == 429 and "ask again" in reply.json()["error"]
 

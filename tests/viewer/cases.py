@@ -6,7 +6,7 @@ from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading, Token
 from regard.viewer import frames
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 
 CAT_SAT = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
 LAYERS, HEADS, KEY_HEADS, COUNT, SIZE, VALUE_SIZE = 2, 6, 3, 11, 5, 7

@@ -11,7 +11,7 @@ from regard.errors import OptionError
 from regard.masks import causal
 from regard.reading import Reading
 from regard.viewer import pyramid, sampling, subject
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 
 from .cases import asked
 

@@ -8,7 +8,7 @@ import pytest
 
 from regard.attention import Attention
 from regard.viewer import frames, widget
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 
 from .cases import CAT_SAT, reading, weights
 

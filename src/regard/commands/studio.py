@@ -38,7 +38,7 @@ def studio(
     ] = None,
 ) -> None:
     """Open the studio: a local page that reads a text as you type, and shows its attention."""
-    from regard.studio.running import serve
+    from regard.studio.serve import serve
 
     if sum(given is not None for given in (text, file, synthetic)) > 1:
         raise OptionError("Give a text or --file, not both.")

@@ -1,11 +1,11 @@
-"""The studio: a local server that reads texts and answers what a page asks about them.
+"""The studio: a local server that reads texts and answers the viewer's queries about them.
 
-server.py    the application: its addresses, and what each of them answers
-guarding.py  who may ask: token and cookie, Host and Origin, headers, sizes
-working.py   computation on threads, given up when nobody waits for it
+server.py    the application: its routes
+auth.py      access control: token and cookie, Host and Origin, response headers
+workers.py   computation on threads, cancelled when the client disconnects
 jobs.py      long work in the background, with progress
-shelf.py     the readings at hand
-library.py   the models at hand
+sessions.py  the open readings
+library.py   the available models
 pages.py     the page, and the viewer's own files
-running.py   from a command to a running server
+serve.py     starts the server
 """

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from regard.errors import RegardError
-from regard.studio.guarding import Refused
-from regard.studio.working import GivenUp, Wish
+from regard.studio.auth import Refused
+from regard.studio.workers import Cancelled, CancelToken
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 MOST = 4  # at once
@@ -34,7 +34,7 @@ class Job:
         self.message = ""
         self.text: str | None = None
         self.result: dict[str, Any] = {}
-        self.wish = Wish()
+        self.wish = CancelToken()
         self.asked = time.monotonic()
         self._loop = loop
         self._news = asyncio.Event()
@@ -71,7 +71,7 @@ class Job:
             self.tell(state="running")
             result = work(self)
             self.tell(state="done", progress=1.0, result=result)
-        except GivenUp:
+        except Cancelled:
             self._change(state="cancelled", message="Given up.")
         except (RegardError, Refused) as problem:
             self._change(state="failed", message=str(problem))

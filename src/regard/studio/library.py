@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from regard.reading import Reading
-from regard.studio.guarding import Refused
+from regard.studio.auth import Refused
 
 LOADED = 2  # models in memory at once
 QUICK = 1_500  # characters: what a small model reads between two keystrokes

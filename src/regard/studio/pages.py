@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 from mimetypes import guess_type
 
-from regard.studio.guarding import Refused
+from regard.studio.auth import Refused
 
 _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
 

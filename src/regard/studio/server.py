@@ -1,6 +1,6 @@
 """The studio's application.
 
-Every address needs the cookie that the first one gave (guarding.py). Questions and answers are JSON, but for frames.
+Every address needs the cookie that the first one gave (auth.py). Questions and answers are JSON, but for frames.
 What goes wrong is answered by {"error": "a sentence"} with a status from 400 on.
 
     GET    /                  the page
@@ -39,13 +39,13 @@ from regard.errors import RegardError
 from regard.reading import Reading
 from regard.reading.saving import KEY
 from regard.studio import pages
-from regard.studio.guarding import Refused
+from regard.studio.auth import Refused
 from regard.studio.jobs import Job, Jobs
 from regard.studio.library import Library
-from regard.studio.shelf import Shelf
-from regard.studio.working import GivenUp, Wish, Workers
-from regard.viewer import checking, frames
-from regard.viewer.describing import describe
+from regard.studio.sessions import Sessions
+from regard.studio.workers import Cancelled, CancelToken, Workers
+from regard.viewer import frames, params
+from regard.viewer.metadata import describe
 
 MOST_TEXT = 400_000  # characters
 MOST_BODY = 4 << 20  # bytes of JSON
@@ -68,7 +68,7 @@ class Studio:
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
-        self.shelf = Shelf()
+        self.shelf = Sessions()
         self.first: str | None = None if subject is None else self.shelf.put(subject, keep=True)[0]
 
     def application(self) -> Starlette:
@@ -133,13 +133,13 @@ class Studio:
 
     async def _read(self, request: Request) -> Response:
         given = await _json(request, ("text", "model"))
-        text = checking.text("text", given.get("text"), MOST_TEXT)
+        text = params.text("text", given.get("text"), MOST_TEXT)
         return await self._read_text(request, text, self.library.checked(given.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
         if self.library.is_quick(name, text):
 
-            def work(wish: Wish) -> dict[str, Any]:
+            def work(wish: CancelToken) -> dict[str, Any]:
                 wish.stop()
                 return self._shelved(self.library.model(name).read(text))
 
@@ -155,11 +155,11 @@ class Studio:
 
     async def _generate(self, request: Request) -> Response:
         given = await _json(request, ("text", "model", "tokens", "temperature", "seed"))
-        text = checking.text("text", given.get("text"), MOST_TEXT)
+        text = params.text("text", given.get("text"), MOST_TEXT)
         name = self.library.checked(given.get("model"))
-        tokens = checking.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
-        temperature = checking.number("temperature", given.get("temperature")) or 0.0
-        seed = checking.place("seed", given.get("seed", 0), 1 << 31)
+        tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
+        temperature = params.number("temperature", given.get("temperature")) or 0.0
+        seed = params.place("seed", given.get("seed", 0), 1 << 31)
 
         def work(job: Job) -> dict[str, Any]:
             job.tell(message=f"{name} is being loaded.")
@@ -189,7 +189,7 @@ class Studio:
                     text = await asyncio.to_thread(_text_in, path)
                     return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
 
-                def work(_wish: Wish) -> dict[str, Any]:
+                def work(_wish: CancelToken) -> dict[str, Any]:
                     try:
                         return self._shelved(Reading.load(path))
                     except RegardError as problem:
@@ -259,7 +259,7 @@ async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
         raise Refused(400, "The body is not JSON.") from None
     if not isinstance(given, dict):
         raise Refused(400, "The body is to be a JSON object.")
-    return given if known is None else checking.parameters(given, known)
+    return given if known is None else params.parameters(given, known)
 
 
 async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
@@ -287,7 +287,7 @@ def _text_in(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise Refused(400, "The file is neither a text in UTF-8 nor a reading that was saved.") from None
-    return checking.text("text", text, MOST_TEXT)
+    return params.text("text", text, MOST_TEXT)
 
 
 def _gone(request: Request) -> Callable[[], Awaitable[None]]:
@@ -323,7 +323,7 @@ def _not_found(_request: Request, problem: Exception) -> Response:
 
 
 def _broken(_request: Request, problem: Exception) -> Response:
-    if isinstance(problem, (ClientDisconnect, GivenUp)):
+    if isinstance(problem, (ClientDisconnect, Cancelled)):
         return Response(status_code=499)
     with suppress(Exception):
         print_problem(problem)

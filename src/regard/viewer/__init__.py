@@ -1,15 +1,16 @@
-"""What a view asks and gets: readings, traces, attentions and look-ups for the studio, notebooks and one-file pages.
+"""Answers the viewer's queries about readings, traces, attentions and look-ups, for the studio, notebooks and pages.
 
-frames.py      how every answer travels: a header in JSON, then arrays
-subject.py     anything that can be looked at, in one form
-describing.py  what a view has to know before it draws
-checking.py    the parameters of a question, each checked
-answering.py   `Answers`: a question in, a frame out
-weights.py     the numbers of short texts, exact and at once
-sampling.py    those of long texts from some of their rows
-pyramid.py     the whole map of a long text, exact, kept in cells
-vectors.py     queries, keys, values, and the steps after attention
-joining.py     the JavaScript modules as one script
-page.py        everything in one file
-widget.py      notebooks
+frames.py     wire format of every answer: a JSON header, then arrays
+subject.py    one form for everything that can be viewed
+metadata.py   the `describe` answer: what a view needs before it draws
+params.py     validation of query parameters
+queries.py    `Answers`: a query in, a frame out
+weights.py    exact weights of short texts
+sampling.py   estimates for long texts from sampled rows
+pyramid.py    exact pooled maps of long texts
+vectors.py    queries, keys, values, and the steps after attention
+bundle.py     the JavaScript modules as one script
+page_data.py  what a one-file page stores of each layer
+page.py       the one-file page
+widget.py     the notebook widget
 """

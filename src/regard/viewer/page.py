@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from regard import errors
-from regard.viewer import frames, joining, packing
-from regard.viewer.describing import describe
+from regard.viewer import bundle, frames, page_data
+from regard.viewer.metadata import describe
 from regard.viewer.subject import Subject, subject_of
 
 LONGEST = 16_384  # tokens
@@ -81,7 +81,7 @@ def _check(subject: Subject, light: bool) -> None:
         raise errors.OptionError(
             f"This has {count:,} tokens; one file takes at most {LONGEST:,}.\n`regard studio` shows more."
         )
-    size = packing.size_of(subject)
+    size = page_data.size_of(subject)
     if not light and size > LARGEST:
         raise errors.OptionError(
             f"Queries, keys and values take {size >> 20:,} MiB in 16 bits; one file takes at most {LARGEST >> 20}.\n"
@@ -93,7 +93,7 @@ def _full_blocks(
     subject: Subject, steps: bool, start: Mapping[str, int] | None
 ) -> tuple[Iterator[str], Iterator[str]]:
     """What is needed to begin, with the layer that is seen first; and all the rest."""
-    after = packing.steps(subject) if steps else []
+    after = page_data.steps(subject) if steps else []
     has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
@@ -101,13 +101,13 @@ def _full_blocks(
     others = [layer for layer in range(subject.layers) if layer != shown]
 
     def of_layer(layer: int) -> Iterator[str]:
-        yield _block(f"thumbnails-{layer}", packing.thumbnails(subject, layer, THUMBNAIL))
-        yield _block(f"layer-{layer}", packing.layer(subject, layer, steps))
+        yield _block(f"thumbnails-{layer}", page_data.thumbnails(subject, layer, THUMBNAIL))
+        yield _block(f"layer-{layer}", page_data.layer(subject, layer, steps))
 
     def first() -> Iterator[str]:
         yield _block("describe", frames.pack({**describe(subject, has=has), "start": start}))
         if subject.attentions:
-            yield _block("statistics", packing.statistics(subject))
+            yield _block("statistics", page_data.statistics(subject))
             yield from of_layer(shown)
 
     def rest() -> Iterator[str]:
@@ -123,14 +123,14 @@ def _light_blocks(subject: Subject, room: int, start: Mapping[str, int] | None) 
     has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
     blocks = [_block("describe", frames.pack({**describe(subject, light=True, has=has), "start": start}))]
     if subject.attentions:
-        blocks.append(_block("statistics", packing.statistics(subject)))
-        small = (packing.thumbnails(subject, layer, LIGHT_THUMBNAIL) for layer in range(subject.layers))
+        blocks.append(_block("statistics", page_data.statistics(subject)))
+        small = (page_data.thumbnails(subject, layer, LIGHT_THUMBNAIL) for layer in range(subject.layers))
         blocks += [_block(f"thumbnails-{layer}", frame) for layer, frame in enumerate(small)]
     room -= sum(len(block) for block in blocks)
-    top = packing.top_that_fits(subject, room * 3 // 4)
+    top = page_data.top_that_fits(subject, room * 3 // 4)
     yield from blocks
     for layer in range(subject.layers):
-        yield _block(f"light-{layer}", packing.light(subject, layer, top))
+        yield _block(f"light-{layer}", page_data.light(subject, layer, top))
 
 
 def _block(name: str, frame: bytes) -> str:
@@ -164,12 +164,12 @@ def _hash(content: str) -> str:
 
 def _script() -> str:
     """The script as a page can hold it: nothing in it ends the element early."""
-    found = '"use strict";\n' + joining.script(ENTRY)
+    found = '"use strict";\n' + bundle.script(ENTRY)
     return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _style() -> str:
-    found = joining.style()
+    found = bundle.style()
     if "</style" in found.lower():
-        raise joining.JoiningError("The style sheet holds </style, which would end it early.")
+        raise bundle.BundleError("The style sheet holds </style, which would end it early.")
     return found

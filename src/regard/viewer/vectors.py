@@ -14,7 +14,7 @@ from regard.attention.scoring import scores_of
 from regard.soft_lookup.answer import said
 from regard.soft_lookup.dictionary import Lookup
 from regard.trace import Trace
-from regard.viewer import checking
+from regard.viewer import params
 from regard.viewer.subject import Subject
 
 Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
@@ -95,12 +95,12 @@ def _outputs(attention: Attention, values: Array, query: int) -> Any:
 def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
     """The shares of all keys, their similarities, and the value."""
     asked = _query(query)
-    answer = lookup.soft(asked, checking.number("temperature", temperature))
+    answer = lookup.soft(asked, params.number("temperature", temperature))
     similarity = lookup._scores((asked,))[0]
     header = {
         "value": said(answer.value),
         "notes": answer.notes,
-        "temperature": lookup._temperature_of(checking.number("temperature", temperature)),
+        "temperature": lookup._temperature_of(params.number("temperature", temperature)),
         "hard": said(lookup.hard(asked).value),
     }
     return header, {"weight": answer.weights, "similarity": similarity}
@@ -108,10 +108,10 @@ def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
 
 def _query(given: Any) -> Any:
     if isinstance(given, str):
-        return checking.text("query", given, checking.MOST_LETTERS)
+        return params.text("query", given, params.MOST_LETTERS)
     if (
         isinstance(given, list)
-        and 1 <= len(given) <= checking.MOST_KEYS
+        and 1 <= len(given) <= params.MOST_KEYS
         and all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in given)
     ):
         return given

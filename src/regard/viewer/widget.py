@@ -16,8 +16,8 @@ from typing import Any
 
 from regard import errors
 from regard.errors import RegardError
-from regard.viewer import joining
-from regard.viewer.answering import Answers
+from regard.viewer import bundle
+from regard.viewer.queries import Answers
 
 ENTRY = "hosts/widget.js"
 WAITING = 64  # questions at once
@@ -125,5 +125,5 @@ def _widget_class() -> Any:
         self._conversation.close()
         anywidget.AnyWidget.close(self)
 
-    script, style = joining.script(ENTRY, ("default",)), joining.style()
+    script, style = bundle.script(ENTRY, ("default",)), bundle.style()
     return type("Viewer", (anywidget.AnyWidget,), {"_esm": script, "_css": style, "__init__": start, "close": close})

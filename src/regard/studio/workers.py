@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from regard.studio.guarding import Refused
+from regard.studio.auth import Refused
 
 T = TypeVar("T")
 THREADS = 4
@@ -16,11 +16,11 @@ MOST_AT_ONCE = 24  # requests that compute or wait for it
 CLOSED = 499  # what others call a request whose client went away
 
 
-class GivenUp(Exception):
+class Cancelled(Exception):
     """Nobody waits for this any more."""
 
 
-class Wish:
+class CancelToken:
     """Whether somebody still waits for an answer."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Wish:
     def stop(self) -> None:
         """Between two steps of a computation: give up where nobody waits."""
         if self._over.is_set():
-            raise GivenUp
+            raise Cancelled
 
 
 class Workers:
@@ -46,18 +46,18 @@ class Workers:
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, "regard-studio")
-        self._wishes: set[Wish] = set()
+        self._wishes: set[CancelToken] = set()
 
     @property
     def busy(self) -> int:
         """How many requests compute or wait for it."""
         return len(self._wishes)
 
-    async def answer(self, work: Callable[[Wish], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
+    async def answer(self, work: Callable[[CancelToken], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
         """What `work` gives, unless the client goes away or it takes too long; then it is told to give up."""
         if len(self._wishes) >= MOST_AT_ONCE:
             raise Refused(429, f"More than {MOST_AT_ONCE} requests are being answered: ask again in a moment.")
-        wish = Wish()
+        wish = CancelToken()
         self._wishes.add(wish)
         future = asyncio.get_running_loop().run_in_executor(self._threads, work, wish)
         watching = asyncio.ensure_future(gone())
@@ -80,7 +80,7 @@ class Workers:
             wish.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _settle(self, wish: Wish, done: asyncio.Future[Any]) -> None:
+    def _settle(self, wish: CancelToken, done: asyncio.Future[Any]) -> None:
         self._wishes.discard(wish)
         if not done.cancelled():
             done.exception()  # whoever asked has heard of it, or is gone

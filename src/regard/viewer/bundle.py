@@ -46,7 +46,7 @@ _PART = re.compile(rf"^({_NAME})(?:\s+as\s+({_NAME}))?$")
 DEFAULT = "default_"
 
 
-class JoiningError(RegardError, ValueError):
+class BundleError(RegardError, ValueError):
     """Modules that cannot be joined."""
 
 
@@ -68,7 +68,7 @@ def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ())
     for name in exported:
         wanted = DEFAULT if name == "default" else name
         if wanted not in known:
-            raise JoiningError(f"{entry} does not export {name}.")
+            raise BundleError(f"{entry} does not export {name}.")
         source = f"{places[entry]}.{wanted}"
         pieces.append(f"export default {source};" if name == "default" else f"export const {name} = {source};")
     return "\n".join(pieces)
@@ -98,12 +98,12 @@ def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], a
         return
     if path in above:
         circle = " → ".join([*above[above.index(path) :], path])
-        raise JoiningError(f"Modules import each other in a circle: {circle}.")
+        raise BundleError(f"Modules import each other in a circle: {circle}.")
     try:
         text = read(path)
     except (OSError, KeyError):
         asked = f", which {above[-1]} imports" if above else ""
-        raise JoiningError(f"There is no module {path}{asked}.") from None
+        raise BundleError(f"There is no module {path}{asked}.") from None
     module = _parsed(path, text)
     for needed, _ in module.imports:
         _collect(needed, read, order, (*above, path))
@@ -135,17 +135,17 @@ def _parsed(path: str, text: str) -> _Module:
     left = _LEFT.search(_edited(bare, edits))
     if left is not None:
         said = left[0].strip()
-        raise JoiningError(f"{path} says {said!r}; only named imports and exports at line starts can be joined.")
+        raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be joined.")
     return _Module(path, _edited(text, edits).strip("\n"), tuple(imports), tuple(exports))
 
 
 def _source(path: str, given: str) -> str:
     """The path of a module that another one imports."""
     if not given.startswith("."):
-        raise JoiningError(f"{path} imports {given!r}; only modules by their relative path can be joined.")
+        raise BundleError(f"{path} imports {given!r}; only modules by their relative path can be joined.")
     found = normpath(join(dirname(path), given))
     if found.startswith(".."):
-        raise JoiningError(f"{path} imports {given!r}, which lies outside of the viewer's files.")
+        raise BundleError(f"{path} imports {given!r}, which lies outside of the viewer's files.")
     return found
 
 
@@ -166,7 +166,7 @@ def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:
     for part in filter(None, (part.strip() for part in _blank_comments(listed).split(","))):
         match = _PART.match(part)
         if match is None:
-            raise JoiningError(f"{path} lists {part!r} among its imports or exports; expected `a` or `a as b`.")
+            raise BundleError(f"{path} lists {part!r} among its imports or exports; expected `a` or `a as b`.")
         found.append((match[1], match[2] or match[1]))
     return tuple(found)
 
@@ -178,7 +178,7 @@ def _scoped(module: _Module, order: dict[str, _Module], places: dict[str, str]) 
         known = {outside for outside, _ in order[needed].exports}
         for name, _ in names:
             if name not in known:
-                raise JoiningError(f"{module.path} imports {name} from {needed}, which does not export it.")
+                raise BundleError(f"{module.path} imports {name} from {needed}, which does not export it.")
         bound = ", ".join(name if name == ours else f"{name}: {ours}" for name, ours in names)
         lines.append(f"const {{ {bound} }} = {places[needed]};")
     returned = ", ".join(outside if outside == inside else f"{outside}: {inside}" for outside, inside in module.exports)

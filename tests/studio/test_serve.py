@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from regard.errors import OptionError
-from regard.studio.running import _socket
+from regard.studio.serve import _socket
 from regard.viewer import frames
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.studio.guarding import Guard
+from regard.studio.auth import Guard
 from regard.studio.pages import web_file
 
 from .cases import HOST, OWN, SECRETS, client, studio

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from regard.studio.guarding import Refused
-from regard.studio.working import GivenUp, Workers
+from regard.studio.auth import Refused
+from regard.studio.workers import Cancelled, Workers
 
 
 def steps_until_given_up(wish, begun, ended):
@@ -14,7 +14,7 @@ def steps_until_given_up(wish, begun, ended):
     try:
         while True:
             wish.stop()
-    except GivenUp:
+    except Cancelled:
         ended.set()
         raise
 
@@ -72,7 +72,7 @@ def test_closing_ends_all_work():
         await asyncio.to_thread(begun.wait)
         workers.close()
         assert await asyncio.to_thread(ended.wait, 30)
-        with pytest.raises(GivenUp):
+        with pytest.raises(Cancelled):
             await asked
 
     asyncio.run(main())

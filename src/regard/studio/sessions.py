@@ -7,14 +7,14 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from regard.studio.guarding import Refused
-from regard.viewer.answering import Answers
+from regard.studio.auth import Refused
+from regard.viewer.queries import Answers
 
 MOST = 48
 MOST_BYTES = 1 << 30
 
 
-class Shelf:
+class Sessions:
     """Subjects with their answers, by name."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:

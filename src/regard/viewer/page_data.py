@@ -12,7 +12,7 @@ from regard.attention import Attention
 from regard.attention.scoring import scores_of
 from regard.kernels.interface import Scores
 from regard.viewer import frames, vectors
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 from regard.viewer.subject import Subject
 from regard.viewer.weights import along
 

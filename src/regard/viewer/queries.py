@@ -19,8 +19,8 @@ import numpy as np
 from regard import errors
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.viewer import checking, frames, sampling, vectors, weights
-from regard.viewer.describing import answered, describe
+from regard.viewer import frames, params, sampling, vectors, weights
+from regard.viewer.metadata import answered, describe
 from regard.viewer.pyramid import Pyramids
 from regard.viewer.subject import Subject, subject_of
 
@@ -65,18 +65,18 @@ class Answers:
     # Questions
 
     def _describe(self, given: Any, stop: Stop) -> bytes:
-        checking.parameters(given, ())
+        params.parameters(given, ())
         return frames.pack(describe(self.subject))
 
     def _tile(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality"))
+        given = params.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality"))
         layer, attention = self._layer(given)
-        head = checking.place("head", given.get("head"), attention.shape[0])
-        rows = checking.span("rows", given.get("rows"), attention.shape[1])
-        columns = checking.span("columns", given.get("columns"), attention.shape[2])
-        shape = checking.cells(given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
-        pool = checking.word("pool", given.get("pool"), POOLS)
-        quality = checking.word("quality", given.get("quality"), QUALITIES)
+        head = params.place("head", given.get("head"), attention.shape[0])
+        rows = params.span("rows", given.get("rows"), attention.shape[1])
+        columns = params.span("columns", given.get("columns"), attention.shape[2])
+        shape = params.cells(given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
+        pool = params.word("pool", given.get("pool"), POOLS)
+        quality = params.word("quality", given.get("quality"), QUALITIES)
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         if self.subject.is_long:
             asked = sampling.Asked(rows, columns, shape, pool)
@@ -88,11 +88,11 @@ class Answers:
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
 
     def _row(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "heads", "query", "by"))
+        given = params.parameters(given, ("layer", "heads", "query", "by"))
         _, attention = self._layer(given)
-        heads = checking.places("heads", given.get("heads"), attention.shape[0])
-        query = checking.place("query", given.get("query"), attention.shape[1])
-        by_word = checking.word("by", given.get("by"), ("token", "word")) == "word"
+        heads = params.places("heads", given.get("heads"), attention.shape[0])
+        query = params.place("query", given.get("query"), attention.shape[1])
+        by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
         if by_word:
             found = weights.word_row(self.subject, attention, heads, query)
         else:
@@ -100,7 +100,7 @@ class Answers:
         return frames.pack({"query": query, "heads": heads}, {"weight": found})
 
     def _statistics(self, given: Any, stop: Stop) -> bytes:
-        checking.parameters(given, ())
+        params.parameters(given, ())
         subject, found, sampled = self.subject, [], None
         for attention in subject.attentions:
             stop()
@@ -113,11 +113,11 @@ class Answers:
         return frames.pack({"sampled": sampled, "patterns": None}, _stacked(found))
 
     def _thumbnails(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "shape"))
+        given = params.parameters(given, ("layer", "shape"))
         _, attention = self._layer(given)
         wanted = given.get("shape", [64, 64])
-        most = (min(attention.shape[1], checking.MOST_CELLS), min(attention.shape[2], checking.MOST_CELLS))
-        shape = checking.cells(wanted, checking.MOST_CELLS, checking.MOST_CELLS)
+        most = (min(attention.shape[1], params.MOST_CELLS), min(attention.shape[2], params.MOST_CELLS))
+        shape = params.cells(wanted, params.MOST_CELLS, params.MOST_CELLS)
         shape = (min(shape[0], most[0]), min(shape[1], most[1]))
         if not self.subject.is_long:
             return frames.pack({"sampled": None}, {"weight": attention.map(shape).array})
@@ -129,9 +129,9 @@ class Answers:
         return frames.pack({"sampled": found[0].said}, {"weight": np.stack([one.array for one in found])})
 
     def _along(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "heads"))
+        given = params.parameters(given, ("layer", "heads"))
         _, attention = self._layer(given)
-        heads = checking.places("heads", given.get("heads"), attention.shape[0])
+        heads = params.places("heads", given.get("heads"), attention.shape[0])
         if self.subject.is_long:
             sample = sampling.along(self.subject, attention, heads, stop)
             return frames.pack({"sampled": sample.said, "heads": heads}, sample.arrays)
@@ -139,12 +139,12 @@ class Answers:
         return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in found.items()})
 
     def _links(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "heads", "count", "itself", "sinks"))
+        given = params.parameters(given, ("layer", "heads", "count", "itself", "sinks"))
         _, attention = self._layer(given)
-        heads = checking.places("heads", given.get("heads"), attention.shape[0])
-        count = checking.count("count", given.get("count"), checking.MOST_LINKS, 50)
-        itself = checking.switch("itself", given.get("itself"), False)
-        sinks = checking.switch("sinks", given.get("sinks"), True)
+        heads = params.places("heads", given.get("heads"), attention.shape[0])
+        count = params.count("count", given.get("count"), params.MOST_LINKS, 50)
+        itself = params.switch("itself", given.get("itself"), False)
+        sinks = params.switch("sinks", given.get("sinks"), True)
         blocks, said = weights.blocks_of(self.subject), None
         if self.subject.is_long:
             blocks, said = sampling.blocks_of(self.subject)
@@ -160,31 +160,31 @@ class Answers:
         )
 
     def _vectors(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "head", "query", "keys"))
+        given = params.parameters(given, ("layer", "head", "query", "keys"))
         layer, attention = self._layer(given)
-        head = checking.place("head", given.get("head"), attention.shape[0])
-        query = None if given.get("query") is None else checking.place("query", given["query"], attention.shape[1])
+        head = params.place("head", given.get("head"), attention.shape[0])
+        query = None if given.get("query") is None else params.place("query", given["query"], attention.shape[1])
         keys = given.get("keys")
         if keys is not None:
-            keys = checking.places("keys", keys, attention.shape[2], checking.MOST_KEYS)
-        elif attention.shape[2] > checking.MOST_KEYS or (query is None and attention.shape[1] > checking.MOST_KEYS):
-            raise errors.option("keys", None, f"the positions of at most {checking.MOST_KEYS} keys, and a query")
+            keys = params.places("keys", keys, attention.shape[2], params.MOST_KEYS)
+        elif attention.shape[2] > params.MOST_KEYS or (query is None and attention.shape[1] > params.MOST_KEYS):
+            raise errors.option("keys", None, f"the positions of at most {params.MOST_KEYS} keys, and a query")
         return frames.pack(*vectors.of_head(attention, self.subject.values[layer], head, query, keys))
 
     def _steps(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("layer", "head", "query"))
+        given = params.parameters(given, ("layer", "head", "query"))
         layer, attention = self._layer(given)
-        checking.place("head", given.get("head", 0), attention.shape[0])
-        query = checking.place("query", given.get("query"), attention.shape[1])
+        params.place("head", given.get("head", 0), attention.shape[0])
+        query = params.place("query", given.get("query"), attention.shape[1])
         return frames.pack(*vectors.steps(self.subject, layer, query))
 
     def _lookup(self, given: Any, stop: Stop) -> bytes:
-        given = checking.parameters(given, ("query", "temperature"))
+        given = params.parameters(given, ("query", "temperature"))
         assert self.subject.lookup is not None
         return frames.pack(*vectors.looked_up(self.subject.lookup, given.get("query"), given.get("temperature")))
 
     def _layer(self, given: Mapping[str, Any]) -> tuple[int, Attention]:
-        layer = checking.place("layer", given.get("layer", 0), self.subject.layers)
+        layer = params.place("layer", given.get("layer", 0), self.subject.layers)
         return layer, self.subject.attentions[layer]
 
 

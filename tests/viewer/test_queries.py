@@ -10,7 +10,7 @@ from regard.layers import Encoder
 from regard.masks import causal, window
 from regard.reading import Reading
 from regard.soft_lookup import lookup
-from regard.viewer.answering import Answers
+from regard.viewer.queries import Answers
 
 from .cases import (
     CAT_SAT,

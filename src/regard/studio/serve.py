@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from regard.errors import OptionError, unsupported
-from regard.studio.guarding import LOCAL, Guard, Secrets
+from regard.studio.auth import LOCAL, Guard, Secrets
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
 

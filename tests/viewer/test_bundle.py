@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from regard.viewer import joining
-from regard.viewer.joining import JoiningError, joined
+from regard.viewer import bundle
+from regard.viewer.bundle import BundleError, joined
 
 
 def join(modules, entry="main.js", exported=()):
@@ -93,18 +93,18 @@ def test_words_in_texts_and_comments_are_left_alone(tmp_path):
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_says_why(modules, said):
-    with pytest.raises(JoiningError, match=said.replace("(", r"\(")):
+    with pytest.raises(BundleError, match=said.replace("(", r"\(")):
         join(modules)
 
 
 def test_an_export_that_is_not_there_is_noticed():
-    with pytest.raises(JoiningError, match="does not export default"):
+    with pytest.raises(BundleError, match="does not export default"):
         join({"main.js": "const a = 1;"}, exported=("default",))
 
 
 @pytest.mark.parametrize("entry", ["hosts/page.js", "hosts/widget.js"])
 def test_the_viewer_itself_can_be_joined(entry, tmp_path):
-    script = joining.script(entry)
+    script = bundle.script(entry)
     path = tmp_path / "viewer.mjs"
     path.write_text(script, encoding="utf-8")
     if node := shutil.which("node"):
