@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from regard.commands import rendering
-from regard.commands.tracing import traced
+from regard.cli import rendering
+from regard.cli.tracing import traced
 from regard.show import text
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")

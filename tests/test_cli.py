@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard import examples
-from regard.cli import app
+from regard.cli.app import app
 
 COMMANDS = ("see", "models", "steps", "lookup", "scaling", "check", "examples", "engine", "studio")
 
@@ -19,7 +19,7 @@ COMMANDS = ("see", "models", "steps", "lookup", "scaling", "check", "examples", 
 def run(*arguments: str) -> str:
     """What a pipe gets from `regard`, run as a program of its own."""
     finished = subprocess.run(
-        [sys.executable, "-X", "utf8", "-m", "regard.cli", *arguments],
+        [sys.executable, "-X", "utf8", "-m", "regard", *arguments],
         capture_output=True, text=True, encoding="utf-8", check=True, timeout=120,
     )  # fmt: skip
     assert not finished.stderr

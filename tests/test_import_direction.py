@@ -21,7 +21,6 @@ FLOORS = (
     ("models", "watching", "transformers"),
     ("heads", "training"),
     ("show", "viewer", "studio"),
-    ("commands",),
     ("cli",),
     ("__main__",),
 )
@@ -93,9 +92,8 @@ def complaints(path: Path) -> Iterator[str]:
         floor = FLOOR_OF[module.split(".")[0]]
         target_name = target.split(".")[0]
         if target_name not in FLOOR_OF:
-            # `import regard` or `from regard import Attention`: only the command line stands above the package itself.
-            if module != "cli":
-                yield f"{where}: take it from the module that defines it"
+            # `import regard` or `from regard import Attention`
+            yield f"{where}: take it from the module that defines it"
         elif FLOOR_OF[target_name] > floor and not (found.in_body and (module, target_name) in HAND_OVERS):
             yield f"{where}: that is a later floor; if a method hands over to it, list it in HAND_OVERS"
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from regard import errors
-from regard.cli import app
-from regard.commands import see
+from regard.cli import see
+from regard.cli.app import app
 
 from .models.conftest import cache, minilm_path, smollm2_path  # noqa: F401 - fixtures
 

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli import app
+from regard.cli.app import app
 from regard.models import store
 
 from .serving import hub

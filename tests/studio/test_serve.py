@@ -22,7 +22,7 @@ COUNT = 5000  # tokens, so that a matrix counts as long
 
 @pytest.fixture
 def server():
-    command = [sys.executable, "-m", "regard.cli", "studio", "--no-browser", "--synthetic", str(COUNT)]
+    command = [sys.executable, "-m", "regard", "studio", "--no-browser", "--synthetic", str(COUNT)]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.commands import files, printing
-from regard.commands.words import asked_for
+from regard.cli import files, printing
+from regard.cli.words import asked_for
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _sentence(read: Reading | str) -> Any:
 
 def _steps(reading: Reading, asked: Asked) -> list[Table]:
     """The table of every step, of the head that looks most at one word where none is named."""
-    from regard.commands.rendering import shortened
+    from regard.cli.rendering import shortened
 
     shown = _sight(reading, asked)
     table = reading.table(shown.query, shown.layer, shown.head)

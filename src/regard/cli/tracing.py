@@ -10,9 +10,9 @@ import numpy as np
 
 from regard import examples
 from regard.attention import Attention
-from regard.commands import files, vectors
-from regard.commands.vectors import Vectors
-from regard.commands.words import words_of
+from regard.cli import files, vectors
+from regard.cli.vectors import Vectors
+from regard.cli.words import words_of
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.masks import Mask

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.commands import files, printing
+from regard.cli import files, printing
 from regard.errors import OptionError
 from regard.soft_lookup import Lookup
 from regard.soft_lookup import lookup as dictionary

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import numpy_of
-from regard.commands.tracing import Traced
+from regard.cli.tracing import Traced
 from regard.errors import OptionError
 from regard.show import csv_json, html, latex, markdown
 from regard.show.figure import Svg, bars, flow, heat_map

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print."""
+"""The command line as a whole: its commands, its errors, its exit codes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import regard
-from regard.commands import check, examples, lookup, models, printing, scaling, see, steps, studio
+from regard.cli import check, engine, examples, lookup, models, printing, scaling, see, steps, studio
 from regard.errors import RegardError
 
 BAD_INPUT = 2  # the exit code; 1 is what a check says that found something wrong
@@ -63,21 +62,12 @@ app.command(epilog=scaling.EXAMPLES)(scaling.scaling)
 app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog=examples.EXAMPLES)(examples.examples)
 app.add_typer(models.app, name="models")
+app.command()(engine.engine)
 
 
-@app.command()
-def engine() -> None:
-    """Say which engine computes, and why."""
-    printing.show([str(regard.engine())])
-
-
-def main() -> None:
+def run() -> None:
     """Run the command line; a terminal that can't show √ or × gets ? instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     app()
-
-
-if __name__ == "__main__":
-    main()

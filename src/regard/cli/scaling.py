@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands import printing, rendering
+from regard.cli import printing, rendering
 from regard.errors import OptionError
 from regard.scaling import SIZES, USUAL, scaling_lesson
 from regard.show import figure

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.commands import files, printing
+from regard.cli import files, printing
 from regard.errors import OptionError
 
 EXAMPLES = """Examples:

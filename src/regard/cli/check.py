@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands import printing
+from regard.cli import printing
 from regard.hand_check import Check, check_notes
 from regard.tables import Table
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from regard.commands import printing, rendering
-from regard.commands.rendering import Figure, Medium, Wanted
-from regard.commands.tracing import traced
-from regard.commands.words import asked_for
+from regard.cli import printing, rendering
+from regard.cli.rendering import Figure, Medium, Wanted
+from regard.cli.tracing import traced
+from regard.cli.words import asked_for
 from regard.errors import OptionError
 from regard.masks import causal
 

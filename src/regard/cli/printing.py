@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.commands import files
+from regard.cli import files
 from regard.errors import OptionError
 from regard.show import text
 from regard.show.words import printable

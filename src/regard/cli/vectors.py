@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.commands.words import words_of
+from regard.cli.words import words_of
 from regard.errors import OptionError
 from regard.layers.seeding import Seed
 

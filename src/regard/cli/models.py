@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands import files, printing
+from regard.cli import files, printing
 from regard.errors import OptionError, RegardError
 from regard.tables import Column, Table
 

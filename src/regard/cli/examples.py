@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard import examples as stored
-from regard.commands import printing
+from regard.cli import printing
 from regard.tables import Column, Table
 
 EXAMPLES = """Examples:

@@ -1,0 +1,11 @@
+"""`regard engine`: the engine that computes attention."""
+
+from __future__ import annotations
+
+from regard.cli import printing
+from regard.kernels import choosing
+
+
+def engine() -> None:
+    """Print which engine computes attention, and why it was chosen."""
+    printing.show([str(choosing.engine())])
