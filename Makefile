@@ -4,11 +4,12 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check format bench picture emulator latex browser clean
+.PHONY: help demo test test-all fuzz check format bench picture emulator latex browser clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 JOBS ?= 2
+MINUTES ?= 10
 
 venv := .venv
 stamps := $(venv)/stamps
@@ -32,6 +33,9 @@ test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the
 
 test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
 	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
+
+fuzz: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
+	$(bin)/python tests/fuzz.py --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 check: $(stamps)/checks  ## ruff, mypy and clang-format
 	$(bin)/ruff check .

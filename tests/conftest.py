@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from numpy.typing import NDArray
 
 from regard.kernels import choosing
 
+from .effort import FUZZING
+
 Array = NDArray[Any]
 Draw = Callable[..., Array]
 
-# No deadline: a test that shares its cores with others is slow, not wrong. Derandomised where CI asks for it.
-settings.register_profile("regard", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("regard")
+# No deadline and no check for slow data: a test that shares its cores with others is slow, not wrong.
+_QUIET: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# `make test` draws the same examples on every machine; `make fuzz` (tests/fuzz.py) draws new ones from a seed.
+settings.register_profile("regard", derandomize=True, **_QUIET)
+settings.register_profile("fuzz", database=None, print_blob=True, **_QUIET)
+settings.load_profile("fuzz" if FUZZING else "regard")
+# Hypothesis mixes in constants that it finds in the source of whatever local modules are loaded, so that the examples
+# would depend on which tests ran before in the same process. (An internal name: without it, nothing is lost but this.)
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 ENGINES = ["reference"] if choosing.NATIVE_PROBLEM else ["reference", "native"]
 
@@ -74,6 +85,12 @@ def dense_weights(
     exponentials = np.exp(scores - peak)
     total = exponentials.sum(axis=-1, keepdims=True) + np.exp(sink_logits[..., None] - peak)
     return np.asarray(exponentials / np.where(total == 0, 1, total))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`make fuzz` ends on time: what has not begun by then is skipped."""
+    if time.time() > float(os.environ.get("REGARD_FUZZ_UNTIL", "inf")):
+        pytest.skip("the time of `make fuzz` is over")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,7 +23,7 @@ Draw = Callable[..., Any]
 SHAPE = (2, 6, 7, 11)  # batch, head, query, key
 
 pytestmark = pytest.mark.usefixtures("engine_name")
-WITH_FIXTURES = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_FIXTURES = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:

@@ -93,7 +93,7 @@ def test_known_entropies() -> None:
     dtype=st.sampled_from(["float32", "float64"]),
     seed=st.integers(0, 2**31),
 )
-@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_statistics_of_any_magnitude(queries: int, keys: int, scale: float, dtype: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, k = (rng.normal(size=(count, 3)).astype(dtype) for count in (queries, keys))
