@@ -47,14 +47,6 @@ def json_of(name: str) -> Any:
         raise OptionError(f"{called(name)} is JSON that is nested too deeply, or holds too long a number.") from None
 
 
-def write(name: str, content: str | bytes) -> None:
-    """Write a file, overwriting one that is there."""
-    try:
-        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
-    except OSError as problem:
-        raise OptionError(f"{name!r} cannot be written: {reason(problem)}.") from None
-
-
 def reason(problem: OSError) -> str:
     """Why the system refused, in its words."""
     return (problem.strerror or str(problem)).lower()

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from regard import atomic_file
 from regard.cli import files
 from regard.errors import OptionError
 from regard.show import text
@@ -56,7 +57,7 @@ def deliver(content: str | bytes, out: str | None) -> None:
     if out is None or out == files.STANDARD:
         raw(content)
         return
-    files.write(out, content)
+    atomic_file.write(out, content)
     show([f"Wrote {out}."])
 
 

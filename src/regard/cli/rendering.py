@@ -1,16 +1,17 @@
-"""Steps in the medium that somebody asked for."""
+"""The steps of a small attention as tables, figures and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.arrays import numpy_of
+from regard.cli import printing
+from regard.cli.outputs import FIGURES, Format
 from regard.cli.tracing import Traced
 from regard.errors import OptionError
 from regard.show import csv_json, html, latex, markdown
@@ -24,43 +25,12 @@ MOST_HEADS = 8  # whose heat maps a page shows
 MOST_WEIGHTS = 250_000  # in a CSV or JSON file that nobody asked to be whole: some 60 MB
 
 
-class Medium(StrEnum):
-    """What steps can be shown as."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-    JSON = "json"
-    HTML = "html"
-    SVG = "svg"
-    PNG = "png"
-
-
 class Figure(StrEnum):
     """What a figure can show."""
 
     HEAT_MAP = "heat-map"
     FLOW = "flow"
     BARS = "bars"
-
-
-ENDINGS = {
-    ".txt": Medium.TABLE, ".md": Medium.MARKDOWN, ".tex": Medium.LATEX, ".csv": Medium.CSV, ".json": Medium.JSON,
-    ".html": Medium.HTML, ".htm": Medium.HTML, ".svg": Medium.SVG, ".png": Medium.PNG,
-}  # fmt: skip
-
-
-def medium_for(out: str | None) -> Medium:
-    """The medium that a file's name asks for; a table where there is no file."""
-    if out is None:
-        return Medium.TABLE
-    ending = Path(out).suffix.lower()
-    if ending not in ENDINGS:
-        raise OptionError(
-            f"{out!r} does not say what it is to be: say it with --show, or end it in .html, .svg, .csv …"
-        )
-    return ENDINGS[ending]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,24 +68,46 @@ def tables(steps: Traced, wanted: Wanted, *, everything: bool = False) -> list[T
     return found
 
 
-def written(steps: Traced, wanted: Wanted, medium: Medium) -> str | bytes:
+def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
     """The content of a file."""
-    if medium is Medium.MARKDOWN:
+    if kind is Format.TABLE:
+        return printing.plain(tables(steps, wanted), wanted.full)
+    if kind is Format.MARKDOWN:
         return "\n".join(map(markdown.render, tables(steps, wanted)))
-    if medium is Medium.LATEX:
+    if kind is Format.LATEX:
         return latex.document(tables(steps, wanted))
-    if medium in (Medium.CSV, Medium.JSON):
-        _check_size(steps, wanted, medium)
-    if medium is Medium.CSV:
+    if kind in (Format.CSV, Format.JSON):
+        _check_size(steps, wanted, kind)
+    if kind is Format.CSV:
         found = tables(steps, wanted, everything=True)
         found = [table for table in found if table.columns[0].name == "Word"]
         return csv_json.to_csv(found[0] if len(found) == 1 else found)
-    if medium is Medium.JSON:
+    if kind is Format.JSON:
         return csv_json.trace_to_json(_trace(steps, wanted))
-    if medium is Medium.HTML:
+    if kind is Format.HTML:
         return _page(steps, wanted)
     drawn = drawing(steps, wanted)
-    return drawn.png() if medium is Medium.PNG else str(drawn)
+    return figure_file(drawn, kind)
+
+
+def file_of(tables: Sequence[Table], drawn: Svg, kind: Format, title: str = "") -> str | bytes:
+    """Tables and the figure of the same numbers as the content of a file."""
+    if kind in FIGURES:
+        return figure_file(drawn, kind)
+    if kind is Format.HTML:
+        return html.page(tables, drawn, title=title or drawn.title)
+    if kind is Format.LATEX:
+        return latex.document(tables)
+    if kind is Format.MARKDOWN:
+        return "\n".join(map(markdown.render, tables))
+    if kind is Format.CSV:
+        return csv_json.to_csv(tables)
+    return csv_json.to_json(tables) if kind is Format.JSON else printing.plain(tables)
+
+
+def figure_file(drawn: Svg, kind: Format) -> str | bytes:
+    """A figure as the content of an SVG or PNG file."""
+    return drawn.png() if kind is Format.PNG else str(drawn)
 
 
 def drawing(steps: Traced, wanted: Wanted) -> Svg:
@@ -188,12 +180,12 @@ def shortened(table: Table, most: int = MOST_ROWS) -> Table:
     return replace(table, rows=(*(table.rows[place] for place in kept), tuple(rest)), highlight=highlight)
 
 
-def _check_size(steps: Traced, wanted: Wanted, medium: Medium) -> None:
+def _check_size(steps: Traced, wanted: Wanted, kind: Format) -> None:
     """A file of numbers is not shortened: what is very large has to be asked for."""
     count = steps.heads * len(steps.words) ** 2
     if wanted.query is None and not wanted.full and count > MOST_WEIGHTS:
         raise OptionError(
-            f"All steps of {len(steps.words):,} words as {medium} would hold {count:,} weights: "
+            f"All steps of {len(steps.words):,} words as {kind} would hold {count:,} weights: "
             "choose one word with --query WORD, or --full for all of them."
         )
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import printing, rendering
-from regard.cli.rendering import Figure, Medium, Wanted
+from regard.cli import outputs, printing, rendering
+from regard.cli.outputs import FIGURES, Format, Out
+from regard.cli.rendering import Figure, Wanted
 from regard.cli.tracing import traced
 from regard.cli.words import asked_for
 from regard.errors import OptionError
@@ -56,32 +57,27 @@ def steps(
     width: Annotated[
         int | None, typer.Option(min=1, help="Size of random vectors; 2 for each head by default.")
     ] = None,
-    show: Annotated[Medium | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
+    show: Annotated[Format | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
     figure: Annotated[
         Figure | None, typer.Option(help="What svg and png draw: heat-map, or flow with --query, by default.")
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="WORD", help="The key of --figure bars.")] = None,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write to this file.")] = None,
+    out: Out = None,
     full: Annotated[bool, typer.Option("--full", help="Shorten nothing: all words, all numbers.")] = False,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    medium = show or (Medium.SVG if figure and out is None else rendering.medium_for(out))
-    if figure is not None and medium not in (Medium.SVG, Medium.PNG):
-        raise OptionError(f"--figure {figure} is drawn as svg or png, not as {medium}.")
+    targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
+    if figure is not None and not any(target.format in FIGURES for target in targets):
+        raise OptionError(f"--figure {figure} is drawn as svg or png, not as {targets[0].format}.")
     found = traced(
         text, example, embeddings, heads=heads, width=width, seed=seed, mask=causal() if mask is not None else None
     )
     if head is not None and not 0 <= head < heads:
         raise OptionError(f"There is no head {head}: --heads is {heads}, and they are counted from 0.")
     wanted = Wanted(asked_for(query, found.words), asked_for(key, found.words), head, figure, full)
-    if medium is Medium.TABLE and out is None:
+    if out is None and targets[0].format is Format.TABLE:
         printing.show(rendering.tables(found, wanted), full)
         return
-    content: str | bytes
-    if medium is Medium.TABLE:
-        content = printing.plain(rendering.tables(found, wanted), full)
-    else:
-        content = rendering.written(found, wanted, medium)
-    if medium is Medium.CSV and found.note is not None:  # the only medium that has no place for it
-        printing.remark(found.note)
-    printing.deliver(content, out)
+    if found.note is not None and all(target.format is Format.CSV for target in targets):
+        printing.remark(found.note)  # CSV has no place for it
+    outputs.write(targets, lambda kind: rendering.written(found, wanted, kind))

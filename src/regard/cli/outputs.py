@@ -1,0 +1,122 @@
+"""`--out FILE`, repeatable, and `--show FORMAT`: what a command writes, in which format, and where to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import atomic_file
+from regard.cli import files, printing
+from regard.errors import OptionError
+
+
+class Format(StrEnum):
+    """What results can be written as."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+    JSON = "json"
+    HTML = "html"
+    SVG = "svg"
+    PNG = "png"
+
+
+ENDINGS = {
+    ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
+    ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG,
+}  # fmt: skip
+FIGURES = frozenset({Format.SVG, Format.PNG})
+BINARY = frozenset({Format.PNG})
+
+Out = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Write to this file in the format of its ending; may be repeated. - is stdout."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One output: its format and its file, None for standard output."""
+
+    format: Format
+    path: str | None = None
+
+
+def targets(
+    out: Sequence[str] | None, show: Format | None = None, *, formats: Collection[Format] = tuple(Format),
+    usual: Format = Format.TABLE,
+) -> tuple[Target, ...]:  # fmt: skip
+    """What `--out` (each file) and `--show` ask for, checked before anything is computed.
+
+    formats  those that the command writes
+    usual    the format of standard output where `--show` is not given
+
+    >>> targets(["a.svg", "b.tex"])
+    (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
+    """
+    names = [None if name == files.STANDARD else name for name in out or [files.STANDARD]]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise OptionError(f"--out names {files.STANDARD if name is None else name!r} twice; each file once.")
+    found = tuple(Target(_format(name, show, usual, formats), name) for name in names)
+    for target in found:
+        _check(target)
+    return found
+
+
+def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) -> None:
+    """Compute every output, then write them; each file is replaced whole or left as it was."""
+    contents = {target.format: content(target.format) for target in wanted}
+    aloud = all(target.path is not None for target in wanted)
+    for target in wanted:
+        if target.path is None:
+            printing.raw(contents[target.format])
+            continue
+        atomic_file.write(target.path, contents[target.format])
+        if aloud:
+            printing.show([f"Wrote {target.path}."])
+        else:  # standard output holds a result
+            printing.remark(f"Wrote {target.path}.")
+
+
+def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:
+    """The format that a file's ending names, or `--show`."""
+    endings = [ending for ending, named in ENDINGS.items() if named in formats]
+    if name is None:
+        found = show or usual
+    else:
+        ending = Path(name).suffix.lower()
+        named = ENDINGS.get(ending)
+        if named is None and show is None:
+            raise OptionError(f"--out {name!r} does not end in a known format: use {', '.join(endings)}, or --show.")
+        if named is not None and show not in (None, named):
+            raise OptionError(f"--out {name!r} is {named} by its ending, and --show says {show}: give one of them.")
+        found = named or show or usual
+    if found not in formats:
+        raise OptionError(f"This command does not write {found}; it writes {', '.join(endings)}.")
+    return found
+
+
+def _check(target: Target) -> None:
+    if target.path is None:
+        if target.format in BINARY and printing.is_terminal():
+            raise OptionError(f"A {target.format} is not text: name a file, as in --out figure.{target.format}.")
+        return
+    path = Path(target.path)
+    try:
+        is_folder, in_folder = path.is_dir(), path.absolute().parent.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or holds a NUL
+        is_folder, in_folder = False, False
+    if is_folder:
+        raise OptionError(f"{target.path!r} cannot be written: it is a folder.")
+    if not in_folder:
+        raise OptionError(f"{target.path!r} cannot be written: there is no folder {str(path.parent)!r}.")
