@@ -11,7 +11,7 @@ from rich.terminal_theme import TerminalTheme
 
 from regard.cli import rendering
 from regard.cli.tracing import traced
-from regard.show import text
+from regard.output import text
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
 

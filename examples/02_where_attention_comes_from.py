@@ -2,7 +2,7 @@
 
 import regard
 from regard import examples
-from regard.show import text
+from regard.output import text
 
 jane = regard.lookup(examples.named("jane").content)
 

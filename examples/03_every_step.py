@@ -5,7 +5,7 @@ import numpy as np
 import regard
 from regard import examples
 from regard.layers import MultiHead
-from regard.show import text
+from regard.output import text
 
 cat_sat = examples.named("cat-sat").content
 words, E = cat_sat["words"], np.array([cat_sat["embeddings"][word] for word in cat_sat["words"]], float)

@@ -1,7 +1,7 @@
 """Why scores are divided by √d_k: without it, the larger d_k, the fewer words a query looks at."""
 
 import regard
-from regard.show import text
+from regard.output import text
 
 lesson = regard.scaling_lesson(("1", "√d_k"), sizes=(4, 64, 1024))
 for table in lesson.tables():

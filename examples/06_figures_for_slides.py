@@ -8,8 +8,8 @@ import numpy as np
 
 from regard import examples
 from regard.layers import Linear, MultiHead
-from regard.show import html, latex, markdown
-from regard.show.figure import bars, fixed_and_computed, flow, heads_and_filters, heat_map
+from regard.output import html, latex, markdown
+from regard.output.figure import bars, fixed_and_computed, flow, heads_and_filters, heat_map
 
 words = examples.named("africa").content.split()  # jane visits africa
 rng = np.random.default_rng(0)

@@ -15,12 +15,12 @@ FLOORS = (
     ("masks", "biases"),
     ("kernels",),
     ("attention",),
-    ("layers", "soft_lookup", "scaling"),
+    ("layers",),
     ("trace",),
-    ("reading", "hand_check"),
+    ("reading", "hand_check", "teaching"),
     ("models", "watching", "transformers"),
     ("heads", "training"),
-    ("show", "viewer", "studio"),
+    ("output", "viewer", "studio"),
     ("cli",),
     ("__main__",),
 )
@@ -29,19 +29,19 @@ FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in name
 # Methods that hand over to a later floor, importing it in their body: (module, what it imports).
 HAND_OVERS: set[tuple[str, str]] = {
     ("attention.matrix", "trace"),
-    ("attention.matrix", "show"),
+    ("attention.matrix", "output"),
     ("attention.matrix", "viewer"),
     ("layers.multi_head", "trace"),
     ("layers.encoder", "trace"),
     ("layers.decoder", "trace"),
     ("layers.transformer", "trace"),
-    ("scaling", "show"),
-    ("soft_lookup.given", "models"),
-    ("trace.steps", "show"),
+    ("teaching.scaling", "output"),
+    ("teaching.lookup.given", "models"),
+    ("trace.steps", "output"),
     ("trace.steps", "viewer"),
-    ("reading.reading", "show"),
+    ("reading.reading", "output"),
     ("reading.reading", "viewer"),
-    ("tables", "show"),
+    ("tables", "output"),
 }
 
 # The only ones that may import torch: all modules whose name begins so.

@@ -35,4 +35,4 @@ def test_import_adds_to_numpy_only_regard_and_light_standard_modules():
 
 
 def test_import_loads_neither_views_nor_the_command_line():
-    assert not {name for name in modules_loaded_by("regard") if name.startswith(("regard.show", "regard.cli"))}
+    assert not {name for name in modules_loaded_by("regard") if name.startswith(("regard.output", "regard.cli"))}

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from regard.models.loading import model
     from regard.models.model import Model
     from regard.reading import Reading
-    from regard.scaling import scaling_lesson
-    from regard.soft_lookup import lookup, lookup_lesson
     from regard.tables import Table
+    from regard.teaching.lookup import lookup, lookup_lesson
+    from regard.teaching.scaling import scaling_lesson
     from regard.trace import Trace
 
 __all__ = [
@@ -82,8 +82,8 @@ _HOMES = {
     "regard.models.loading": ("model",),
     "regard.models.model": ("Model",),
     "regard.reading": ("Reading",),
-    "regard.scaling": ("scaling_lesson",),
-    "regard.soft_lookup": ("lookup", "lookup_lesson"),
+    "regard.teaching.scaling": ("scaling_lesson",),
+    "regard.teaching.lookup": ("lookup", "lookup_lesson"),
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),
 }

@@ -64,7 +64,7 @@ class Table:
         return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
 
     def _repr_html_(self) -> str:
-        from regard.show import html
+        from regard.output import html
 
         return html.fragment(self)
 

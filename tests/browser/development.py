@@ -74,7 +74,7 @@ def worked() -> Any:
 
 def look_up() -> Any:
     from regard import examples
-    from regard.soft_lookup import lookup
+    from regard.teaching.lookup import lookup
 
     return lookup(examples.named("jane").content)
 

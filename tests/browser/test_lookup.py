@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from regard import examples
-from regard.soft_lookup import lookup
+from regard.teaching.lookup import lookup
 
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]

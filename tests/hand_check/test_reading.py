@@ -7,7 +7,7 @@ import pytest
 from regard.attention import Attention
 from regard.errors import RegardError
 from regard.hand_check import check_notes, worked_example
-from regard.show import csv_json, markdown
+from regard.output import csv_json, markdown
 
 FACTS = """\
 step,query,key,numbers

@@ -12,7 +12,7 @@ from regard.biases import alibi
 from regard.errors import OptionError
 from regard.masks import causal, first, window
 from regard.reading import Reading
-from regard.soft_lookup import lookup
+from regard.teaching.lookup import lookup
 from regard.viewer import frames, page_data
 from regard.viewer import page as pages
 from regard.viewer.page import page, save

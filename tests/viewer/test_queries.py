@@ -9,7 +9,7 @@ from regard.errors import OptionError
 from regard.layers import Encoder
 from regard.masks import causal, window
 from regard.reading import Reading
-from regard.soft_lookup import lookup
+from regard.teaching.lookup import lookup
 from regard.viewer.queries import Answers
 
 from .cases import (

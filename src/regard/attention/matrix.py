@@ -149,7 +149,7 @@ class Attention:
         return f"Attention({axes}; {', '.join(what)})"
 
     def _repr_html_(self) -> str:
-        from regard.show.html import attention
+        from regard.output.html import attention
 
         return attention(self)
 

@@ -12,9 +12,9 @@ import typer
 
 from regard.cli import files, printing
 from regard.errors import OptionError
-from regard.soft_lookup import Lookup
-from regard.soft_lookup import lookup as dictionary
 from regard.tables import Table
+from regard.teaching.lookup import Lookup
+from regard.teaching.lookup import lookup as dictionary
 
 MOST_KEYS = 24
 

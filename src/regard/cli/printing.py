@@ -14,8 +14,8 @@ from rich.console import Console
 from regard import atomic_file
 from regard.cli import files
 from regard.errors import OptionError
-from regard.show import text
-from regard.show.words import printable
+from regard.output import text
+from regard.output.printable import printable
 from regard.tables import Table
 
 PATIENCE = 0.5  # seconds that nobody minds

@@ -14,8 +14,8 @@ from regard.cli import printing
 from regard.cli.outputs import FIGURES, Format
 from regard.cli.tracing import Traced
 from regard.errors import OptionError
-from regard.show import csv_json, html, latex, markdown
-from regard.show.figure import Svg, bars, flow, heat_map
+from regard.output import csv_json, html, latex, markdown
+from regard.output.figure import Svg, bars, flow, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
 

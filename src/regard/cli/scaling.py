@@ -9,8 +9,8 @@ import typer
 from regard.cli import outputs, printing, rendering
 from regard.cli.outputs import Format, Out
 from regard.errors import OptionError
-from regard.scaling import SIZES, USUAL, scaling_lesson
-from regard.show import figure
+from regard.output import figure
+from regard.teaching.scaling import SIZES, USUAL, scaling_lesson
 
 MOST_SIZE = 1 << 14
 

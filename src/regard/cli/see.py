@@ -13,8 +13,8 @@ from regard.cli.words import asked_for
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
+    from regard.output.see_report import Sight
     from regard.reading import Reading
-    from regard.show.seeing import Sight
     from regard.tables import Table
 
 USUAL, WRITER = "minilm", "smollm2"  # the model that reads, and the one that writes too
@@ -139,14 +139,14 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
 
 
 def _sight(reading: Reading, asked: Asked) -> Sight:
-    from regard.show import seeing
+    from regard.output import see_report
 
     query = asked_for(asked.query, [word.text for word in reading.words])
-    return seeing.sight(reading, query, asked.layer, asked.head)
+    return see_report.sight(reading, query, asked.layer, asked.head)
 
 
 def _sentence(read: Reading | str) -> Any:
-    from regard.show.sentence import sentence
+    from regard.output.sentence import sentence
 
     return sentence(read)
 
@@ -162,25 +162,25 @@ def _steps(reading: Reading, asked: Asked) -> list[Table]:
 
 def _write(shown: Sight, outputs: dict[str, str], seconds: float, light: bool) -> None:
     """The files that were asked for."""
-    from regard.show import seeing
+    from regard.output import see_report
     from regard.viewer import page
 
     for medium, path in outputs.items():
         content: str | bytes
         if medium == "json":
-            content = seeing.data(shown, seconds)
+            content = see_report.data(shown, seconds)
         elif medium == "html":
             start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
             content = page.page(shown.reading, light=light, start=start)
         else:
-            drawn = seeing.figure(shown)
+            drawn = see_report.figure(shown)
             content = drawn.png() if medium == "png" else str(drawn)
         printing.deliver(content, path)
 
 
 def _print(shown: Sight, seconds: float) -> None:
     """All of it in the terminal, part by part."""
-    from regard.show import seeing
+    from regard.output import see_report
 
     printing.show([""])
-    printing.show([*seeing.terminal(shown), seeing.closing(shown, seconds)])
+    printing.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from regard.show.words import printable
+from regard.output.printable import printable
 
 # Signs that stand for a word each, in texts that put no blanks between them.
 _IDEOGRAPH = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")

@@ -236,9 +236,9 @@ class Reading:
         return f"Reading({' '.join(shown)}; {tokens}, {layers} × {heads}, {self.model})"
 
     def _repr_html_(self) -> str:
-        from regard.show import seeing
+        from regard.output import see_report
 
-        return seeing.notebook(self)
+        return see_report.notebook(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from regard.viewer.widget import mimebundle

@@ -227,7 +227,7 @@ class Trace:
         return f"Trace({' '.join(shown)}{only}; {heads}: {', '.join(self.names)})"
 
     def _repr_html_(self) -> str:
-        from regard.show import html
+        from regard.output import html
 
         return html.fragment(self)
 

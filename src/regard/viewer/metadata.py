@@ -14,7 +14,7 @@ from regard.layers import Linear
 from regard.masks import Mask
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
-from regard.soft_lookup.dictionary import Lookup
+from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
 from regard.trace.recipes import Projection
 from regard.viewer.subject import Subject

@@ -14,7 +14,7 @@ from regard.attention import Attention
 from regard.layers import Encoder
 from regard.masks import allowed
 from regard.reading import Reading
-from regard.soft_lookup.dictionary import Lookup
+from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
 
 Kind = Literal["reading", "trace", "lookup"]

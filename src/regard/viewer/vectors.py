@@ -11,8 +11,8 @@ from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scoring import scores_of
-from regard.soft_lookup.answer import said
-from regard.soft_lookup.dictionary import Lookup
+from regard.teaching.lookup.answer import said
+from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
 from regard.viewer import params
 from regard.viewer.subject import Subject

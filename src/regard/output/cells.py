@@ -1,0 +1,43 @@
+"""Vectors as they are printed: number by number, shortened where room is scarce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from regard.output.printable import printable
+from regard.tables import Column, Table, printed_number
+from regard.tables import printed_cell as _printed_cell
+
+
+def parts_of(vector: Iterable[Any], digits: int) -> list[str]:
+    """The printed numbers of a vector.
+
+    >>> parts_of([1, 0.5, -0.25], 2)
+    ['1.00', '0.50', '−0.25']
+    """
+    return [printed_number(number, digits) for number in vector]
+
+
+def shortened(parts: Sequence[str], most: int) -> list[str]:
+    """At most so many parts: the first ones, … and the last; all of them where there are no more than that.
+
+    >>> shortened(["1", "2", "3", "4", "5"], 4), shortened(["1", "2", "3"], 2)
+    (['1', '2', '…', '5'], ['1', '…'])
+    """
+    if len(parts) <= most:
+        return list(parts)
+    return [*parts[: most - 2], "…", parts[-1]] if most > 2 else [parts[0], "…"]
+
+
+def printed(cell: Any, column: Column) -> str:
+    """One cell as text on a single line, vectors whole."""
+    return printable(_printed_cell(cell, column))
+
+
+def strongest(table: Table, place: int) -> float | None:
+    """The largest number of a column that is shaded, which media without colour print bold; None for other columns."""
+    if not table.columns[place].shade:
+        return None
+    numbers = [row[place] for row in table.rows if row[place] is not None]
+    return max(numbers, default=None)

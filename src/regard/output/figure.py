@@ -1,0 +1,11 @@
+"""Figures for slides and papers, as SVG: `heat_map(trace).save("cat.svg")`, or .png with the `figures` extra."""
+
+from regard.output.bars import bars
+from regard.output.fixed_and_computed import fixed_and_computed
+from regard.output.flow import flow
+from regard.output.heads_and_filters import heads_and_filters
+from regard.output.heat_map import heat_map
+from regard.output.scaling_chart import scaling
+from regard.output.svg import Svg
+
+__all__ = ["Svg", "bars", "fixed_and_computed", "flow", "heads_and_filters", "heat_map", "scaling"]

@@ -1,0 +1,163 @@
+"""Pages: tables and figures in one file that needs no script and no network, in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from regard.attention import Attention
+from regard.output.cells import printed
+from regard.output.drawn_weights import weights_of
+from regard.output.printable import printable
+from regard.output.svg import Svg
+from regard.tables import Column, Table
+from regard.trace import Trace
+
+FEW_TABLES = 12  # of a trace that shows itself in a notebook
+FEW_CELLS = 64  # along each side of an attention that does
+MOST_WORK = 1 << 34  # multiplications that showing one may cost: 16,384 words of size 64, a few seconds
+
+# The bar behind a weight is pale enough for its number to stay readable in both schemes.
+_STYLE = """
+.regard{--ink:#1b1f27;--muted:#5b6472;--rule:#c9ced6;--ground:#fff;--bar:#a9cbe8;--mark:#eef3fa;color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif}
+@media (prefers-color-scheme:dark){.regard{--ink:#e8eaee;--muted:#a5adb9;--rule:#444b57;--ground:#16191f;--bar:#245a8c;
+--mark:#20262f}}
+.regard .wide{overflow-x:auto;margin:0 0 1.5rem}
+.regard table{border-collapse:collapse;font-variant-numeric:tabular-nums;background:var(--ground);color:var(--ink)}
+.regard caption{text-align:left;font-weight:600;padding:.25rem 0 .5rem;color:var(--ink)}
+.regard thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted);white-space:nowrap}
+.regard th,.regard td{padding:.3rem .75rem;text-align:left;background:none;border:0}
+.regard tbody tr{border-bottom:1px solid var(--rule);background:none}
+.regard tbody th{font-weight:400}
+.regard .number{text-align:right;white-space:nowrap}
+.regard .vector{white-space:nowrap}
+.regard .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));min-width:5.5rem}
+.regard tr.asks{background:var(--mark)}
+.regard tr.asks th{font-weight:700}
+.regard .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
+.regard figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
+overflow-x:auto;width:fit-content;max-width:100%}
+.regard figure svg{display:block}
+"""
+_PAGE_STYLE = """
+body{margin:0}
+main.regard{background:var(--ground);min-height:100vh;box-sizing:border-box;
+padding:2rem max(1.25rem,calc(50vw - 36rem))}
+.regard h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
+@media print{main.regard{padding:0}}
+"""
+
+
+def page(
+    tables: Table | Iterable[Table] = (), figures: Svg | Iterable[Svg] = (), *, title: str = "Attention, step by step",
+    notes: Iterable[str] = (), language: str = "en",
+) -> str:  # fmt: skip
+    """A whole page with figures and tables."""
+    tables = [tables] if isinstance(tables, Table) else list(tables)
+    figures = [figures] if isinstance(figures, Svg) else list(figures)
+    body = [f"<h1>{_text(title)}</h1>", *(f'<p class="note">{_text(note)}</p>' for note in notes)]
+    body += [f"<figure>{figure}</figure>" for figure in figures]
+    body += [_table(table) for table in tables]
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            f'<html lang="{_text(language)}">',
+            '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta name="color-scheme" content="light dark"><title>{_text(title)}</title>',
+            f"<style>{_STYLE}{_PAGE_STYLE}</style></head>",
+            f'<body><main class="regard">{chr(10).join(body)}</main></body>',
+            "</html>\n",
+        ]
+    )
+
+
+def fragment(shown: Table | Trace | Svg | Iterable[Table]) -> str:
+    """Tables, or a trace, for a page that is there already: what notebooks show."""
+    if isinstance(shown, Svg):
+        inner = f"<figure>{shown}</figure>"
+    elif isinstance(shown, Trace):
+        inner = _trace(shown)
+    else:
+        inner = "\n".join(map(_table, [shown] if isinstance(shown, Table) else shown))
+    return f'<div class="regard"><style>{_STYLE}</style>{inner}</div>'
+
+
+def attention(shown: Attention) -> str:
+    """An attention as a notebook shows it: its heat map, pooled where it is large; its `repr` where that fails."""
+    try:
+        return f'<div class="regard"><style>{_STYLE}</style>{_attention(shown)}</div>'
+    except Exception:  # noqa: BLE001 - whatever is wrong with its numbers, a cell of a notebook can show what it is
+        return f"<pre>{_text(repr(shown))}</pre>"
+
+
+def _attention(shown: Attention) -> str:
+    """The first head of the first sequence."""
+    from regard.output.heat_map import heat_map
+
+    names = {2: (), 3: ("head",), 4: ("batch", "head")}[shown.ndim]
+    first = shown.select(**dict.fromkeys(names, 0))
+    first = first.select(head=0) if first.ndim == 3 else first
+    parts = [f'<p class="note">{_text(repr(shown))}</p>']
+    queries, keys = first.shape
+    if queries * keys * first.queries.shape[-1] > MOST_WORK:
+        return parts[0] + '<p class="note">Too large to be drawn unasked: regard.output.figure.heat_map draws it.</p>'
+    parts.append(f"<figure>{heat_map(weights_of(first, most=FEW_CELLS))}</figure>")
+    counts = dict(zip(names, shown.shape, strict=False))
+    left_out = [f"{name} 0 of {count}" for name, count in counts.items() if count > 1]
+    if left_out:
+        choice = ", ".join(f"{name}=…" for name, count in counts.items() if count > 1)
+        parts.append(f'<p class="note">This is {" and ".join(left_out)}: A.select({choice}) shows another.</p>')
+    return "\n".join(parts)
+
+
+def _trace(trace: Trace) -> str:
+    """The heat map of the first head and the tables of the first queries."""
+    from regard.output.heat_map import heat_map
+
+    parts = [f"<figure>{heat_map(trace)}</figure>"] if len(trace.query_words) > 1 else []
+    count = min(len(trace.query_words), FEW_TABLES)
+    parts += [_table(trace.table(trace.first_query + row)) for row in range(count)]
+    if count < len(trace.query_words):
+        left = len(trace.query_words) - count
+        parts.append(f'<p class="note">{left} more queries: trace.table(query=…) shows the table of one.</p>')
+    if trace.heads > 1:
+        parts.append(f'<p class="note">Head 0 of {trace.heads}: trace.table(query, head=…) shows another.</p>')
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    """A table with a caption, and with headings for rows and columns that screen readers announce."""
+    heads = "".join(f'<th scope="col" class="{column.kind}">{_text(column.name)}</th>' for column in table.columns)
+    rows = []
+    for place, row in enumerate(table.rows):
+        asks = ' class="asks"' if place == table.highlight else ""
+        cells = "".join(
+            _cell(cell, column, first=position == 0)
+            for position, (cell, column) in enumerate(zip(row, table.columns, strict=True))
+        )
+        rows.append(f"<tr{asks}>{cells}</tr>")
+    caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""
+    name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
+    notes = "".join(f'<p class="note">{_text(note)}</p>' for note in table.notes)
+    body = "\n".join(rows)
+    return (
+        f'<div class="wide" tabindex="0"{name}><table>{caption}<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table>{notes}</div>"
+    )
+
+
+def _cell(cell: Any, column: Column, *, first: bool) -> str:
+    text = _text(printed(cell, column))
+    text = f"[{text}]" if column.kind == "vector" and text else text
+    if first and column.kind in ("word", "text"):
+        return f'<th scope="row">{text}</th>'
+    if column.shade and cell is not None:
+        share = min(max(float(cell), 0.0), 1.0) if float(cell) == float(cell) else 0.0
+        return f'<td class="number shade" style="--share:{share:.2%}">{text}</td>'
+    return f'<td class="{column.kind}">{text}</td>'
+
+
+def _text(content: object) -> str:
+    return escape(printable(content))

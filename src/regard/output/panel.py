@@ -1,0 +1,236 @@
+"""A matrix as coloured cells with words along its sides: what all heat maps are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from regard.output import colours
+from regard.output.drawn_weights import Booleans, Numbers
+from regard.output.printable import printable
+from regard.output.svg import Drawing, line, rectangle, text, widest
+from regard.output.text_width import fitted, text_width
+from regard.tables import printed_number
+
+LINE = 1.2  # height of a line of text, in font sizes
+SMALLEST = 8.0  # font size below which numbers are left out
+GAPS_FROM = 9.0  # size of a cell from which white lines part it from its neighbours
+HINTS_UP_TO = 2500  # cells that say their number when the pointer rests on them
+LONGEST_LABEL = 120.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scale:
+    """From numbers to colours: 0 up to `top`, or −top to top where numbers have a sign."""
+
+    top: float
+    signed: bool = False
+    goes_on: bool = False  # whether numbers above the top are left
+
+    def colour(self, number: float) -> str:
+        """The colour of a number; those past an end take its colour."""
+        share = number / self.top if self.top else 0.0
+        return colours.diverging(share) if self.signed else colours.sequential(share)
+
+
+def scale_for(array: Numbers, signed: bool = False, top: float | None = None) -> Scale:
+    """A scale up to the largest number, rounded up to one that reads well: 0.42 becomes 0.5."""
+    largest = float(abs(array[abs(array) < math.inf]).max(initial=0.0))
+    chosen = _rounded_up(largest) if top is None else top
+    return Scale(chosen, signed, largest > chosen * (1 + 1e-9))
+
+
+def _rounded_up(largest: float) -> float:
+    if largest <= 0 or not math.isfinite(largest):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= largest * (1 - 1e-9))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Panel:
+    """A drawn matrix: the drawing, and where in it the cells begin and end."""
+
+    drawing: Drawing
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+def panel(
+    array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float], *,
+    label_size: float = 12, row_title: str = "", column_title: str = "", hidden: Booleans | None = None,
+    digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} → {column}: {number}",
+) -> Panel:  # fmt: skip
+    """Cells of this size with labels above and at the left: turned, shortened or left out where they would touch.
+
+    Labels are at least `apart` font sizes from each other.
+    """
+    row_labels = [fitted(printable(label), LONGEST_LABEL, label_size) for label in rows]
+    column_labels = [fitted(printable(label), LONGEST_LABEL, label_size) for label in columns]
+    row_labels = _some(row_labels, cell[1], label_size * apart)
+    column_labels = _some(column_labels, cell[0], label_size * apart)
+    turn = _turn(column_labels, cell[0], label_size)
+    above, overhang = _room_above(column_labels, cell[0], label_size, turn)
+    left = widest(row_labels, label_size) + (8 if any(row_labels) else 0) + (label_size * 1.6 if row_title else 0)
+    top = above + (8 if any(column_labels) else 0) + (label_size * 1.6 if column_title else 0)
+    width, height = cell[0] * len(columns), cell[1] * len(rows)
+
+    parts = _cells(array, rows, columns, scale, cell, hidden, hint, (left, top))
+    if numbers:
+        parts += _numbers(array, scale, cell, hidden, digits, (left, top))
+    parts += [
+        text(label, left - 8, top + cell[1] * (place + 0.5), label_size, anchor="end")
+        for place, label in enumerate(row_labels)
+        if label
+    ]
+    parts += [
+        _column_label(label, left + cell[0] * (place + 0.5), top, label_size, turn)
+        for place, label in enumerate(column_labels)
+        if label
+    ]
+    if row_title:
+        parts.append(_title(row_title, label_size * 0.6, top + height / 2, label_size, -90))
+    if column_title:
+        parts.append(_title(column_title, left + width / 2, label_size * 0.6, label_size, 0))
+    return Panel(Drawing(left + width + overhang, top + height, tuple(parts)), left, top, width, height)
+
+
+def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Drawing:
+    """The scale as a vertical bar with its numbers, the largest on top."""
+    bar, steps = 14.0, 48
+    top = size * 2
+    lowest = -1.0 if scale.signed else 0.0
+    parts = [text(name, 0, size * 0.6, size, fill=colours.MUTED)]
+    for step in range(steps):
+        share = 1 - (step + 0.5) / steps * (1 - lowest)
+        place = top + height * step / steps  # each a little longer than its share, so that no seam shows
+        taller = height / steps + (0.5 if step < steps - 1 else 0)
+        parts.append(rectangle(0, place, bar, taller, scale.colour(share * scale.top)))
+    parts.append(rectangle(0, top, bar, height, "none", stroke=colours.RULE))
+    shares = (1.0, 0.5, 0.0) if not scale.signed else (1.0, 0.0, -1.0)
+    digits = _digits(scale.top / (1 if scale.signed else 2))
+    labels = [printed_number(share * scale.top, digits) for share in shares]
+    labels[0] = f"≥ {labels[0]}" if scale.goes_on else labels[0]
+    for label, share in zip(labels, shares, strict=True):
+        place = top + height * (1 - share) / (1 - lowest)
+        parts.append(line(bar, place, bar + 4, place, colours.MUTED))
+        parts.append(text(label, bar + 8, place, size, fill=colours.MUTED))
+    wide = max(widest([name], size), bar + 8 + widest(labels, size))
+    return Drawing(wide, top + height + size * 0.6, tuple(parts))
+
+
+def _digits(number: float) -> int:
+    """As few decimals as say it exactly, up to five."""
+    return next((digits for digits in range(5) if abs(number * 10**digits % 1) < 1e-9 * 10**digits), 5)
+
+
+def cell_size(count: int, room: float = 640.0, largest: float = 72.0) -> float:
+    """The side of a cell, so that so many fit the room."""
+    return max(min(largest, room / max(count, 1)), 2.5)
+
+
+def label_size_for(cell: float) -> float:
+    """A font size that suits the cells."""
+    return min(14.0, max(10.0, cell * 0.62))
+
+
+def number_size(array: Numbers, cell: tuple[float, float], digits: int) -> float:
+    """The font size at which every number fits its cell; 0 where that is too small to read."""
+    wide = widest([printed_number(number, digits) for number in array.ravel()], 1.0)
+    size = min(15.0, cell[0] * 0.8 / max(wide, 1.0), cell[1] * 0.6)
+    return size if size >= SMALLEST else 0.0
+
+
+def _cells(
+    array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float],
+    hidden: Booleans | None, hint: str, corner: tuple[float, float],
+) -> list[str]:  # fmt: skip
+    gap = 1.0 if min(cell) >= GAPS_FROM else 0.0
+    hints = array.size <= HINTS_UP_TO
+    parts = [rectangle(*corner, cell[0] * len(columns), cell[1] * len(rows), scale.colour(0.0))] if not gap else []
+    for row in range(len(rows)):
+        y = corner[1] + cell[1] * row
+        fills = [
+            colours.HIDDEN if hidden is not None and hidden[row, column] else scale.colour(float(array[row, column]))
+            for column in range(len(columns))
+        ]
+        if hints:
+            for column, fill in enumerate(fills):
+                number = printed_number(array[row, column], 4)
+                said = hint.format(row=rows[row], column=columns[column], number=number)
+                x = corner[0] + cell[0] * column
+                parts.append(rectangle(x, y, cell[0] - gap, cell[1] - gap, fill, hint=said))
+            continue
+        start = 0
+        for fill, run in groupby(fills):  # neighbours of one colour are one rectangle
+            count = len(list(run))
+            if fill != scale.colour(0.0) or gap:
+                parts.append(rectangle(corner[0] + cell[0] * start, y, cell[0] * count, cell[1], fill))
+            start += count
+    if not gap:
+        parts.append(rectangle(*corner, cell[0] * len(columns), cell[1] * len(rows), "none", stroke=colours.RULE))
+    return parts
+
+
+def _numbers(
+    array: Numbers, scale: Scale, cell: tuple[float, float], hidden: Booleans | None, digits: int,
+    corner: tuple[float, float],
+) -> list[str]:  # fmt: skip
+    size = number_size(array, cell, digits)
+    if not size:
+        return []
+    parts = []
+    for (row, column), number in zip(_places(array), array.ravel(), strict=True):
+        if hidden is not None and hidden[row, column]:
+            continue
+        fill = colours.ink_on(scale.colour(float(number)))
+        x, y = corner[0] + cell[0] * (column + 0.5) - 0.5, corner[1] + cell[1] * (row + 0.5) - 0.5
+        parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=fill))
+    return parts
+
+
+def _places(array: Numbers) -> list[tuple[int, int]]:
+    return [(row, column) for row in range(array.shape[0]) for column in range(array.shape[1])]
+
+
+def _some(labels: list[str], pitch: float, apart: float) -> list[str]:
+    """Every label, or every second, third … so that they stay apart."""
+    step = max(1, math.ceil(apart / pitch - 1e-9))
+    return [label if place % step == 0 else "" for place, label in enumerate(labels)]
+
+
+def _turn(labels: list[str], pitch: float, size: float) -> float:
+    """Level where labels fit side by side, slanted where there is room for that, else upright."""
+    step = next((place for place, label in enumerate(labels[1:], 1) if label), 1)
+    if widest(labels, size) <= pitch * step - 4:
+        return 0
+    return -45 if pitch * step * math.sin(math.pi / 4) >= size * LINE - 1e-9 else -90
+
+
+def _room_above(labels: list[str], pitch: float, size: float, turn: float) -> tuple[float, float]:
+    """How far turned labels reach above the cells, and past their right edge."""
+    if not any(labels):
+        return 0.0, 0.0
+    angle = math.radians(-turn)
+    height = max(text_width(label, size) for label in labels) * math.sin(angle) + size * math.cos(angle)
+    reach = [
+        pitch * (place + 0.5) + text_width(label, size) * math.cos(angle) + size / 2
+        for place, label in enumerate(labels)
+        if label
+    ]
+    return height, max(0.0, max(reach) - pitch * len(labels)) if turn == -45 else 0.0
+
+
+def _column_label(label: str, x: float, top: float, size: float, turn: float) -> str:
+    if not turn:
+        return text(label, x, top - 6 - size / 2, size, anchor="middle")
+    lift = size * 0.45 * math.cos(math.radians(turn))
+    return text(label, x, top - 4 - lift, size, turn=turn)
+
+
+def _title(name: str, x: float, y: float, size: float, turn: float) -> str:
+    return text(name, x, y, size, anchor="middle", fill=colours.MUTED, italic=True, turn=turn)

@@ -1,0 +1,231 @@
+"""Lines over d_k: what becomes of weights and gradients, a line for each divisor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from regard.output import colours
+from regard.output.drawn_weights import Numbers
+from regard.output.heat_map import MARGIN, titled
+from regard.output.panel import scale_for
+from regard.output.printable import printable
+from regard.output.svg import Drawing, Svg, group, line, path, rectangle, text, widest
+from regard.output.text_width import fitted
+from regard.tables import printed_number
+from regard.teaching.scaling import ScalingLesson
+
+PLOT = (216.0, 190.0)  # width and least height of the field that lines are drawn in
+INSET = 8.0  # of the first size, so that its markers keep off the axis
+BETWEEN = 26.0  # one panel and the next
+LABEL, TICK, NAME = 12.0, 11.0, 14.0
+LABEL_PITCH = 15.0  # from one line's label down to the next
+LONGEST_LABEL = 96.0
+ROUNDING = 1e-12  # what is smaller is drawn as 0
+
+# Lines differ in colour, marker and dashes: each of these alone tells four of them apart, and all have a label.
+COLOURS = ("#1d4f91", "#a3460f", "#23704f", "#7a3b8f")
+DASHES = ("", "7 3.5", "2 3", "9 3 2 3")
+SOLID, RING = 3.3, 5.4  # how far markers reach
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Axis:
+    """A vertical axis: from numbers to heights, as shares of the field."""
+
+    lowest: float
+    highest: float
+    is_log: bool
+    ticks: tuple[float, ...]
+
+    def share(self, number: float) -> float:
+        """0 at the bottom, 1 at the top; NaN for what has no place on the axis."""
+        if not math.isfinite(number) or (self.is_log and number <= 0):
+            return math.nan
+        low, high, at = (math.log10(part) if self.is_log else part for part in (self.lowest, self.highest, number))
+        return (at - low) / (high - low)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Line:
+    """One number for each size."""
+
+    name: str
+    numbers: Numbers
+    style: int
+    hollow: bool = False  # drawn thin, with empty markers around those of another line, and without a label
+    hint: str = ""
+
+
+def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
+    """Entropy, largest weight and the size of gradients over d_k, which has a logarithmic axis; a line a divisor."""
+    order = np.argsort(lesson.sizes, kind="stable")
+    sizes = [lesson.sizes[place] for place in order]
+    names = [fitted(f"÷ {printable(name)}", LONGEST_LABEL, LABEL) for name in lesson.divisors]
+
+    def drawn(numbers: Numbers, hint: str, hollow: bool = False) -> list[Line]:
+        return [Line(name, numbers[style][order], style, hollow, f"{hint}, {name}") for style, name in enumerate(names)]
+
+    entropy = np.where(lesson.entropy < ROUNDING, 0.0, lesson.entropy)
+    gradients = np.stack([lesson.gradient_q, lesson.gradient_k])
+    gradients = np.where(gradients * lesson.divided_by < ROUNDING, 0.0, gradients)
+    of_gradients = _logarithmic(gradients)
+    height = max(PLOT[1], LABEL_PITCH * len(names))
+    panels = [
+        _panel("Entropy", "of the weights, in nats", sizes, drawn(entropy, "entropy"), _linear(entropy),
+               height),
+        _panel("Largest weight", "of a query, on average", sizes, drawn(lesson.largest_weight, "largest weight"),
+               _linear(np.ones(1)), height),
+        _panel("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow", sizes,
+               [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)],
+               of_gradients, height),
+    ]  # fmt: skip
+    name = title or "Weights and gradients as d_k grows"
+    width = sum(part.width for part in panels) + BETWEEN * (len(panels) - 1)
+    notes = ["Each line is labelled with what the scores are divided by.", lesson.setting]
+    if of_gradients.is_log and (gradients == 0).any():
+        notes.append("Gradients of 0 have no place on their logarithmic axis and are left out.")
+    heading = titled(name, notes, width)
+    parts, x, y = [heading.at(MARGIN, MARGIN)], MARGIN, MARGIN + heading.height + 8
+    for part in panels:
+        parts.append(part.at(x, y))
+        x += part.width + BETWEEN
+    tallest = max(part.height for part in panels)
+    return Svg(width + 2 * MARGIN, y + tallest + MARGIN, name, _described(lesson), tuple(parts))
+
+
+def _panel(
+    name: str, what: str, sizes: Sequence[int], lines: Sequence[Line], axis: Axis, height: float
+) -> Drawing:  # fmt: skip
+    """One field with its axes, its lines, and the label of each line at its end."""
+    wide = PLOT[0]
+    ticks = [f"{tick:,g}".replace("-", "−") for tick in axis.ticks]
+    left, top = widest(ticks, TICK) + 8, NAME * 1.4 + LABEL * 1.4 + 10
+    places = [left + INSET + (wide - INSET) * share for share in _along(sizes)]
+    parts = [text(name, left, NAME * 0.6, NAME, bold=True), text(what, left, NAME * 1.95, LABEL, fill=colours.MUTED)]
+    for tick, shown in zip(axis.ticks, ticks, strict=True):
+        y = top + height * (1 - axis.share(tick))
+        parts.append(line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
+        parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
+    parts += _sizes_below(sizes, places, top + height)
+    parts.append(
+        text("d_k", left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
+    )
+    for one in lines:
+        heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
+        parts += _drawn(one, sizes, list(zip(places, heights, strict=True)))
+    named = [one for one in lines if not one.hollow]
+    parts += _labels(named, left + wide, top, height, axis)
+    room = 22 + widest([one.name for one in named], LABEL)
+    return Drawing(left + wide + room, top + height + 44, tuple(parts))
+
+
+def _drawn(one: Line, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
+    """The line, broken where a number has no place, and a marker for each number."""
+    colour = COLOURS[one.style % 4]
+    parts = []
+    for is_there, run in groupby(points, key=lambda point: math.isfinite(point[1])):
+        if is_there:
+            d = "L".join(f"{x:.2f} {y:.2f}" for x, y in run)
+            dashes = DASHES[(one.style + one.style // 4) % 4]  # lines of one colour differ in these
+            parts.append(path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
+    for size, number, (x, y) in zip(sizes, one.numbers, points, strict=True):
+        if not math.isfinite(y):
+            continue
+        shape = _marker(one.style, RING if one.hollow else SOLID)
+        marker = path(shape, colour, 1, fill="none" if one.hollow else colour)
+        hint = f"{one.hint}, d_k = {size}: {printed_number(float(number), 4)}"
+        parts.append(group([marker, rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
+    return parts
+
+
+def _marker(style: int, reach: float) -> str:
+    """A circle, a square, a triangle or a diamond about the origin."""
+    r, half = reach, reach * 0.9
+    return (
+        f"M{-r:.1f} 0a{r:.1f} {r:.1f} 0 1 0 {2 * r:.1f} 0a{r:.1f} {r:.1f} 0 1 0 {-2 * r:.1f} 0z",
+        f"M{-half:.1f} {-half:.1f}H{half:.1f}V{half:.1f}H{-half:.1f}z",
+        f"M0 {-1.25 * r:.1f}L{1.2 * r:.1f} {0.85 * r:.1f}H{-1.2 * r:.1f}z",
+        f"M0 {-1.3 * r:.1f}L{1.25 * r:.1f} 0L0 {1.3 * r:.1f}L{-1.25 * r:.1f} 0z",
+    )[style % 4]
+
+
+def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis: Axis) -> list[str]:
+    """The name of each line, level with its end, and moved up or down where two would touch."""
+    ends = []
+    for one in lines:
+        shares = [share for share in map(axis.share, one.numbers) if math.isfinite(share)]
+        ends.append(top + height * (1 - shares[-1]) if shares else math.nan)
+    named = sorted((y, place) for place, y in enumerate(ends) if math.isfinite(y))
+    parts = []
+    for (end, place), y in zip(named, _apart([end for end, _ in named], top, top + height), strict=True):
+        colour = COLOURS[lines[place].style % 4]
+        parts.append(path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
+        parts.append(text(lines[place].name, right + 20, y, LABEL, fill=colour))
+    return parts
+
+
+def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Heights near those wanted, which ascend, a label's pitch from each other and between top and bottom.
+
+    >>> _apart([50.0, 52.0, 100.0], 0, 100)
+    [50.0, 65.0, 100.0]
+    """
+    placed: list[float] = []
+    for y in wanted:
+        placed.append(max(y, placed[-1] + LABEL_PITCH if placed else top))
+    limit = bottom
+    for place in reversed(range(len(placed))):
+        placed[place] = min(placed[place], limit)
+        limit = placed[place] - LABEL_PITCH
+    return placed
+
+
+def _along(sizes: Sequence[int]) -> list[float]:
+    """Where sizes stand on the logarithmic axis, from 0 to 1; a single one in the middle."""
+    logs = [math.log2(size) for size in sizes]
+    low, high = min(logs), max(logs)
+    return [(at - low) / (high - low) if high > low else 0.5 for at in logs]
+
+
+def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> list[str]:
+    """A tick for each size, and its number below as many as stay apart."""
+    parts = [line(x, y, x, y + 4, colours.MUTED) for x in places]
+    different = list({f"{size:,}": x for size, x in zip(sizes, places, strict=True)}.items())
+    for step in range(1, len(different) + 1):
+        chosen = different[::step]
+        widths = [widest([shown], TICK) for shown, _ in chosen]
+        gaps = [there - here for (_, here), (_, there) in pairwise(chosen)]
+        if all(gap > (one + other) / 2 + 6 for gap, (one, other) in zip(gaps, pairwise(widths), strict=True)):
+            break
+    return [*parts, *(text(shown, x, y + 15, TICK, anchor="middle", fill=colours.MUTED) for shown, x in chosen)]
+
+
+def _linear(numbers: Numbers) -> Axis:
+    """From 0 to the largest number, rounded up, with at most six ticks."""
+    top = scale_for(numbers).top
+    power = 10.0 ** math.floor(math.log10(top))
+    step = next(part * power for part in (0.1, 0.2, 0.25, 0.5, 1, 2) if top <= part * power * 5.001)
+    count = math.ceil(top / step - 1e-9)
+    return Axis(0.0, step * count, False, tuple(step * place for place in range(count + 1)))
+
+
+def _logarithmic(numbers: Numbers) -> Axis:
+    """Whole powers of ten around the numbers; linear where none is above zero."""
+    above = numbers[np.isfinite(numbers) & (numbers > 0)]
+    if not above.size:
+        return _linear(numbers)
+    low = math.floor(math.log10(float(above.min())) + 1e-9)
+    high = max(math.ceil(math.log10(float(above.max())) - 1e-9), low + 1)
+    step = math.ceil((high - low) / 6)
+    return Axis(10.0**low, 10.0**high, True, tuple(10.0**power for power in range(low, high + 1, step)))
+
+
+def _described(lesson: ScalingLesson) -> str:
+    said = "Three line charts over d_k: entropy, largest weight, size of the gradients of W_q and W_k."
+    found = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
+    return " ".join([said, *found, lesson.setting])

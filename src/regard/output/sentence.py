@@ -1,0 +1,35 @@
+"""A text as a terminal shows it, before anything else is known of it: this loads at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from regard.output.printable import printable
+
+if TYPE_CHECKING:
+    from regard.reading import Reading
+
+LONGEST_TEXT = 640  # characters that are printed whole
+
+
+def sentence(read: Reading | str) -> Text:
+    """The text, shortened in the middle where it is long, and what a model wrote in another style."""
+    written = read if isinstance(read, str) else read.text
+    safe = printable_lines(written)
+    shown = Text(safe, "bold")
+    if not isinstance(read, str) and read.given is not None and read.given < len(read.tokens):
+        shown.stylize("not bold italic", read.tokens[read.given].start)
+    if len(safe) <= LONGEST_TEXT:
+        return shown
+    kept = LONGEST_TEXT // 2
+    left_out = f" … {len(safe) - 2 * kept:,} characters … "
+    return Text.assemble(shown[:kept], (left_out, "dim"), shown[-kept:])
+
+
+def printable_lines(written: str) -> str:
+    """A text made safe to print, one sign for each character, its lines kept."""
+    return "\n".join(
+        "".join(printable(letter) or "�" for letter in line) for line in written.replace("\r", "\n").split("\n")
+    )

@@ -1,0 +1,181 @@
+"""A small writer of SVG: elements as text, and the figure that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from regard import errors
+from regard.output.colours import INK
+from regard.output.printable import printable
+from regard.output.text_width import text_width
+
+# Renderers without a font of their own for `sans-serif` need one that is there by name.
+FONT = (
+    "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
+    "Roboto, Ubuntu, Cantarell, sans-serif"
+)
+MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Svg:
+    """A figure: vector graphics that browsers, slides and notebooks show, with words for those who cannot see it."""
+
+    width: float
+    height: float
+    title: str
+    description: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        words = f"{self.title}\n{self.description}\n{self.width}\n{len(self.parts)}"
+        name = "figure-" + sha256(words.encode("utf-8", "replace")).hexdigest()[:10]
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_short(self.width)} {_short(self.height)}" '
+                f'width="{_short(self.width)}" height="{_short(self.height)}" font-family={quoteattr(FONT)} '
+                f'role="img" aria-labelledby="{name}-title {name}-description">',
+                f'<title id="{name}-title">{escape(printable(self.title))}</title>',
+                f'<desc id="{name}-description">{escape(printable(self.description))}</desc>',
+                '<rect width="100%" height="100%" fill="#ffffff"/>',
+                *self.parts,
+                "</svg>\n",
+            ]
+        )
+
+    def save(self, path: str | Path, scale: float = 2.0) -> Path:
+        """Write the figure, as its name ends: .svg, or .png with `scale` pixels a unit."""
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending == ".svg":
+            path.write_text(str(self), encoding="utf-8")
+        elif ending == ".png":
+            path.write_bytes(self.png(scale))
+        else:
+            raise errors.option("path", str(path), "a name that ends in .svg or .png")
+        return path
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The figure as pixels, `scale` of them a unit; needs `pip install "regard[figures]"`."""
+        return _pixels(str(self), scale)
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Drawing:
+    """A part of a figure and the room it takes, from its own top left corner."""
+
+    width: float
+    height: float
+    parts: tuple[str, ...]
+
+    def at(self, x: float, y: float) -> str:
+        """The drawing moved to a place."""
+        return group(self.parts, x, y)
+
+
+def text(
+    content: str, x: float, y: float, size: float, *, anchor: str = "start", fill: str = INK,
+    bold: bool = False, italic: bool = False, turn: float = 0,
+) -> str:  # fmt: skip
+    """A line of text whose middle height is at y, turned by so many degrees about (x, y)."""
+    extra = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    extra += ' font-weight="bold"' if bold else ""
+    extra += ' font-style="italic"' if italic else ""
+    extra += f' transform="rotate({_short(turn)} {_short(x)} {_short(y)})"' if turn else ""
+    baseline = y + size * MIDDLE
+    where = f'x="{_short(x)}" y="{_short(baseline)}" font-size="{_short(size)}"'
+    return f'<text {where} fill="{fill}"{extra}>{escape(printable(content))}</text>'
+
+
+def rectangle(
+    x: float, y: float, width: float, height: float, fill: str, *, stroke: str = "", radius: float = 0, hint: str = ""
+) -> str:
+    """A rectangle; the hint shows when the pointer rests on it."""
+    extra = f' stroke="{stroke}"' if stroke else ""
+    extra += f' rx="{_short(radius)}"' if radius else ""
+    place = f'x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"'
+    if not hint:
+        return f'<rect {place} fill="{fill}"{extra}/>'
+    return f'<rect {place} fill="{fill}"{extra}><title>{escape(printable(hint))}</title></rect>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, dashes: str = "") -> str:
+    """A straight line."""
+    return path(f"M{_short(x1)} {_short(y1)}L{_short(x2)} {_short(y2)}", stroke, width, dashes=dashes)
+
+
+def path(
+    d: str, stroke: str = "none", width: float = 1, *, fill: str = "none", opacity: float = 1, dashes: str = ""
+) -> str:
+    """Any path, in the language of SVG."""
+    extra = f' stroke="{stroke}" stroke-width="{_short(width)}"' if stroke != "none" else ""
+    extra += f' opacity="{_short(opacity)}"' if opacity != 1 else ""
+    extra += f' stroke-dasharray="{dashes}"' if dashes else ""
+    return f'<path d="{d}" fill="{fill}"{extra}/>'
+
+
+def curve(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, opacity: float = 1) -> str:
+    """A line that leaves and arrives horizontally."""
+    half = (x1 + x2) / 2
+    numbers = " ".join(map(_short, (half, y1, half, y2, x2, y2)))
+    return path(f"M{_short(x1)} {_short(y1)}C{numbers}", stroke, width, opacity=opacity)
+
+
+def arrow_head(x: float, y: float, fill: str, size: float = 6) -> str:
+    """A tip at (x, y) that points to the right."""
+    half = size * 0.6
+    return path(f"M{_short(x)} {_short(y)}l{_short(-size)} {_short(-half)}v{_short(2 * half)}z", fill=fill)
+
+
+def group(parts: Iterable[str], x: float = 0, y: float = 0) -> str:
+    """Several elements, moved together."""
+    return f'<g transform="translate({_short(x)} {_short(y)})">' + "\n".join(parts) + "</g>"
+
+
+def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
+    """The width of the widest of several texts."""
+    return max((text_width(printable(content), size, bold) for content in texts), default=0.0)
+
+
+def _short(number: float) -> str:
+    """Two decimals, and none where they are zero: 12, 12.5, 12.25."""
+    shown = f"{number:.2f}".rstrip("0").rstrip(".")
+    return "0" if shown in ("-0", "") else shown
+
+
+def _pixels(svg: str, scale: float = 2.0) -> bytes:
+    """The picture of an SVG text as the bytes of a PNG file, `scale` pixels a unit."""
+    if not 0 < scale <= 16:
+        raise errors.option("scale", scale, "a number above 0 and up to 16: pixels for each unit of the figure")
+    try:
+        renderer = import_module("resvg_py")
+    except ImportError as problem:
+        raise errors.Unsupported(
+            "PNG needs the package `resvg-py`, which is not installed.\n"
+            'Run pip install "regard[figures]", or save the figure as .svg: slides and browsers take that too.'
+        ) from problem
+    if "<text" in svg and not _has_fonts(renderer):
+        raise errors.Unsupported(
+            f"PNG needs a font to draw words and numbers with, and none of these is installed: {FONT}.\n"
+            "Install one, as in apt-get install fonts-dejavu-core, or save the figure as .svg."
+        )
+    return bytes(renderer.svg_to_bytes(svg_string=svg, zoom=scale))
+
+
+@cache
+def _has_fonts(renderer: Any) -> bool:
+    """Whether a letter leaves a mark: without fonts, text is left out without a word."""
+    frame = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
+    letter = f'<text x="2" y="16" font-size="16" font-family={quoteattr(FONT)}>H</text>'
+    blank, written = (bytes(renderer.svg_to_bytes(svg_string=frame.format(part))) for part in ("", letter))
+    return blank != written

@@ -1,0 +1,279 @@
+"""Text for terminals: tables that fit the width, coloured by weight, and plain where there is no colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table as Grid
+from rich.text import Text
+
+from regard.output import colours
+from regard.output.cells import parts_of, printed, shortened
+from regard.output.printable import printable
+from regard.tables import Column, Table
+from regard.trace import Trace
+
+GAP = 2
+WORDS = (24, 16, 12, 10)  # widths that words are cut to, tried in this order
+USUAL_WIDTH = 80
+SHORTENED = "… stands for numbers left out for want of room: --full, or render(table, full=True), shows them all."
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextTable:
+    """A table that rich prints in the width of its terminal, and that `str` turns into plain text.
+
+    >>> from regard.tables import Column
+    >>> columns = Column("Word", "word"), Column("softmax", "number", shade=True)
+    >>> print(TextTable(Table("Weights", columns, (("The", 0.42),))))
+    Weights
+    Word  softmax
+    The      0.42
+    """
+
+    table: Table
+    width: int | None = None
+    full: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(self.width or options.max_width, options.max_width)
+        layout = laid_out(self.table, width, self.full)
+        if self.table.title:
+            yield Text(printable(self.table.title), "bold")
+        grids = [_grid(block, self.table.highlight, layout.has_sum) for block in layout.blocks]
+        yield Group(*[part for grid in grids for part in (grid, Text())][:-1])
+        notes = [*self.table.notes, *([SHORTENED] if layout.is_short else [])]
+        for note in notes:
+            yield Text(printable(note), "dim italic")
+
+    def __str__(self) -> str:
+        return plain(self)
+
+
+def render(table: Table, width: int | None = None, full: bool = False) -> TextTable:
+    """The table for `rich.print`, or as plain text by `str(...)`.
+
+    width   columns of text; those of the terminal by default, 80 for `str`
+    full    show vectors whole, in several lines where they are wide
+    """
+    return TextTable(table, width, full)
+
+
+def steps(trace: Trace, head: int = 0, width: int | None = None, full: bool = False) -> Group:
+    """The slide's table of every query, one below the other."""
+    tables = [render(table, width, full) for table in trace.tables(head)]
+    return Group(*[part for table in tables for part in (table, Text())][:-1])
+
+
+def plain(shown: Any, width: int | None = None) -> str:
+    """Anything that rich prints, as text without colour and without blanks at the ends of lines."""
+    if isinstance(shown, Table):
+        shown = render(shown, width)
+    wanted = width or (shown.width if isinstance(shown, TextTable) else None) or USUAL_WIDTH
+    stream = io.StringIO()
+    Console(file=stream, width=wanted, color_system=None, force_terminal=False, legacy_windows=False).print(shown)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+
+
+def _grid(block: tuple[Laid, ...], highlight: int | None, has_sum: bool) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="italic", collapse_padding=True)
+    for laid in block:
+        right = laid.column.kind in ("number", "vector")
+        heading = Text(laid.heading, justify="right" if right else "left")
+        grid.add_column(heading, justify="right" if right else "left", no_wrap=True, vertical="top", overflow="fold")
+    last = len(block[0].values) - 1
+    for line, row in enumerate(block[0].rows):
+        grid.add_row(*(_cell(laid, line, row == highlight, has_sum and row == last) for laid in block))
+    return grid
+
+
+def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
+    """A cell in its colour; a weight on a ground that is darker, the larger it is."""
+    content, value = laid.cells[line], laid.values[laid.rows[line]]
+    if laid.column.shade and content and not is_sum:
+        ground = colours.sequential(float(value))
+        return Text(content, f"{colours.ink_on(ground)} on {ground}")
+    bold = is_sum or (highlighted and laid.column.kind == "word")
+    return Text(content, "bold" if bold else "")
+
+
+# Layout: headings in two lines, vectors shortened or broken, columns in several blocks.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Laid:
+    """A column that is ready to print: its heading and its cells, each in one or more lines."""
+
+    column: Column
+    heading: str
+    cells: tuple[str, ...]
+    values: tuple[Any, ...]  # of all rows of the table
+    rows: tuple[int, ...]  # which row of the table each cell is from
+    parts: tuple[list[str], ...] = ()  # of vectors: their printed numbers
+
+    @property
+    def cell_width(self) -> int:
+        """Of the widest line of its cells."""
+        measure = cell_len if self.column.kind in ("word", "text") else len  # digits are narrow, and there are many
+        return max((measure(line) for cell in self.cells for line in cell.split("\n")), default=0)
+
+    @property
+    def width(self) -> int:
+        """Of its widest line."""
+        return max(self.cell_width, *map(cell_len, self.heading.split("\n")))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """Blocks of columns that each fit the width, and whether a vector had to be shortened."""
+
+    blocks: tuple[tuple[Laid, ...], ...]
+    is_short: bool
+    has_sum: bool  # whether the last row is the sum of those above
+
+
+def laid_out(table: Table, width: int, full: bool) -> Layout:
+    """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
+    table, has_sum = _with_sum_below(table)
+    most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
+    columns = [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
+    if _total(columns) > width:
+        columns = _in_one_block(columns, width, full) or _for_blocks(columns, width, full)
+    is_short = any("…" in cell for laid in columns if laid.column.kind == "vector" for cell in laid.cells)
+    return Layout(tuple(_blocks(columns, width)), is_short, has_sum)
+
+
+def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | None:
+    """All columns side by side, with as much of vectors and words as there is room for."""
+    for least in (4,) if full else (3, 2):
+        for longest in WORDS:
+            worded = [_clipped(laid, longest) for laid in columns]
+            found = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)
+            if found:
+                return found
+    return None
+
+
+def _for_blocks(columns: list[Laid], width: int, full: bool) -> list[Laid]:
+    """Columns that each fit the width beside the first one."""
+    columns = [_clipped(laid, WORDS[1]) for laid in columns]
+    room = width - columns[0].width - GAP
+    fits = _widest_that(columns, 2, width, full, lambda limited: all(laid.width <= room for laid in limited[1:]))
+    return fits or [_narrow(_limited(laid, 2, full)) for laid in columns]
+
+
+def _widest_that(
+    columns: list[Laid], least: int, width: int, full: bool, fits: Callable[[list[Laid]], bool]
+) -> list[Laid] | None:
+    """The columns with as many numbers of a vector on a line as fit, by halving; None where `least` do not."""
+    found, low, high = None, least, max(min(_longest_vector(columns), width // 2), least)
+    while low <= high:
+        most = (low + high + 1) // 2 if found else low
+        limited = [_narrow(_limited(laid, most, full)) for laid in columns]
+        if fits(limited):
+            found, low = limited, most + 1
+        elif not found:
+            return None
+        else:
+            high = most - 1
+    return found
+
+
+def _longest_vector(columns: list[Laid]) -> int:
+    return max((len(parts) for laid in columns for parts in laid.parts), default=2)
+
+
+def _with_sum_below(table: Table) -> tuple[Table, bool]:
+    """A last column that holds one vector, the sum of those in the column before it, goes below them."""
+    if len(table.columns) < 3 or table.columns[-1].name != "sum" or len(table.rows) < 2:
+        return table, False
+    if any(column.kind != "vector" for column in table.columns[-2:]):
+        return table, False
+    sums = [row[-1] for row in table.rows if row[-1] is not None]
+    if len(sums) != 1:
+        return table, False
+    foot: list[Any] = [None] * (len(table.columns) - 1)
+    foot[0], foot[-1] = "sum", sums[0]
+    for place, column in enumerate(table.columns[:-1]):
+        if column.shade:
+            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
+    rows = (*(row[:-1] for row in table.rows), tuple(foot))
+    return replace(table, columns=table.columns[:-1], rows=rows), True
+
+
+def _laid(column: Column, values: list[Any], most: int | None) -> Laid:
+    """A column as wide as it comes; of vectors that are too long for any line, only what may be shown is printed."""
+    rows = tuple(range(len(values)))
+    if column.kind != "vector":
+        cells = tuple(printed(value, column) for value in values)
+        return Laid(column, printable(column.name), cells, tuple(values), rows)
+    parts = tuple([] if value is None else _parts(value, column.digits, most) for value in values)
+    return Laid(column, printable(column.name), tuple(map(" ".join, parts)), tuple(values), rows, parts)
+
+
+def _parts(vector: Any, digits: int, most: int | None) -> list[str]:
+    if most is None or len(vector) <= most:
+        return parts_of(vector, digits)
+    return [*parts_of(vector[:most], digits), "…", *parts_of(vector[-1:], digits)]
+
+
+def _clipped(laid: Laid, longest: int) -> Laid:
+    """With words cut to this width."""
+    if laid.column.kind != "word":
+        return laid
+    cut = (set_cell_size(cell, longest - 1).rstrip() + "…" if cell_len(cell) > longest else cell for cell in laid.cells)
+    return replace(laid, cells=tuple(cut))
+
+
+def _narrow(laid: Laid) -> Laid:
+    """With a heading that is wider than its cells broken after a sign or a space."""
+    if cell_len(laid.heading) <= laid.cell_width:
+        return laid
+    for sign in ("×", "/", "·", " "):
+        start, found, end = laid.heading.rpartition(sign)
+        if start.strip():
+            return replace(laid, heading=f"{start.rstrip()}\n{found.strip()}{end}")
+    return laid
+
+
+def _limited(laid: Laid, most: int, full: bool) -> Laid:
+    """With at most so many numbers of a vector on a line."""
+    if laid.column.kind != "vector":
+        return laid
+    if not full:
+        return replace(laid, cells=tuple(" ".join(shortened(parts, most)) for parts in laid.parts))
+    widest = max((len(part) for parts in laid.parts for part in parts), default=0)
+    return replace(laid, cells=tuple(_in_lines(parts, most, widest) for parts in laid.parts))
+
+
+def _in_lines(parts: list[str], most: int, widest: int) -> str:
+    lines = [parts[start : start + most] for start in range(0, len(parts), most)]
+    return "\n".join(" ".join(part.rjust(widest) for part in line) for line in lines)
+
+
+def _total(columns: Sequence[Laid]) -> int:
+    return sum(laid.width for laid in columns) + GAP * (len(columns) - 1)
+
+
+def _blocks(columns: list[Laid], width: int) -> list[tuple[Laid, ...]]:
+    """As many columns side by side as fit, the first one repeated in every block, without rows that say nothing."""
+    blocks, block = [], columns[:1]
+    for laid in columns[1:]:
+        if len(block) > 1 and _total([*block, laid]) > width:
+            blocks.append(block)
+            block = columns[:1]
+        block.append(laid)
+    return [tuple(columns)] if not blocks else [_filled(block) for block in (*blocks, block)]
+
+
+def _filled(block: list[Laid]) -> tuple[Laid, ...]:
+    rows = [row for row in range(len(block[0].cells)) if any(laid.cells[row] for laid in block[1:])]
+    return tuple(
+        replace(laid, cells=tuple(laid.cells[row] for row in rows), rows=tuple(laid.rows[row] for row in rows))
+        for laid in block
+    )

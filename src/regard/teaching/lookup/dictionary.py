@@ -1,0 +1,337 @@
+"""One object over keys and values that looks up both ways: by equality, as a dictionary does, and by similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from regard import errors
+from regard.attention.matrix import Attention
+from regard.teaching.lookup import given, similarity
+from regard.teaching.lookup.answer import Answer
+from regard.teaching.lookup.given import Embed, Floats
+from regard.teaching.lookup.similarity import Similarity
+from regard.teaching.lookup.spelling import pieces, spelled
+
+OF_VECTORS: Similarity = "scaled dot"
+OF_TEXTS: Similarity = "cosine"
+TEXT_TEMPERATURE = 0.1  # cosines of spellings lie between 0 and 1: at 1 all keys would get nearly the same share
+
+
+def lookup(
+    keys: Any, values: Any = None, *, similarity: Similarity | None = None, temperature: float | None = None,
+    embed: Any = None,
+) -> Lookup:  # fmt: skip
+    """A dictionary that answers by equality (`hard`) and by similarity (`soft`).
+
+    keys, values  a dictionary (a JSON object), or keys and as many values: vectors, numbers, texts or anything else
+    similarity    "dot", "scaled dot" (by √size; the default for vectors), "cosine" (the default for texts),
+                  "negative distance" (−‖q − k‖), or a function of a query and a key
+    temperature   divides the similarities: 1 by default, 0.1 for texts; 0 is the limit, all weight on the most similar
+    embed         makes a vector of a text: "spelling" (hashed pieces of its words; the default), "model", or a function
+                  of one key. A similarity that is a function sees keys as they are, unless `embed` is given
+
+    >>> car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
+    >>> car.get("brand"), car.get("colour")
+    ('Ford', None)
+    >>> car.soft("the brand of it").value
+    'Ford'
+    """
+    names, contents = given.keys_and_values(keys, values)
+    return Lookup(names, contents, similarity, _temperature(temperature), embed)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lookup:
+    """Keys and values; made by `lookup`."""
+
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+    similarity: Similarity | None = None
+    temperature: float | None = None
+    embed: Any = None
+
+    def __post_init__(self) -> None:
+        if self.similarity is not None:
+            similarity.checked(self.similarity)
+        given.embedding(self.embed)
+        if self._keys_are_vectors:
+            self._key_numbers  # noqa: B018 - unequal lengths and NaN are noticed here, not when somebody asks
+        self._value_numbers  # noqa: B018
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __repr__(self) -> str:
+        kind = "vectors" if self._keys_are_vectors else "texts" if self._keys_are_texts else "keys of other kinds"
+        return f"Lookup({len(self)} keys: {kind})"
+
+    # By equality
+
+    def get(self, *path: Any, default: Any = None) -> Any:
+        """The value of an equal key as a Python dictionary gives it; more names lead into nested values.
+
+        >>> person = lookup({"name": "Jane", "phones": [{"number": "0117"}]})
+        >>> person.get("name"), person.get("phones", 0, "number"), person.get("phones", 1, "number")
+        ('Jane', '0117', None)
+        """
+        if not path:
+            return default
+        places = np.flatnonzero(self._equal(path[0]))
+        if not len(places):
+            return default
+        value = self.values[places[-1]]
+        for part in path[1:]:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return default
+        return value
+
+    def hard(self, query: Any) -> Answer:
+        """z = Σ 1(q = k_j) v_j: the values of all equal keys added up, and 0 on a miss.
+
+        Values that are neither numbers nor vectors cannot be added: the last one counts, and a miss gives None.
+
+        >>> lookup(["a", "b", "b"], [[1, 0], [0, 1], [0, 1]]).hard("b").value
+        array([0., 2.])
+        """
+        queries, many = self._queries(query)
+        equal = np.array([self._equal(one) for one in queries], np.float64).reshape(len(queries), len(self))
+        found = [self._summed(row.astype(bool)) for row in equal]
+        notes = [f"No key equals query {place}." for place, row in enumerate(equal) if not row.any()]
+        notes = ["No key equals the query."] if notes and not many else notes
+        if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
+            notes.append("Several keys are equal and their values cannot be added: the last one counts.")
+        return self._answer("hard", queries, many, found, equal, notes)
+
+    def _equal(self, query: Any) -> Any:
+        """Which keys equal the query, (key,)."""
+        if self._keys_are_vectors:
+            return (self._key_numbers == self._query_vectors([query])).all(axis=1)
+        return np.array([bool(key is query or _same(key, query)) for key in self.keys], bool)
+
+    def _summed(self, equal: Any) -> Any:
+        numbers = self._value_numbers
+        if numbers is not None and numbers.ndim > 1:
+            return numbers[equal].sum(axis=0)
+        chosen = [self.values[place] for place in np.flatnonzero(equal)]
+        return sum(chosen) if numbers is not None else chosen[-1] if chosen else None
+
+    # By similarity
+
+    def soft(self, query: Any, temperature: float | None = None) -> Answer:
+        """z = Σ softmax(similarity(q, k_j) / temperature) v_j: the values blended, numbers and vectors.
+
+        Values that are neither cannot be blended: the answer is that of the most probable key, and says so.
+
+        >>> notes = lookup([[1, 0], [0, 1]], [[10.0], [20.0]], similarity="negative distance")
+        >>> notes.soft([1, 0]).value, notes.soft([1, 0], temperature=0.01).value
+        (array([11.9...]), array([10.]))
+        """
+        queries, many = self._queries(query)
+        asked = self._temperature_of(temperature)
+        if not self.keys:
+            raise errors.option("keys", (), "at least one key", "A soft look-up shares its weight among the keys.")
+        attention = self._attention(queries, asked)
+        if attention is None:
+            weights = similarity.shares(self._scores(queries), asked)
+        else:
+            weights = np.asarray(attention.dense())
+        return self._answer("soft", queries, many, *self._blended(queries, many, attention, weights))
+
+    def attention(self, query: Any, temperature: float | None = None) -> Attention:
+        """The `Attention` that this look-up is, for the similarities dot, scaled dot and cosine."""
+        queries, _ = self._queries(query)
+        found = self._attention(queries, self._temperature_of(temperature))
+        if found is None:
+            raise errors.unsupported(
+                f"similarity={self._how!r} at this temperature as an Attention",
+                f"Attention takes {', '.join(map(repr, similarity.BY_ATTENTION))} at a temperature that is not tiny.",
+            )
+        return found
+
+    def leaves(self) -> Lookup:
+        """The same for everything that is not itself a dictionary or a list, by its path.
+
+        >>> lookup({"name": "Jane", "address": {"town": "Hull"}, "phones": ["0117"]}).leaves().keys
+        ('name', 'address.town', 'phones.0')
+        """
+        found = dict(_leaves("", zip(self.keys, self.values, strict=True)))
+        return Lookup(tuple(found), tuple(found.values()), self.similarity, self.temperature, self.embed)
+
+    # What keys and values are
+
+    @cached_property
+    def _keys_are_vectors(self) -> bool:
+        return self.embed is None and (given.are_vectors(self.keys) or given.are_numbers(self.keys))
+
+    @cached_property
+    def _keys_are_texts(self) -> bool:
+        return bool(self.keys) and all(isinstance(key, str) for key in self.keys)
+
+    @cached_property
+    def _key_numbers(self) -> Floats:
+        """(key, size)."""
+        vectors = given.numbers("keys", self.keys)
+        if vectors.ndim > 2:
+            raise errors.wrong_dimensions("keys", vectors)
+        return vectors.reshape(len(self.keys), -1)
+
+    @cached_property
+    def _value_numbers(self) -> Floats | None:
+        """(key,) or (key, ...), or None where values are not numbers all."""
+        if not (given.are_numbers(self.values) or given.are_vectors(self.values)):
+            return None
+        if not self._keys_are_vectors and _are_ragged(self.values):
+            return None  # in JSON, lists of unequal length are things and not vectors
+        return given.numbers("values", self.values)
+
+    @property
+    def _how(self) -> Similarity:
+        return self.similarity or (OF_VECTORS if self._keys_are_vectors else OF_TEXTS)
+
+    @cached_property
+    def _to_vector(self) -> Embed | None:
+        """What makes a vector of a key; None where keys are vectors, or a function compares them as they are."""
+        embed = given.embedding(self.embed)
+        if embed is not None or self._keys_are_vectors or callable(self._how):
+            return embed
+        for key in self.keys:
+            if not isinstance(key, str):
+                raise errors.TypeProblem(
+                    f"`keys` hold {key!r}, neither a text nor a vector: a soft look-up compares one of these.\n"
+                    "Give embed=function, from a key to a vector, or similarity=function, of a query and a key."
+                )
+        return spelled
+
+    @cached_property
+    def _vectors(self) -> Floats:
+        embed = self._to_vector
+        return self._key_numbers if embed is None else given.embedded(self.keys, "keys", embed)
+
+    # What was asked
+
+    def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
+        """The queries, and whether there are several: rows of a matrix, or a list of what is no vector."""
+        if not self._keys_are_vectors:
+            return (tuple(query), True) if isinstance(query, list) else ((query,), False)
+        if hasattr(query, "ndim"):
+            many = query.ndim == 2
+        elif given.are_numbers(self.keys):
+            many = isinstance(query, (list, tuple)) and given.are_numbers(query)
+        else:
+            many = isinstance(query, (list, tuple)) and bool(query) and not any(map(given.is_number, query))
+        return (tuple(query), True) if many else ((query,), False)
+
+    def _query_vectors(self, queries: Sequence[Any]) -> Floats:
+        """(query, size), of the same size as the keys."""
+        if self._to_vector is not None:
+            for query in queries if self._to_vector is spelled else ():
+                if not isinstance(query, str):
+                    raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
+            vectors = given.embedded(queries, "queries", self._to_vector)
+        else:
+            if not (given.are_vectors(queries) or given.are_numbers(queries)):
+                raise errors.TypeProblem(
+                    f"`query` is {queries[0]!r}; expected {self._vectors.shape[1]} numbers, as the keys are."
+                )
+            vectors = given.numbers("queries", queries).reshape(len(queries), -1)
+        if vectors.shape[1] != self._vectors.shape[1]:
+            raise errors.ShapeError(
+                f"`query` has size {vectors.shape[1]}, `keys` have {self._vectors.shape[1]}.\n"
+                "A query is compared with keys of its own size."
+            )
+        return vectors
+
+    def _temperature_of(self, asked: float | None) -> float:
+        asked = _temperature(asked)
+        if asked is None:
+            asked = self.temperature
+        if asked is not None:
+            return asked
+        return TEXT_TEMPERATURE if self._to_vector in (spelled, given.by_model) else 1.0
+
+    # How it is answered
+
+    def _attention(self, queries: Sequence[Any], temperature: float) -> Attention | None:
+        if self._how not in similarity.BY_ATTENTION:
+            return None
+        return similarity.attention(self._query_vectors(queries), self._vectors, self._how, temperature)
+
+    def _scores(self, queries: Sequence[Any]) -> Floats:
+        how = self._how
+        if not callable(how):
+            return similarity.of_vectors(self._query_vectors(queries), self._vectors, how)
+        if self._to_vector is None and not self._keys_are_vectors:
+            return similarity.by_function(queries, self.keys, how)
+        return similarity.by_function(self._query_vectors(queries), self._vectors, how)
+
+    def _blended(
+        self, queries: Sequence[Any], many: bool, attention: Attention | None, weights: Floats
+    ) -> tuple[list[Any], Floats, list[str]]:
+        """The value of each query, the weights, and what there is to say."""
+        notes = self._spelling_notes(queries, many) if self._to_vector is spelled else []
+        numbers = self._value_numbers
+        if numbers is not None:
+            flat = numbers.reshape(len(self), -1)
+            blend = np.asarray(weights @ flat if attention is None else attention @ flat)
+            blend = blend.reshape(len(queries), *numbers.shape[1:])
+            return [float(one) if numbers.ndim == 1 else one for one in blend], weights, notes
+        notes.append("These values cannot be blended: the value is that of the most probable key.")
+        if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
+            notes.append("Several keys are equally probable: the first of them counts.")
+        return [self.values[int(row.argmax())] if row.any() else None for row in weights], weights, notes
+
+    def _spelling_notes(self, queries: Sequence[str], many: bool) -> list[str]:
+        known = set().union(*(pieces(key) for key in self.keys))
+        alien = [place for place, query in enumerate(queries) if not known & pieces(query).keys()]
+        names = [f"Query {place}" if many else "The query" for place in alien]
+        return [f"{name} shares no piece of spelling with any key: the answer is a guess." for name in names]
+
+    def _answer(
+        self, kind: Any, queries: Sequence[Any], many: bool, found: list[Any], weights: Floats, notes: list[str]
+    ) -> Answer:
+        if not many:
+            return Answer(kind, tuple(queries), self.keys, found[0], weights[0], tuple(notes))
+        value = found if self._value_numbers is None else np.array(found)
+        return Answer(kind, tuple(queries), self.keys, value, weights, tuple(notes))
+
+
+def _temperature(temperature: Any) -> float | None:
+    if temperature is None:
+        return None
+    if not given.is_number(temperature) or not 0 <= temperature < np.inf:
+        fix = "Towards 0 the most similar key takes all; the larger it is, the more alike the shares."
+        raise errors.option("temperature", temperature, "a finite number, 0 or more", fix)
+    return float(temperature)
+
+
+def _same(key: Any, query: Any) -> bool:
+    try:
+        return bool(key == query)
+    except ValueError:  # arrays compare to arrays
+        return bool(np.array_equal(key, query))
+
+
+def _are_ragged(values: Sequence[Any]) -> bool:
+    """Whether lists differ in length somewhere."""
+    try:
+        return len({np.shape(value) for value in values}) > 1
+    except ValueError:
+        return True
+
+
+def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in items:
+        here = f"{path}.{name}" if path else str(name)
+        if isinstance(value, Mapping):
+            yield from _leaves(here, value.items())
+        elif isinstance(value, (list, tuple)):
+            yield from _leaves(here, enumerate(value))
+        else:
+            yield here, value

@@ -1,0 +1,124 @@
+"""What a look-up was given: keys, values and queries, as numbers where they are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import arrays, errors
+from regard.errors.wording import count, kind_of
+from regard.teaching.lookup.spelling import spelled
+
+Floats = NDArray[np.float64]
+Embed = Callable[[Any], Any]
+METHODS = ("spelling", "model")
+
+
+def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Of a mapping, or one value for each key."""
+    if isinstance(keys, Mapping):
+        if values is not None:
+            raise errors.option("values", values, "none beside a dictionary, which has its own")
+        return tuple(keys.keys()), tuple(keys.values())
+    for name, given in (("keys", keys), ("values", values)):
+        if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+            raise errors.TypeProblem(
+                f"`{name}` are {kind_of(given)}; expected a dictionary, or keys and as many values.\n"
+                'As in lookup({"brand": "Ford"}), or lookup([[1, 0], [0, 1]], ["first", "second"]).'
+            )
+    rows = tuple(_rows(keys)), tuple(_rows(values))
+    if len(rows[0]) != len(rows[1]):
+        raise errors.ShapeError(
+            f"`values` hold {count(len(rows[1]), 'value')} for {count(len(rows[0]), 'key')}.\nEach key needs one value."
+        )
+    return rows
+
+
+def _rows(given: Any) -> Iterable[Any]:
+    rows: Iterable[Any] = arrays.numpy_of(given) if hasattr(given, "ndim") else given
+    return rows
+
+
+def is_number(thing: Any) -> bool:
+    """True and False are answers, not numbers to blend."""
+    return isinstance(thing, (int, float, np.integer, np.floating)) and not isinstance(thing, bool)
+
+
+def _is_vector(thing: Any) -> bool:
+    if hasattr(thing, "ndim"):
+        return bool(thing.ndim) and "bool" not in str(thing.dtype)
+    return (
+        isinstance(thing, (list, tuple)) and bool(thing) and all(is_number(part) or _is_vector(part) for part in thing)
+    )
+
+
+def are_vectors(things: Sequence[Any]) -> bool:
+    """Whether each of these is a list, a tuple or an array of numbers."""
+    return bool(things) and all(_is_vector(thing) for thing in things)
+
+
+def are_numbers(things: Sequence[Any]) -> bool:
+    """Whether each of these is a single number."""
+    return bool(things) and all(is_number(thing) for thing in things)
+
+
+def numbers(name: str, things: Sequence[Any]) -> Floats:
+    """One row for each thing, finite, of equal length."""
+    rows = [np.asarray(arrays.numpy_of(thing) if hasattr(thing, "ndim") else _array(name, thing)) for thing in things]
+    shapes = [row.shape for row in rows]
+    for place, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise errors.ShapeError(
+                f"`{name}` are of unequal length: {name}[0] has shape {shapes[0]}, {name}[{place}] has {shape}.\n"
+                "All of them need the same number of numbers."
+            )
+    try:
+        array = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise errors.unsupported_dtype(name, rows[0].dtype) from None
+    if not np.isfinite(array).all():
+        place = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise errors.option(f"{name}[{place}]", things[place], "finite numbers", "Nothing is near to NaN or infinity.")
+    return array
+
+
+def _array(name: str, thing: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(thing)
+    except ValueError:
+        raise errors.ShapeError(f"`{name}` hold rows of unequal length: {thing!r}.\nGive rows of one length.") from None
+
+
+def embedding(embed: Any) -> Embed | None:
+    """The function that turns a key into a vector; None where nothing was asked for."""
+    if embed is None or callable(embed):
+        return embed  # type: ignore[no-any-return]
+    if embed == "spelling":
+        return spelled
+    if embed == "model":
+        return by_model
+    raise errors.bad_name("embed", embed, METHODS)
+
+
+def by_model(text: Any) -> Any:
+    """The default model's embedding of a text, which finds meaning: a vector of length 1."""
+    return _default_model().embed(str(text))
+
+
+@lru_cache(maxsize=1)
+def _default_model() -> Any:
+    from regard.models.loading import model
+
+    return model()
+
+
+def embedded(things: Sequence[Any], name: str, embed: Embed) -> Floats:
+    """The vector of each thing, (thing, size)."""
+    vectors = numbers(name, [embed(thing) for thing in things])
+    if vectors.ndim != 2:
+        raise errors.ShapeError(f"`embed` gave shape {vectors.shape[1:]} for each key; expected one vector for each.")
+    return vectors

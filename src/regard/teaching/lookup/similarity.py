@@ -1,0 +1,82 @@
+"""How similar a query is to each key, and the share of each key that follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+
+from regard import errors
+from regard.attention.matrix import Attention
+from regard.teaching.lookup.given import Floats
+
+Named = Literal["dot", "scaled dot", "cosine", "negative distance"]
+Similarity = Named | Callable[[Any, Any], float]
+NAMES: tuple[Named, ...] = ("dot", "scaled dot", "cosine", "negative distance")
+BY_ATTENTION = NAMES[:3]
+
+# exp(score − L) of scores past a million carries errors past 1e-10: there the largest is taken away before dividing.
+SHARP = 2.0**20
+
+
+def checked(similarity: Any) -> Similarity:
+    """A function, or one of the names."""
+    if callable(similarity) or similarity in NAMES:
+        return similarity  # type: ignore[no-any-return]
+    raise errors.bad_name("similarity", similarity, NAMES)
+
+
+def attention(queries: Floats, keys: Floats, similarity: Similarity, temperature: float) -> Attention | None:
+    """The attention whose weights the soft look-up's are; None where it is none, or too sharp to be exact."""
+    if similarity not in BY_ATTENTION or temperature == 0:
+        return None
+    scale = (keys.shape[1] ** -0.5 if similarity == "scaled dot" else 1.0) / temperature
+    longest = 1.0 if similarity == "cosine" else _longest(queries) * _longest(keys)
+    if not longest * scale <= SHARP:
+        return None
+    return Attention(queries, keys, scale=scale, similarity="cosine" if similarity == "cosine" else "dot")
+
+
+def of_vectors(queries: Floats, keys: Floats, similarity: Named) -> Floats:
+    """The similarity of each query to each key, (query, key); the same number for the same key."""
+    # Equal keys are compared once: a matrix product may round the same row differently in two places.
+    unique, where = np.unique(keys, axis=0, return_inverse=True)
+    if similarity == "negative distance":
+        found = np.array([-np.linalg.norm(unique - query, axis=1) for query in queries])
+    else:
+        scale = keys.shape[1] ** -0.5 if similarity == "scaled dot" else 1.0
+        how: Literal["dot", "cosine"] = "cosine" if similarity == "cosine" else "dot"
+        found = np.asarray(Attention(queries, unique, scale=scale, similarity=how).scaled.dense())
+    return found[:, where.reshape(-1)]
+
+
+def by_function(queries: Iterable[Any], keys: Iterable[Any], function: Callable[[Any, Any], float]) -> Floats:
+    """What the function gives for each query and key, (query, key); −inf rules a key out."""
+    found = np.array([[float(function(query, key)) for key in keys] for query in queries])
+    if np.isnan(found).any() or np.isposinf(found).any():
+        row, column = np.argwhere(np.isnan(found) | np.isposinf(found))[0]
+        raise errors.option(
+            "similarity(query, key)", float(found[row, column]), "a number, or −inf for a key that is ruled out",
+            f"That came for query {row} and key {column}.",
+        )  # fmt: skip
+    return found
+
+
+def shares(scores: Floats, temperature: float) -> Floats:
+    """softmax(scores / temperature) over the keys; at temperature 0 its limit, equal shares of the largest."""
+    peak = scores.max(axis=1, keepdims=True)
+    gap = np.where(np.isneginf(peak), -math.inf, scores - np.where(np.isneginf(peak), 0.0, peak))
+    if temperature == 0:
+        weights = (gap == 0).astype(np.float64)
+    else:
+        with np.errstate(over="ignore"):  # a gap that overflows is a weight of 0
+            weights = np.exp(gap / temperature)
+    total = weights.sum(axis=1, keepdims=True)
+    shared: Floats = weights / np.where(total > 0, total, 1.0)
+    return shared
+
+
+def _longest(vectors: Floats) -> float:
+    return float(np.linalg.norm(vectors, axis=1).max(initial=0.0))

@@ -1,0 +1,263 @@
+"""Why scores are divided by √d_k: what becomes of weights and gradients as d_k grows, with any divisor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors
+from regard.attention.matrix import Attention
+from regard.tables import Column, Table, printed_number
+
+Floats = NDArray[np.float64]
+Divisor = float | str | Callable[[int], float]
+
+SIZES = tuple(2**power for power in range(11))  # 1 … 1,024
+KNOWN: dict[str, Callable[[int], float]] = {"1": lambda size: 1.0, "√d_k": math.sqrt, "d_k": float}
+USUAL = ("1", "√d_k", "d_k")
+SATURATED = 0.99  # a largest weight from which a query sees one key alone
+QUANTITIES = ("entropy", "largest_weight", "saturated", "through_softmax", "typical_query", "gradient_q", "gradient_k")
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingLesson:
+    """What was measured, each an array (divisor, size), means over all queries of all draws unless said otherwise.
+
+    entropy          of the weights, in nats
+    largest_weight   of each query
+    saturated        the share of queries with a largest weight above 0.99
+    through_softmax  root mean square of ‖∂L/∂scaled score‖ of a query: what the softmax lets through
+    typical_query    median over queries of ‖∂L/∂q‖
+    gradient_q       ‖∂L/∂W_q‖, root mean square over draws
+    gradient_k       ‖∂L/∂W_k‖, root mean square over draws
+    """
+
+    sizes: tuple[int, ...]
+    divisors: tuple[str, ...]
+    divided_by: Floats
+    entropy: Floats
+    largest_weight: Floats
+    saturated: Floats
+    through_softmax: Floats
+    typical_query: Floats
+    gradient_q: Floats
+    gradient_k: Floats
+    width: int
+    setting: str
+
+    def curve(self, quantity: str, divisor: Any = "√d_k") -> Floats:
+        """One quantity over the sizes, for a plot."""
+        if quantity not in QUANTITIES:
+            raise errors.bad_name("quantity", quantity, QUANTITIES)
+        return np.array(getattr(self, quantity)[self._row(divisor)])
+
+    def table(self, divisor: Any = "√d_k") -> Table:
+        """One row for each d_k, for one divisor."""
+        row = self._row(divisor)
+        columns = (
+            Column("d_k", "number", 0),
+            Column("divisor", "number"),
+            Column("entropy", "number"),
+            Column("largest", "number", shade=True),
+            Column("> 0.99", "number", shade=True),
+            Column("softmax ∂", "number", 3),
+            Column("typical ∂q", "number", 4),
+            Column("‖∂W_q‖", "number"),
+            Column("‖∂W_k‖", "number"),
+        )
+        cells = (self.sizes, self.divided_by[row], *(getattr(self, name)[row] for name in QUANTITIES))
+        rows = tuple((int(size), *map(float, rest)) for size, *rest in zip(*cells, strict=True))
+        name = self.divisors[row]
+        title = "Scores as they are" if name == "1" else f"Scores divided by {name}"
+        return Table(title, columns, rows, (self.setting, *self.findings(name)))
+
+    def tables(self) -> tuple[Table, ...]:
+        """What softmax makes of [6, 4] and [3, 2], then one table for each divisor."""
+        return (halved_scores(), *(self.table(name) for name in self.divisors))
+
+    def findings(self, divisor: Any = "√d_k") -> tuple[str, ...]:
+        """What these numbers show, in words made from them."""
+        row = self._row(divisor)
+        each = self.gradient_q[row] / np.sqrt(self.width * np.array(self.sizes))
+        first, last = self.gradient_q[row, [0, -1]]  # both 0 where there is one token
+        direction = "grows" if last > 2 * first else "shrinks" if last < first / 2 else "keeps its size"
+        return (
+            f"From d_k = {self.sizes[0]} to {self.sizes[-1]}: entropy {_run(self.entropy[row])}, "
+            f"largest weight {_run(self.largest_weight[row])}; "
+            f"above 0.99 for {_run(self.saturated[row])} of the queries.",
+            f"Gradients: through the softmax {_run(self.through_softmax[row], 3)}; at a typical query "
+            f"{_run(self.typical_query[row], 4)}; ‖∂W_q‖ {direction}, {_run(self.gradient_q[row])}; for each of the "
+            f"d_k · {self.width} numbers of W_q {_run(each, 3)}.",
+        )
+
+    def _repr_html_(self) -> str:
+        from regard.output import figure, html
+
+        return html.fragment(figure.scaling(self)) + html.fragment(self.tables())
+
+    def _row(self, divisor: Any) -> int:
+        name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)
+        if name not in self.divisors:
+            raise errors.bad_name("divisor", name, self.divisors)
+        return self.divisors.index(name)
+
+
+def scaling_lesson(
+    divisors: Sequence[Divisor] | Mapping[str, Divisor] = USUAL, *, sizes: Sequence[int] = SIZES, tokens: int = 32,
+    width: int = 64, draws: int = 8, seed: int = 0,
+) -> ScalingLesson:  # fmt: skip
+    """Weights and gradients of seeded random attention, for each divisor and each d_k.
+
+    divisors  numbers, "√d_k", "d_k", functions of d_k, or a dictionary of names and these
+    sizes     the d_k to try
+    tokens    how many ask and are asked: entropy is at most their logarithm
+    width     of the tokens' vectors, d_model
+    draws     how many times everything is drawn anew
+
+    Tokens are standard normal; W_q and W_k have variance 1/width, so that q and k have variance 1, and q · k has
+    variance d_k. The loss is Σ weight · g, with random g that are the same for all d_k and divisors: what changes in a
+    gradient is the softmax's doing and the divisor's. O(tokens · width · d_k) for each draw.
+
+    >>> lesson = scaling_lesson(sizes=(4, 256), draws=2)
+    >>> bool(lesson.curve("entropy", "√d_k")[1] > 2 > 1 > lesson.curve("entropy", 1)[1])
+    True
+    """
+    chosen = _divisors(divisors)
+    sizes = tuple(_whole("sizes", size) for size in sizes)
+    if not sizes:
+        raise errors.option("sizes", sizes, "at least one d_k")
+    tokens, width, draws = _whole("tokens", tokens), _whole("width", width), _whole("draws", draws)
+    divided_by = np.array([[_positive(name, rule(size)) for size in sizes] for name, rule in chosen.items()])
+    measured = np.empty((len(QUANTITIES), len(chosen), len(sizes)))
+    for column, size in enumerate(sizes):
+        drawn = [_Draw.seeded(size, tokens, width, (seed, draw, size)) for draw in range(draws)]
+        for row in range(len(chosen)):
+            measured[:, row, column] = _measured(drawn, float(divided_by[row, column]))
+    setting = (
+        f"Seeded random tokens and weights (seed {seed}): {tokens} tokens of width {width}, {draws} draws; "
+        "q and k have variance 1, so q · k has variance d_k."
+    )
+    arrays = dict(zip(QUANTITIES, measured, strict=True))
+    return ScalingLesson(sizes, tuple(chosen), divided_by, **arrays, width=width, setting=setting)
+
+
+def halved_scores() -> Table:
+    """What softmax makes of [6, 4], and of the same scores divided by 2 = √4.
+
+    >>> table = halved_scores()
+    >>> [table.printed(row) for row in table]
+    [('6 4', '0.88 0.12'), ('3 2', '0.73 0.27')]
+    """
+    rows = tuple((pair, np.asarray(Attention([[1.0]], [[score] for score in pair])[0])) for pair in ((6, 4), (3, 2)))
+    columns = Column("scores", "vector", 0), Column("softmax", "vector")
+    return Table("Smaller scores, milder weights", columns, rows, ("[3, 2] is [6, 4] divided by √4.",))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Draw:
+    """One random attention of one size, before anything is divided."""
+
+    x: Floats  # (token, width)
+    q: Floats  # (query, d_k)
+    k: Floats  # (key, d_k)
+    g: Floats  # (query, key): ∂L/∂weight
+    products: tuple[Floats, Floats, Floats]  # x xᵀ, q qᵀ, k kᵀ, each (token, token)
+
+    @classmethod
+    def seeded(cls, size: int, tokens: int, width: int, seed: tuple[int, ...]) -> _Draw:
+        # Tokens and g come from a generator that does not know d_k, and so are the same for every d_k.
+        shared, own = np.random.default_rng(seed[:2]), np.random.default_rng(seed)
+        x, g = shared.normal(size=(tokens, width)), shared.normal(size=(tokens, tokens))
+        w_q, w_k = own.normal(size=(2, size, width)) / math.sqrt(width)
+        q, k = x @ w_q.T, x @ w_k.T
+        return cls(x, q, k, g, (x @ x.T, q @ q.T, k @ k.T))
+
+
+def _measured(drawn: Sequence[_Draw], divisor: float) -> tuple[float, ...]:
+    """QUANTITIES, in this order."""
+    attentions = [Attention(draw.q, draw.k, scale=1 / divisor) for draw in drawn]
+    entropy, largest = (np.array([getattr(one, name)() for one in attentions]) for name in ("entropy", "peak"))
+    found = [
+        gradient_sizes(draw, np.asarray(one.dense()), divisor) for draw, one in zip(drawn, attentions, strict=True)
+    ]
+    scaled, of_q, w_q, w_k = (np.array(part) for part in zip(*found, strict=True))
+    return (
+        float(entropy.mean()),
+        float(largest.mean()),
+        float((largest > SATURATED).mean()),
+        _root_mean_square(scaled),
+        float(np.median(of_q)),
+        _root_mean_square(w_q),
+        _root_mean_square(w_k),
+    )
+
+
+def gradient_sizes(draw: _Draw, weights: Floats, divisor: float) -> tuple[Floats, Floats, float, float]:
+    """‖∂L/∂scaled score‖ and ‖∂L/∂q‖ of each query, ‖∂L/∂W_q‖ and ‖∂L/∂W_k‖, by hand.
+
+    With S = ∂L/∂score, ∂L/∂q is S k and ∂L/∂W_q is (S k)ᵀ x, so the square of its size is Σ (x xᵀ) · (S k kᵀ Sᵀ): all
+    of it comes from (token, token) products, and no gradient of d_k × width numbers is built.
+    """
+    scaled = weights * (draw.g - (weights * draw.g).sum(axis=1, keepdims=True))  # the softmax's own derivative
+    score = scaled / divisor
+    of_x, of_q, of_k = draw.products
+    squared_q, squared_k = score @ of_k @ score.T, score.T @ of_q @ score
+    return (
+        np.linalg.norm(scaled, axis=1),
+        np.sqrt(np.maximum(np.diagonal(squared_q), 0)),
+        math.sqrt(max(0.0, float((of_x * squared_q).sum()))),
+        math.sqrt(max(0.0, float((of_x * squared_k).sum()))),
+    )
+
+
+def _run(curve: Floats, digits: int = 2) -> str:
+    """From its first number to its last."""
+    return f"{printed_number(curve[0], digits)} → {printed_number(curve[-1], digits)}"
+
+
+def _root_mean_square(numbers: NDArray[Any]) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))
+
+
+def _divisors(given: Any) -> dict[str, Callable[[int], float]]:
+    if isinstance(given, Mapping):
+        return {str(name): _named(divisor)[1] for name, divisor in given.items()}
+    given = [given] if isinstance(given, (str, int, float)) or callable(given) else list(given)
+    if not given:
+        raise errors.option("divisors", given, "at least one divisor", 'For example (1, "√d_k", "d_k").')
+    return dict(map(_named, given))
+
+
+def _named(divisor: Any) -> tuple[str, Callable[[int], float]]:
+    """The divisor's name and rule."""
+    if callable(divisor):
+        return str(getattr(divisor, "__name__", divisor)), divisor
+    spelled = {"sqrt": "√d_k", "sqrt(d_k)": "√d_k"}.get(str(divisor), str(divisor))
+    if spelled in KNOWN:
+        return spelled, KNOWN[spelled]
+    try:
+        number = float(divisor)
+    except (TypeError, ValueError):
+        return spelled, lambda size: _unknown(divisor)
+    return f"{number:g}", lambda size: number
+
+
+def _unknown(divisor: Any) -> float:
+    raise errors.option("divisor", divisor, 'a number, "√d_k", "d_k" or a function of d_k')
+
+
+def _positive(name: str, divisor: Any) -> float:
+    if not 0 < float(divisor) < math.inf:
+        raise errors.option(f"divisor {name}", divisor, "a positive finite number", "Scores are divided by it.")
+    return float(divisor)
+
+
+def _whole(name: str, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+        raise errors.option(name, given, "a whole number, 1 or more")
+    return int(given)

@@ -1,0 +1,110 @@
+"""The lesson on √d_k as lines: at the right heights, told apart without colour."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from regard.output import figure, scaling_chart
+from regard.output.colours import contrast
+from regard.teaching.scaling import scaling_lesson
+
+from .svg_boxes import SVG, boxes
+
+SIZES = (2, 8, 32, 512)
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    return scaling_lesson(sizes=SIZES, draws=2)
+
+
+@pytest.fixture(scope="module")
+def polylines(lesson):
+    """The points of each line, in the order of panels and divisors."""
+    paths = ElementTree.fromstring(str(figure.scaling(lesson))).iter(SVG + "path")
+    found = [(path, re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))) for path in paths]
+    return [
+        (path, np.array(points, float))
+        for path, points in found
+        if len(points) == len(SIZES) and "z" not in path.get("d")
+    ]
+
+
+def test_there_is_a_line_for_each_divisor_and_quantity(polylines):
+    assert len(polylines) == 3 + 3 + 2 * 3
+
+
+@pytest.mark.parametrize(("first", "quantity"), [(0, "entropy"), (3, "largest_weight")])
+def test_heights_are_in_proportion_to_the_numbers(lesson, polylines, first, quantity):
+    heights = np.array([points[:, 1] for _, points in polylines[first : first + 3]])
+    numbers = getattr(lesson, quantity)
+    slope, start = np.polyfit(numbers.ravel(), heights.ravel(), 1)
+    assert slope < 0  # up is less
+    assert np.allclose(slope * numbers + start, heights, atol=0.02)  # coordinates have two decimals
+
+
+def test_gradients_and_sizes_stand_on_logarithmic_axes(lesson, polylines):
+    heights = np.array([points[:, 1] for _, points in polylines[6:]])
+    numbers = np.log(np.concatenate([lesson.gradient_q, lesson.gradient_k]))
+    slope, start = np.polyfit(numbers.ravel(), heights.ravel(), 1)
+    assert slope < 0
+    assert np.allclose(slope * numbers + start, heights, atol=0.02)
+    across = polylines[0][1][:, 0]
+    assert np.allclose((across - across[0]) / np.ptp(across), np.log2(np.array(SIZES) / 2) / 8, atol=1e-3)
+
+
+def test_every_line_has_its_own_dashes_and_its_label(polylines, lesson):
+    assert len({path.get("stroke-dasharray") for path, _ in polylines[:3]}) == 3
+    texts = [box.text for box in boxes(str(figure.scaling(lesson)))]
+    assert all(texts.count(f"÷ {name}") == 3 for name in lesson.divisors)
+
+
+def test_sixteen_lines_differ_without_their_labels():
+    styles = {(style % 4, scaling_chart.DASHES[(style + style // 4) % 4]) for style in range(16)}
+    assert len(styles) == 16
+    assert len({scaling_chart._marker(style, 3.0) for style in range(4)}) == 4
+
+
+def test_colours_of_labels_are_readable():
+    assert min(contrast(colour, "#ffffff") for colour in scaling_chart.COLOURS) >= 4.5
+
+
+def test_numbers_show_under_the_pointer_and_findings_in_words(lesson):
+    drawing = figure.scaling(lesson)
+    assert f"entropy, ÷ √d_k, d_k = 512: {lesson.curve('entropy')[-1]:.4f}" in str(drawing)
+    assert lesson.findings("d_k")[0] in drawing.description
+
+
+def test_numbers_without_a_place_break_the_line(lesson):
+    entropy = lesson.entropy.copy()
+    entropy[0, 1], entropy[1] = np.nan, np.inf
+    drawing = str(figure.scaling(replace(lesson, entropy=entropy)))
+    assert "nan" not in drawing and "inf" not in drawing.split("</desc>")[1]
+    ElementTree.fromstring(drawing)
+
+
+def test_a_lesson_shows_figure_and_tables_in_a_notebook(lesson):
+    shown = lesson._repr_html_()
+    assert shown.count("<svg") == 1 and shown.count("<table") == 4 and "<script" not in shown
+
+
+def test_rounding_errors_are_no_curves():
+    """One token gives itself all weight: entropy and gradients are 0 but for rounding."""
+    drawing = str(figure.scaling(scaling_lesson(sizes=[3, 17], tokens=1, draws=1)))
+    assert "e−1" not in drawing
+    assert "left out" not in drawing
+
+
+def test_gradients_of_zero_are_said_to_be_left_out(lesson):
+    gradient = lesson.gradient_q.copy()
+    gradient[0, -1] = 0.0
+    assert "left out" not in str(figure.scaling(lesson))
+    assert "left out" in str(figure.scaling(replace(lesson, gradient_q=gradient)))
+
+
+def test_small_gradients_of_large_divisors_are_drawn():
+    drawing = str(figure.scaling(scaling_lesson([1e15], sizes=[64, 128], draws=1)))
+    assert "left out" not in drawing and "1e−14" in drawing

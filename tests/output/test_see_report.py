@@ -1,0 +1,175 @@
+"""What is chosen of a reading, and how it looks in a terminal, a notebook and a figure."""
+
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from regard.attention import Attention
+from regard.masks import causal
+from regard.output import see_report, text
+from regard.output.sentence import printable_lines, sentence
+from regard.output.word_map import WordMap, weights_between_words
+from regard.reading import Reading, Token
+
+
+def read(words, mask=None, heads=2, seed=3, layers=2):
+    rng = np.random.default_rng(seed)
+    names = words.split() if isinstance(words, str) else words
+    made = [rng.normal(size=(3, heads, len(names), 4)).astype(np.float32) for _ in range(layers)]
+    return Reading.of([Attention(2 * one[0], one[1], mask=mask) for one in made], [one[2] for one in made], words=names)
+
+
+def shown_in(console_width, renderable, colour=True):
+    stream = io.StringIO()
+    system = "truecolor" if colour else None
+    Console(file=stream, width=console_width, color_system=system, force_terminal=colour, legacy_windows=False).print(
+        renderable
+    )
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ("the kids saw lions so they left", "they"),
+        ("I think that she left", "she"),
+        ("who said that I left", "who"),
+        ("you saw them THEY left", "them"),
+        ("I left", "I"),
+    ],
+)
+def test_a_pronoun_asks_if_there_is_one(words, chosen):
+    assert see_report.sight(read(words)).word == chosen
+
+
+def test_else_the_word_asks_whose_partner_gets_most():
+    reading = read("cats , chase mice !")
+    rows = [row for row in reading.pairs() if row[0].isalpha()]
+    assert see_report.sight(reading).word == max(rows, key=lambda row: row[2])[0]
+
+
+def test_in_a_causal_reading_words_with_little_choice_do_not_win():
+    reading = read("a b c d e f g h", causal())
+    place = see_report.sight(reading).query
+    rows = {reading.labels.index(row[0]): row[2] for row in reading.pairs() if row[2] is not None}
+    assert place == max(rows, key=lambda one: rows[one] * one)
+
+
+def test_the_head_that_is_drawn_looks_most_at_the_partner():
+    reading = read("the kids saw lions so they left")
+    found = see_report.sight(reading)
+    assert found.looks["Word"][0] == reading.labels[found.partner]
+    assert (found.layer, found.head) == reading.heads_for("they", found.partner).rows[0][:2]
+    in_layer = see_report.sight(reading, "kids", layer=1)
+    assert in_layer.layer == 1
+    one = see_report.sight(reading, "kids", layer=0, head=1)
+    assert (one.layer, one.head) == (0, 1)
+    assert "at most" not in [column.name for column in one.looks.columns]
+
+
+def test_each_ranked_word_names_its_strongest_head():
+    reading = read("the kids saw lions so they left")
+    for row in see_report.sight(reading).looks:
+        assert row[-3:-1] == reading.heads_for("they", row[0]).rows[0][:2]
+        assert row[-1] == reading.heads_for("they", row[0]).rows[0][3]
+
+
+def test_a_single_word_has_nobody_to_look_at():
+    found = see_report.sight(read("alone"))
+    assert found.partner is None
+    assert "1.00" in text.plain(text.render(found.looks))
+    json.loads(see_report.data(found))
+
+
+# The map
+
+
+def cells(shown):
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
+
+
+def test_the_map_holds_the_weights_between_words():
+    reading = read("the kids saw lions")
+    found = cells(shown_in(80, WordMap(reading, 1, 0), colour=False))
+    expected = reading.weights(1, 0)
+    for line, word, row in zip(found[-5:-1], reading.labels, expected, strict=True):
+        assert line.split()[0] == word
+        for shown, weight in zip(line.split()[1:], row, strict=True):
+            assert shown == "·" if weight < 0.005 else abs(float(shown) - weight) <= 0.0051
+
+
+def test_words_stand_on_both_sides_letter_below_letter():
+    found = cells(shown_in(80, WordMap(read("the kids saw lions"), 0, 0), colour=False))
+    columns = [line.ljust(80) for line in found[1:6]]
+    letters = ["".join(column).strip() for column in zip(*columns, strict=True)]
+    assert [word for word in letters if word] == ["the", "kids", "saw", "lions"]
+
+
+@pytest.mark.parametrize("count", [1, 12, 17, 30, 45, 200])
+@pytest.mark.parametrize("width", [24, 40, 80])
+@pytest.mark.parametrize("colour", [True, False])
+def test_maps_fit_whatever_the_width(count, width, colour):
+    shown = shown_in(width, WordMap(read([f"word{place}" for place in range(count)]), 0, 1), colour)
+    assert max(map(len, cells(shown))) <= width
+    assert ("48;2" in shown) is colour
+
+
+def test_what_may_not_be_seen_is_blank_and_explained():
+    found = cells(shown_in(80, WordMap(read("the kids saw lions", causal()), 0, 0), colour=False))
+    (first,) = [line for line in found if line.startswith("the ")]
+    assert first.split() == ["the", "1.0"]
+    assert "Blank" in found[-1]
+
+
+def test_many_words_share_cells_and_keep_their_sums():
+    reading = read([f"word{place}" for place in range(50)])
+    weights = weights_between_words(reading, 0, 0, most=7)
+    assert weights.array.shape == (7, 7)
+    assert weights.pooled
+    np.testing.assert_allclose(weights.array.sum(axis=1), 1, atol=1e-5)
+    edges = [0, 7, 14, 21, 28, 35, 42, 50]
+    expected = reading.weights(0, 0)[edges[2] : edges[3], edges[4] : edges[5]].sum(axis=1).mean()
+    assert weights.array[2, 4] == pytest.approx(expected, abs=1e-6)
+
+
+# Everything else
+
+
+def test_what_was_generated_is_told_apart_from_what_was_given():
+    tokens = (Token("a", 0, 0, 1), Token("b", 1, 2, 3), Token("c", 2, 4, 5))
+    E = np.eye(3)
+    reading = Reading("a b c", tokens, Reading.of(Attention(E, E), E).seen, given=1)
+    shown = sentence(reading)
+    assert [span.start for span in shown.spans if "italic" in str(span.style)] == [2]
+
+
+def test_control_characters_of_a_text_stay_harmless_and_keep_its_length():
+    assert sentence("a\x1b[31mb\nc").plain == "a␛[31mb\nc"
+    assert len(printable_lines("a\u202eb\r\nc")) == 6
+
+
+def test_a_long_text_is_cut_in_the_middle():
+    shown = sentence("start " + "x" * 10_000 + " end").plain
+    assert len(shown) < 700
+    assert shown.startswith("start") and shown.endswith("end") and "characters …" in shown
+
+
+def test_notebooks_pages_and_figures_show_it():
+    reading = read("the <b>kids</b> saw lions so they left")
+    assert "&lt;b&gt;kids" in reading._repr_html_()
+    page = see_report.page(see_report.sight(reading))
+    assert "<b>kids" not in page and "Certificate" in page
+    drawn = ElementTree.fromstring(str(see_report.figure(see_report.sight(reading))))
+    assert drawn.tag.endswith("svg")
+
+
+def test_a_sign_is_no_partner_where_there_is_a_word():
+    reading = read("she . , left", seed=1)
+    found = see_report.sight(reading, "she")
+    assert reading.labels[found.partner] == "left"
+    assert reading.labels[see_report.sight(read(["she", ".", "."]), "she").partner] in (".", ".:2")

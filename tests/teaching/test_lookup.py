@@ -1,0 +1,282 @@
+"""The dictionary, hard and soft."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from regard import errors
+from regard.attention import Attention
+from regard.teaching.lookup import lookup, lookup_lesson
+from regard.teaching.lookup.lesson import KEYS, QUERIES, VALUES
+from regard.teaching.lookup.spelling import SIZE, pieces, spelled
+
+from ..models.conftest import cache, minilm_path  # noqa: F401 - fixtures
+
+PERSON = json.loads(
+    """{"first_name": "John", "last_name": "Smith", "is_alive": true, "age": 27,
+    "address": {"street": "21 2nd Street", "city": "New York"}, "phone_numbers": [{"type": "home", "number": "212"}]}"""
+)
+JANE = {
+    "Name": "Jane Doe",
+    "Address": "37 Coronation street B12 9TK",
+    "Date of birth": "May 5th 2000",
+    "Place of birth": "Hull",
+}
+NAMED = ("dot", "scaled dot", "cosine", "negative distance")
+
+
+# Hard
+
+
+def test_dictionaries_answer_as_python_does():
+    for dictionary in (PERSON, JANE, {"brand": "Ford", "model": "Mustang", "year": 1964}):
+        for key, value in dictionary.items():
+            assert lookup(dictionary).get(key) is value
+            assert lookup(dictionary).hard(key).value is value
+        assert lookup(dictionary).get("colour") is None
+        assert lookup(dictionary).hard("colour").value is None
+
+
+def test_names_lead_into_nested_values():
+    person = lookup(PERSON)
+    assert person.get("address", "city") == "New York"
+    assert person.get("phone_numbers", 0, "number") == "212"
+    assert person.get("phone_numbers", 7, "number", default="none") == "none"
+    assert person.leaves().hard("phone_numbers.0.number").value == "212"
+
+
+def test_equal_keys_sum():
+    assert lookup(KEYS, VALUES).hard(KEYS[2]).value.tolist() == [-4.4, 8.2, 5.0]
+
+
+def test_a_hard_miss_is_zero_for_vectors_and_says_so():
+    answer = lookup(KEYS, VALUES).hard(QUERIES[0])
+    assert answer.value.tolist() == [0, 0, 0] and not answer.found
+    assert "No key equals the query." in answer.notes
+
+
+def test_equal_keys_whose_values_cannot_be_added_give_the_last():
+    answer = lookup(["a", "a"], ["first", "second"]).hard("a")
+    assert answer.value == "second" and "the last one counts" in answer.notes[0]
+
+
+def test_numbers_of_equal_keys_sum_and_keep_their_type():
+    assert lookup(["a", "b", "a"], [1, 10, 100]).hard("a").value == 101
+    assert lookup({"a": 1}).hard("b").value == 0
+    assert lookup({"a": 1}).get("b") is None
+
+
+# Soft
+
+
+@pytest.mark.parametrize("similarity", NAMED)
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
+def test_soft_is_softmax_of_similarity(similarity, temperature):
+    rng = np.random.default_rng(5)
+    keys, values, queries = rng.normal(size=(7, 5)), rng.normal(size=(7, 3)), rng.normal(size=(2, 5))
+    plain = {
+        "dot": lambda q, k: q @ k,
+        "scaled dot": lambda q, k: q @ k / math.sqrt(5),
+        "cosine": lambda q, k: q @ k / np.linalg.norm(q) / np.linalg.norm(k),
+        "negative distance": lambda q, k: -np.linalg.norm(q - k),
+    }[similarity]
+    scores = np.array([[plain(q, k) for k in keys] for q in queries]) / temperature
+    weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    for how in (similarity, plain):
+        answer = lookup(keys, values, similarity=how, temperature=temperature).soft(queries)
+        np.testing.assert_allclose(answer.weights, weights, rtol=1e-12)
+        np.testing.assert_allclose(answer.value, weights @ values, rtol=1e-11, atol=1e-14)
+
+
+def test_scaled_dot_is_attention():
+    found = lookup(KEYS, VALUES)
+    np.testing.assert_array_equal(found.soft(QUERIES).value, Attention(QUERIES, KEYS) @ np.array(VALUES))
+    assert found.attention(QUERIES).shape == (4, 4)
+    with pytest.raises(errors.Unsupported, match="negative distance"):
+        lookup(KEYS, VALUES, similarity="negative distance").attention(QUERIES)
+
+
+def test_soft_tends_to_hard_by_distance_with_unique_keys_and_a_key_that_is_there():
+    found = lookup(KEYS[:3], VALUES[:3], similarity="negative distance")
+    for key in KEYS[:3]:
+        gaps = [abs(found.soft(key, t).value - found.hard(key).value).max() for t in (1, 0.3, 0.1, 0.03, 0)]
+        assert gaps == sorted(gaps, reverse=True) and gaps[0] > 0.1 and gaps[-1] == 0
+
+
+@pytest.mark.parametrize("similarity", ["negative distance", "dot", "scaled dot", "cosine"])
+@pytest.mark.parametrize("temperature", [0, 5e-324, 1e-300, 1e-30, 1e-9, 1e-3])
+def test_equal_keys_share_at_any_low_temperature(similarity, temperature):
+    answer = lookup(KEYS, VALUES, similarity=similarity).soft(KEYS[2], temperature)
+    np.testing.assert_allclose(answer.value, [-2.2, 4.1, 2.5], rtol=1e-9)
+    np.testing.assert_allclose(answer.weights, [0, 0, 0.5, 0.5], atol=1e-9)
+
+
+def test_a_soft_miss_is_a_blend():
+    answer = lookup(KEYS, VALUES, similarity="negative distance").soft(QUERIES[0])
+    assert answer.weights.sum() == pytest.approx(1) and (answer.weights > 0).all()
+
+
+def test_the_dot_product_may_miss_a_key_that_is_there():
+    by_dot, by_distance = (lookup(QUERIES, VALUES, similarity=how) for how in ("dot", "negative distance"))
+    assert by_dot.soft(QUERIES[0], 0).weights.tolist() == [0, 0, 0, 1]
+    assert by_distance.soft(QUERIES[0], 0).weights.tolist() == [1, 0, 0, 0]
+
+
+def test_dot_and_distance_find_different_keys():
+    assert lookup(KEYS, VALUES, similarity="dot").soft(QUERIES[1], 0).value.tolist() == [-2.2, 4.1, 2.5]
+    assert lookup(KEYS, VALUES, similarity="negative distance").soft(QUERIES[1], 0).value.tolist() == [2.3, 1.1, 3.5]
+
+
+def test_the_lesson_shows_the_limit_and_the_three_exceptions():
+    tends, equal, miss, dot, both = lookup_lesson()
+    assert tends["from hard"][-2] == 0
+    for table, hard, soft in (
+        (equal, [-4.4, 8.2, 5.0], [-2.2, 4.1, 2.5]),
+        (miss, [0, 0, 0], [-2.2, 4.1, 2.5]),
+        (dot, [2.3, 1.1, 3.5], [-2.2, 4.1, 2.5]),
+    ):
+        assert table["temperature"][-2:] == ("→ 0", "hard")
+        assert [value.tolist() for value in table["value"][-2:]] == [soft, hard]
+    assert len(both) == 4
+
+
+# Texts
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [("Date of birth", "Date of birth"), ("birth date", "Date of birth"), ("adress", "Address"), ("NAME", "Name")],
+)
+def test_spelling_finds_the_key(query, key):
+    answer = lookup(JANE).soft(query)
+    assert answer.value == JANE[key]
+    assert answer.best().rows[0][:2] == (query, key) and answer.best().rows[0][2] > 0.9
+    assert "cannot be blended" in answer.notes[0]
+
+
+def test_spelling_is_the_same_everywhere():
+    vector = spelled("key")
+    assert vector.shape == (SIZE,) and sorted(pieces("key")) == ["<ke", "<key>", "ey>", "key"]
+    assert [(place, vector[place]) for place in np.flatnonzero(vector)] == [
+        (543, 0.5),
+        (774, -0.5),
+        (3090, -0.5),
+        (3317, 0.5),
+    ]
+
+
+def test_a_query_without_a_common_piece_is_called_a_guess():
+    for query in ("", "   ", "🎉", "zzz"):
+        answer = lookup(JANE).soft(query)
+        assert any("guess" in note for note in answer.notes)
+        assert answer.weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("query", ["straße", "STRASSE", "ｓｔｒａｓｓｅ"])
+def test_letters_are_folded(query):
+    assert lookup({"Strasse": 1, "名前": 2}).soft(query, 0).value == 1
+
+
+def test_any_function_embeds():
+    by_length = lookup({"a": [1.0], "bbb": [3.0]}, similarity="negative distance", embed=lambda text: [len(text)])
+    assert by_length.soft("xyz", 0).value.tolist() == [3.0]
+
+
+def test_a_function_compares_texts_as_they_are():
+    seen = lookup({"aa": 1, "b": 2}, similarity=lambda query, key: -abs(len(query) - len(key)))
+    assert seen.soft("xx", 0).value == 1
+
+
+def test_a_model_finds_meaning(minilm_path):  # noqa: F811
+    person = {"name": "Jane Doe", "lives at": "37 Coronation street", "born on": "May 5th 2000", "works as": "pilot"}
+    by_meaning = lookup(person, embed="model")
+    assert by_meaning.soft("date of birth").value == "May 5th 2000"
+    assert by_meaning.soft("where she lives").value == "37 Coronation street"
+    assert lookup(person).soft("date of birth").value != "May 5th 2000"  # spelling alone does not find it
+
+
+# Answers
+
+
+def test_the_table_has_query_key_and_probability():
+    table = lookup(JANE).soft(["birth date", "name"]).table(most=2)
+    assert [column.name for column in table.columns] == ["query", "key", "probability"]
+    assert table["query"] == ("birth date", "birth date", "name", "name")
+    assert list(table["probability"][:2]) == sorted(table["probability"][:2], reverse=True)
+    assert "'May 5th 2000'" in table.notes[0]
+
+
+def test_the_table_of_vectors_says_the_blended_value():
+    answer = lookup(KEYS, VALUES).soft(KEYS[2], 0)
+    assert answer.table().notes[0] == "value: [−2.20 4.10 2.50]"
+    assert [column.kind for column in answer.table().columns] == ["vector", "vector", "number"]
+    assert "<table" in answer._repr_html_()
+
+
+def test_several_queries_answer_as_one_by_one():
+    found = lookup(KEYS, VALUES)
+    for how in (found.soft, found.hard):
+        assert how(QUERIES).value.shape == (4, 3)
+        np.testing.assert_allclose(how(QUERIES).value, [how(query).value for query in QUERIES], rtol=1e-13)
+    assert lookup(JANE).hard(["Name", "none"]).value == ["Jane Doe", None]
+
+
+def test_numbers_are_keys_too():
+    found = lookup([1, 2, 5], [10, 20, 50], similarity="negative distance")
+    assert (
+        found.hard(2).value == 20 and found.soft(4, 0).value == 50 and found.soft([1, 2], 0).value.tolist() == [10, 20]
+    )
+
+
+def test_values_of_more_axes_are_blended():
+    values = np.arange(12.0).reshape(3, 2, 2)
+    assert lookup(np.eye(3), values).soft([0, 1, 0], 1e-3).value.tolist() == values[1].tolist()
+
+
+def test_torch_tensors_are_taken():
+    torch = pytest.importorskip("torch")
+    found = lookup(torch.tensor(KEYS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64))
+    np.testing.assert_array_equal(found.soft(QUERIES).value, lookup(KEYS, VALUES).soft(QUERIES).value)
+
+
+def test_a_key_that_is_ruled_out_gets_nothing():
+    ruled = lookup(["a", "b"], ["x", "y"], similarity=lambda query, key: -math.inf if key == "a" else 0)
+    assert ruled.soft("a").weights.tolist() == [0, 1]
+    nothing = lookup(["a"], [[1.0]], similarity=lambda query, key: -math.inf).soft("a")
+    assert nothing.weights.tolist() == [0] and nothing.value.tolist() == [0]
+
+
+# What makes no sense
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: lookup([[1, 2], [3]], ["a", "b"]), "unequal length"),
+        (lambda: lookup([[1, 2], [3, 4]], [[1], [2, 3]]), "unequal length"),
+        (lambda: lookup([[1, 2]], ["a", "b"]), "2 values for 1 key"),
+        (lambda: lookup([[math.nan, 2]], ["a"]), "finite"),
+        (lambda: lookup(KEYS, VALUES).soft([1, math.inf, 0]), "finite"),
+        (lambda: lookup(KEYS, VALUES).soft([1, 2]), "size 2, `keys` have 3"),
+        (lambda: lookup(KEYS, VALUES).soft("cat"), "expected 3 numbers"),
+        (lambda: lookup(JANE).soft(3), "expected a text"),
+        (lambda: lookup({None: 1, "a": 2}).soft("a"), "embed=function"),
+        (lambda: lookup(KEYS), "expected a dictionary"),
+        (lambda: lookup("text", "text"), "expected a dictionary"),
+        (lambda: lookup({}).soft("a"), "at least one key"),
+        (lambda: lookup(JANE, similarity="cosin"), "Did you mean 'cosine'"),
+        (lambda: lookup(JANE, embed="speling"), "Did you mean 'spelling'"),
+        (lambda: lookup(JANE, temperature=-1), "0 or more"),
+        (lambda: lookup(JANE).soft("a", math.nan), "0 or more"),
+        (lambda: lookup(KEYS, VALUES, similarity=lambda q, k: math.nan).soft(KEYS[0]), "query 0 and key 0"),
+    ],
+)
+def test_what_makes_no_sense_is_said(make, says):
+    with pytest.raises(errors.RegardError, match=says):
+        make()
+
+
+def test_lists_of_unequal_length_in_json_are_things():
+    assert lookup({"odd": [1, 3, 5], "even": [2, 4]}).soft("even").value == [2, 4]
