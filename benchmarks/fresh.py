@@ -102,7 +102,7 @@ def _call(kind: str, case: Case) -> Callable[[], int]:
             return int(output.nbytes + attention.received().nbytes)
         if kind == "map":
             cells = min(512, case.queries)
-            return int(output.nbytes + np.asarray(attention.map((cells, cells))).nbytes)
+            return int(output.nbytes + np.asarray(attention.pooled((cells, cells))).nbytes)
         return int(output.nbytes)
 
     return run

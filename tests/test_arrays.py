@@ -41,8 +41,8 @@ def everything(arrays: dict[str, Array]) -> dict[str, Array]:
         "strongest": attended.top.weight,
         "weights": A.dense(),
         "received": A.received(),
-        "backflow": A.T @ arrays["queries"],
-        "map": A.map((3, 4)).array,
+        "backflow": A.mT @ arrays["queries"],
+        "map": A.pooled((3, 4)).array,
     }
 
 
@@ -154,7 +154,7 @@ EMPTY = {
 @pytest.mark.parametrize("case", EMPTY)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mask": regard.causal(), "offset": 0}, {"mask": regard.where(lambda i, j: j <= i), "offset": 0}],
+    [{}, {"mask": regard.causal(), "offset": 0}, {"mask": regard.masks.where(lambda i, j: j <= i), "offset": 0}],
     ids=["plain", "causal", "function"],
 )
 def test_where_there_is_nothing_the_result_is_empty_or_zero(engine: str, case: str, options: dict[str, Any]) -> None:
@@ -166,9 +166,9 @@ def test_where_there_is_nothing_the_result_is_empty_or_zero(engine: str, case: s
         output = A @ values
         attended = A.attend(values, ("logsumexp", "entropy", "peak"), top=2)
         flow = for_engine(engine, np.ones((batch, head, query, value_size), np.float32))
-        found = [A.received(), A.T @ flow, A.dense(), A[..., :0, :], A.top(2).index]
+        found = [A.received(), A.mT @ flow, A.dense(), A[..., :0, :], A.top(2).index]
         if query:
-            found.append(A.map((2, 2)).array)
+            found.append(A.pooled((2, 2)).array)
     shapes = [(batch, head, key), (batch, head, key, value_size), (batch, head, query, key), (batch, head, 0, key)]
     shapes += [(batch, head, query, 2), (batch, head, 2, 2)]
     assert tuple(output.shape) == tuple(attended.output.shape) == (batch, head, query, value_size)
@@ -206,7 +206,7 @@ def hand_over(name: str, given: Any) -> None:
         case "values":
             regard.Attention(ONES, ONES) @ given
         case "u":
-            regard.Attention(ONES, ONES).T @ given
+            regard.Attention(ONES, ONES).mT @ given
         case _:
             regard.Attention(ONES, ONES, **{name: given})
 
@@ -228,7 +228,7 @@ def test_what_are_no_floats_is_refused_by_name(engine: str, what: str, name: str
 
 A = regard.Attention(ONES, ONES)
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "sizes that differ": (lambda: regard.Attention(ONES, ONES[..., :3]), "`keys` have size 3, `queries` have 4"),
+    "sizes that differ": (lambda: regard.Attention(ONES, ONES[..., :3]), "`keys` have head_dim 3, `queries` have 4"),
     "heads that do not divide": (lambda: regard.Attention(ONES, ONES[:, :2]), "2 key heads"),
     "another batch": (lambda: regard.Attention(ONES, ONES[:1]), "sequence"),
     "another number of axes": (lambda: regard.Attention(ONES, ONES[0]), "axes"),
@@ -237,7 +237,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no keys": (lambda: regard.Attention(ONES, ONES[:, :, :0]), "no key"),
     "no query heads": (lambda: regard.Attention(ONES[:, :0], ONES), "0 query heads"),
     "no key heads": (lambda: regard.Attention(ONES, ONES[:, :0]), "key head"),
-    "vectors of size 0": (lambda: regard.Attention(ONES[..., :0], ONES[..., :0]), "size 0"),
+    "vectors of size 0": (lambda: regard.Attention(ONES[..., :0], ONES[..., :0]), "head_dim 0"),
     "types that differ": (lambda: regard.Attention(ONES, ONES.astype(np.float64)), "float64"),
     "a scale that is NaN": (lambda: regard.Attention(ONES, ONES, scale=np.nan), "`scale` is nan"),
     "a scale that is infinite": (lambda: regard.Attention(ONES, ONES, scale=np.inf), "`scale` is inf"),
@@ -246,10 +246,13 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "a soft cap that is NaN": (lambda: regard.Attention(ONES, ONES, softcap=np.nan), "`softcap` is nan"),
     "an array as a mask": (lambda: regard.Attention(ONES, ONES, mask=np.ones((5, 5), bool)), "allowed(array)"),
     "a mask of another shape": (
-        lambda: regard.Attention(ONES, ONES, mask=regard.allowed(np.ones((5, 6), bool))), "does not fit"),
-    "a mask of numbers": (lambda: regard.allowed(np.ones((5, 5))), "expected booleans"),
+        lambda: regard.Attention(ONES, ONES, mask=regard.masks.allowed(np.ones((5, 6), bool))), "does not fit"),
+    "a mask of numbers": (lambda: regard.masks.allowed(np.ones((5, 5))), "expected booleans"),
     "lengths of another batch": (lambda: regard.Attention(ONES, ONES, mask=regard.lengths([1, 2, 3])), "sequences"),
-    "documents that end too soon": (lambda: regard.Attention(ONES, ONES, mask=regard.documents([0, 1])), "positions"),
+    "documents that end too soon": (
+        lambda: regard.Attention(ONES, ONES, mask=regard.masks.documents([0, 1])),
+        "positions",
+    ),
     "a bias of another shape": (lambda: regard.Attention(ONES, ONES, bias=np.ones((5, 6))), "does not fit"),
     "sinks for other heads": (lambda: regard.Attention(ONES, ONES, sinks=np.ones(2, np.float32)), "(3,)"),
     "an unknown similarity": (lambda: regard.Attention(ONES, ONES, similarity="cosin"), "cosine"),
@@ -259,12 +262,12 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "values for other keys": (lambda: A @ ONES[:, :, :4], "4 values for 5 keys"),
     "values of another batch": (lambda: A @ np.ones((3, 3, 5, 4), np.float32), "`values`"),
     "values of another type": (lambda: A @ ONES.astype(np.float16), "float16"),
-    "rows for other queries": (lambda: A.T @ ONES[:, :, :4], "`u`"),
+    "rows for other queries": (lambda: A.mT @ ONES[:, :, :4], "`u`"),
     "top of nothing": (lambda: A.top(0), "`k` is 0"),
     "an unknown statistic": (lambda: A.attend(ONES, ("entrophy",)), "Did you mean 'entropy'"),
-    "a map without cells": (lambda: A.map((0, 3)), "`shape`"),
-    "a map of more cells than weights": (lambda: A.map((6, 3)), "`shape`"),
-    "an unknown pool": (lambda: A.map((2, 2), pool="median"), "`pool` is 'median'"),
+    "a map without cells": (lambda: A.pooled((0, 3)), "`shape`"),
+    "a map of more cells than weights": (lambda: A.pooled((6, 3)), "`shape`"),
+    "an unknown pool": (lambda: A.pooled((2, 2), pool="median"), "`pool` is 'median'"),
     "an index past the end": (lambda: A[0, 3], "head 3 is out of range"),
     "too many indices": (lambda: A[0, 0, 0, 0, 0], "5 indices"),
     "an index of another kind": (lambda: A["the first"], "no index"),

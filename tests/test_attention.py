@@ -61,7 +61,7 @@ def test_grouped_queries_share_keys(draw: Draw, weights: Draw, leading: tuple[in
     expected = weights(queries, keys)
     assert_allclose(A @ values, expected @ values.repeat(3, axis=-3), **CLOSE)
     rows = draw(*leading, 6, 5, 3)
-    assert_allclose(A.T @ rows, expected.swapaxes(-1, -2) @ rows, **CLOSE)
+    assert_allclose(A.mT @ rows, expected.swapaxes(-1, -2) @ rows, **CLOSE)
 
 
 def test_leading_axes_of_values_may_serve_all(draw: Draw) -> None:
@@ -80,10 +80,10 @@ def test_products_from_the_left_and_transposed(draw: Draw) -> None:
     D = A.dense()
     u, values = draw(3, 2, 5), draw(3, 4, 11)
     assert_allclose(u @ A, u @ D, **CLOSE)
-    assert_allclose(A.T @ u.swapaxes(1, 2), D.swapaxes(1, 2) @ u.swapaxes(1, 2), **CLOSE)
-    assert_allclose(values @ A.T, values @ D.swapaxes(1, 2), **CLOSE)
-    assert A.T.shape == (3, 11, 5) and A.T.T is A
-    assert_allclose(np.asarray(A.T), D.swapaxes(1, 2))
+    assert_allclose(A.mT @ u.swapaxes(1, 2), D.swapaxes(1, 2) @ u.swapaxes(1, 2), **CLOSE)
+    assert_allclose(values @ A.mT, values @ D.swapaxes(1, 2), **CLOSE)
+    assert A.mT.shape == (3, 11, 5) and A.mT.mT is A
+    assert_allclose(np.asarray(A.mT), D.swapaxes(1, 2))
 
 
 def test_no_queries_at_all(draw: Draw) -> None:
@@ -139,7 +139,7 @@ def test_causal_needs_to_know_where_the_queries_stand(draw: Draw) -> None:
         regard.Attention(queries, keys).attend(draw(5, 7), statistics=["distance"])
     A = regard.Attention(queries, keys, mask=regard.causal(), offset=3)
     assert_array_equal(A[0] > 0, [True, True, True, True, False])
-    assert regard.Attention(queries, keys, mask=regard.first(2)).shape == (2, 5)
+    assert regard.Attention(queries, keys, mask=regard.masks.first(2)).shape == (2, 5)
 
 
 def test_a_sink_takes_its_share(draw: Draw) -> None:
@@ -197,7 +197,7 @@ def test_any_strides(draw: Draw, tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
-    "sizes": (errors.ShapeError, "size 4", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 4)))),
+    "sizes": (errors.ShapeError, "head_dim 4", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 4)))),
     "axes": (errors.ShapeError, "axes", lambda: regard.Attention(np.ones((2, 3)), np.ones((1, 2, 3)))),
     "vector": (errors.ShapeError, "1 axis", lambda: regard.Attention(np.ones(3), np.ones(3))),
     "number": (errors.TypeProblem, "queries", lambda: regard.Attention(1.0, np.ones((2, 3)))),
@@ -206,7 +206,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "no heads": (errors.ShapeError, "share", lambda: regard.Attention(np.ones((3, 2, 5)), np.ones((0, 2, 5)))),
     "batch": (errors.ShapeError, "sequence", lambda: regard.Attention(np.ones((3, 1, 2, 5)), np.ones((2, 1, 2, 5)))),
     "empty keys": (errors.ShapeError, "no key", lambda: regard.Attention(np.ones((2, 3)), np.ones((0, 3)))),
-    "empty size": (errors.ShapeError, "size 0", lambda: regard.Attention(np.ones((2, 0)), np.ones((2, 0)))),
+    "empty size": (errors.ShapeError, "head_dim 0", lambda: regard.Attention(np.ones((2, 0)), np.ones((2, 0)))),
     "complex": (errors.TypeProblem, "complex", lambda: regard.Attention(np.ones((2, 3)) * 1j, np.ones((2, 3)))),
     "object": (errors.TypeProblem, "object", lambda: regard.Attention(np.ones((2, 3), object), np.ones((2, 3)))),
     "boolean": (errors.TypeProblem, "bool", lambda: regard.Attention(np.ones((2, 3), bool), np.ones((2, 3)))),
@@ -224,7 +224,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "similarity": (errors.OptionError, "cosine", lambda: plain(similarity="cosin")),
     "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
     "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
-    "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.allowed(np.ones((3, 5), bool)))),
+    "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.masks.allowed(np.ones((3, 5), bool)))),
     "mask batch": (errors.OptionError, "sequence", lambda: plain(mask=regard.lengths([1, 2, 3]))),
     "bias shape": (errors.OptionError, "bias", lambda: plain(bias=np.ones((2, 4)))),
     "bias axes": (errors.OptionError, "bias", lambda: plain(bias=np.ones((1, 2, 5)))),
@@ -242,7 +242,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "values type": (errors.TypeProblem, "float32", lambda: plain() @ np.ones((5, 3), np.float32)),
     "values complex": (errors.TypeProblem, "complex", lambda: plain() @ (np.ones((5, 3)) * 1j)),
     "values none": (errors.TypeProblem, "values", lambda: plain() @ None),
-    "rows": (errors.ShapeError, "`u`", lambda: plain().T @ np.ones((5, 3))),
+    "rows": (errors.ShapeError, "`u`", lambda: plain().mT @ np.ones((5, 3))),
     "statistic": (errors.OptionError, "entropy", lambda: plain().attend(np.ones((5, 3)), ["entrophy"])),
     "top": (errors.OptionError, "k", lambda: plain().top(0)),
     "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
@@ -250,7 +250,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "head": (errors.OptionError, "head", lambda: plain().select(head=0)),
     "head missing": (errors.OutOfRange, "head 2", lambda: regard.Attention(np.ones((2, 3, 4)), np.ones((2, 3, 4)))
                      .select(head=2)),
-    "extended size": (errors.ShapeError, "size", lambda: plain().extended(np.ones((1, 4)))),
+    "extended size": (errors.ShapeError, "head_dim", lambda: plain().extended(np.ones((1, 4)))),
 }  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def test_bad_input_is_refused_with_words(name: str) -> None:
 
 
 def test_errors_are_also_the_usual_ones() -> None:
-    with pytest.raises(ValueError, match="size 4"):
+    with pytest.raises(ValueError, match="head_dim 4"):
         regard.Attention(np.ones((2, 3)), np.ones((2, 4)))
 
 
@@ -315,7 +315,7 @@ def test_arrays_and_copies(draw: Draw) -> None:
 
 def test_a_snapshot_does_not_change(draw: Draw) -> None:
     queries, keys, seen = draw(2, 3, 5, 7), draw(2, 3, 5, 7), np.tri(5, dtype=bool)
-    A = regard.Attention(queries, keys, mask=regard.allowed(seen), bias=draw(5), sinks=draw(3), offset=[0, 1])
+    A = regard.Attention(queries, keys, mask=regard.masks.allowed(seen), bias=draw(5), sinks=draw(3), offset=[0, 1])
     snapshot, before = A.copy(), A.dense()
     queries *= 2
     keys += 1
@@ -334,7 +334,7 @@ def test_a_change_in_place_is_noticed(draw: Draw, name: str) -> None:
         "mask": np.tri(5, dtype=bool),
         "offset": np.array([0, 1]),
     }
-    options = {**given, "mask": regard.allowed(given["mask"])}
+    options = {**given, "mask": regard.masks.allowed(given["mask"])}
     A = regard.Attention(options.pop("queries"), options.pop("keys"), **options)
     A.entropy()
     A[0, 0, 0]
@@ -344,7 +344,7 @@ def test_a_change_in_place_is_noticed(draw: Draw, name: str) -> None:
         given["mask"][0, 3] = True
     else:
         given[name][(-1,) * given[name].ndim] += 1
-    for act in (A.entropy, A.logsumexp, A.received, A.dense, lambda: A.map((2, 2)), lambda: A[0, 0, 0]):
+    for act in (A.entropy, A.logsumexp, A.received, A.dense, lambda: A.pooled((2, 2)), lambda: A[0, 0, 0]):
         with pytest.raises(errors.StaleError, match=name):
             act()
     assert A.copy().entropy().shape == (2, 3, 5)
@@ -359,4 +359,4 @@ def test_what_is_remembered_cannot_be_spoilt(draw: Draw) -> None:
 
 def test_it_says_what_it_is(draw: Draw) -> None:
     A = regard.Attention(draw(2, 3, 5, 7), draw(2, 3, 5, 7), mask=regard.causal(), softcap=50)
-    assert repr(A) == "Attention(batch 2, head 3, query 5, key 5; size 7, float64, softcap=50, mask=causal())"
+    assert repr(A) == "Attention(batch 2, head 3, query 5, key 5; head_dim 7, float64, softcap=50, mask=causal())"

@@ -15,16 +15,16 @@ from regard.errors import RegardError
 QUERIES, KEYS = (2, 8, 5, 64), (2, 8, 7, 48)
 
 EXAMPLES: list[tuple[RegardError, type[Exception], str]] = [
-    (errors.sizes_differ(QUERIES, KEYS), ValueError, "`keys` have size 48, `queries` have 64"),
+    (errors.head_dims_differ(QUERIES, KEYS), ValueError, "`keys` have head_dim 48, `queries` have 64"),
     (errors.heads_do_not_divide((8, 5, 4), (3, 7, 4)), ValueError, "8 query heads cannot share 3 key heads evenly"),
     (errors.batch_differs((2, 8, 5, 4), (3, 8, 7, 4)), ValueError, "`keys` hold 3 sequences, `queries` hold 2"),
     (errors.axes_differ((2, 8, 5, 4), (7, 4)), ValueError, "`keys` have 2 axes, `queries` have 4"),
     (errors.wrong_dimensions("queries", (4,)), ValueError, "For a single query, add its axis: queries[None]"),
     (errors.wrong_dimensions("keys", (1, 2, 3, 4, 5)), ValueError, "`keys` have 5 axes, shape (1, 2, 3, 4, 5)"),
     (errors.empty_keys((5, 4), (0, 4)), ValueError, "`keys` hold no key"),
-    (errors.empty_size("queries", (5, 0)), ValueError, "`queries` have size 0"),
+    (errors.empty_head_dim("queries", (5, 0)), ValueError, "`queries` have head_dim 0"),
     (errors.values_count_differs((7, 4), (6, 3)), ValueError, "`values` hold 6 values for 7 keys"),
-    (errors.values_do_not_fit((2, 7, 4), (3, 7, 4)), ValueError, "head 3, key 7, size 4"),
+    (errors.values_do_not_fit((2, 7, 4), (3, 7, 4)), ValueError, "head 3, key 7, value_dim 4"),
     (errors.rows_do_not_fit((2, 5), (5,)), ValueError, "`u` has shape (5,)"),
     (errors.mask_shape((5, 6), (2, 3, 5, 7)), ValueError, "mask[:, None, None, :]"),
     (errors.mask_axes((5,)), ValueError, "`allowed` got shape (5,)"),
@@ -85,22 +85,22 @@ def test_every_error_is_an_example_here() -> None:
 
 
 def test_arrays_are_listed_with_their_axes_below_each_other() -> None:
-    assert str(errors.sizes_differ(np.zeros(QUERIES), np.zeros(KEYS))) == (
-        "`keys` have size 48, `queries` have 64.\n"
-        "  queries  batch 2, head 8, query 5, size 64\n"
-        "  keys     batch 2, head 8, key 7,   size 48\n"
+    assert str(errors.head_dims_differ(np.zeros(QUERIES), np.zeros(KEYS))) == (
+        "`keys` have head_dim 48, `queries` have 64.\n"
+        "  queries  batch 2, head 8, query 5, head_dim 64\n"
+        "  keys     batch 2, head 8, key 7,   head_dim 48\n"
         "Both come out of projections of the same width: check W_k."
     )
 
 
 def test_missing_axes_leave_their_column_empty() -> None:
     lines = str(errors.axes_differ((2, 8, 5, 4), (7, 4))).splitlines()
-    assert lines[1] == "  queries  batch 2, head 8, query 5, size 4"
-    assert lines[2] == "  keys                      key 7,   size 4"
+    assert lines[1] == "  queries  batch 2, head 8, query 5, head_dim 4"
+    assert lines[2] == "  keys                      key 7,   head_dim 4"
 
 
 def test_more_axes_than_names_are_listed_too() -> None:
-    assert "axis 1, batch 2, head 3, key 4, size 5" in str(errors.values_do_not_fit((1, 2, 3, 4, 5), (4, 5)))
+    assert "axis 1, batch 2, head 3, key 4, head_dim 5" in str(errors.values_do_not_fit((1, 2, 3, 4, 5), (4, 5)))
 
 
 def test_tensors_on_several_devices_are_named() -> None:

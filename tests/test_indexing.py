@@ -33,7 +33,7 @@ def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:
     A = regard.Attention(
         rng.normal(size=(batch, head, query, 5)).astype(dtype),
         rng.normal(size=(batch, head // 2, key, 5)).astype(dtype),
-        mask=(regard.window(5, 2) & regard.lengths([8, 11])) | regard.where(lambda i, j: (i + j) % 5 == 0),
+        mask=(regard.window(5, 2) & regard.lengths([8, 11])) | regard.masks.where(lambda i, j: (i + j) % 5 == 0),
         bias=regard.alibi(heads=head),
         sinks=rng.normal(size=head),
         softcap=3.0,

@@ -28,8 +28,8 @@ CALLS = {
     "outputs with statistics": "A.attend(v, ('entropy', 'distance'), top=8)",
     "strongest keys": "A.top(8)",
     "column sums": "A.received()",
-    "a map": "A.map((512, 512))",
-    "what flows back": "A.T @ v",
+    "a map": "A.pooled((512, 512))",
+    "what flows back": "A.mT @ v",
     "gradients": (
         "native.backward(scores_of(A), v[None, None], v[None, None], np.zeros((1, 1, len(v))), v[None, None])"
     ),

@@ -21,7 +21,7 @@ JOIN = {"mean": np.mean, "sum": np.sum, "max": np.max}
 
 @pytest.fixture
 def attention(draw: Draw) -> regard.Attention:
-    mask = regard.causal() & (regard.first(3) | regard.window(11))
+    mask = regard.causal() & (regard.masks.first(3) | regard.window(11))
     return regard.Attention(draw(2, 4, 29, 5), draw(2, 2, 41, 5), mask=mask, bias=regard.alibi(heads=4), offset=[12, 3])
 
 
@@ -43,40 +43,40 @@ def test_cells_of_any_region(attention: regard.Attention, pool: Any, shape: Any,
     height = 29 if rows is None else len(range(29)[rows if isinstance(rows, slice) else slice(*rows)])
     width = 41 if columns is None else len(range(41)[columns if isinstance(columns, slice) else slice(*columns)])
     shape = min(shape[0], height), min(shape[1], width)
-    found = attention.map(shape, rows=rows, columns=columns, pool=pool)
+    found = attention.pooled(shape, rows=rows, columns=columns, pool=pool)
     assert found.shape == (2, 4, *shape) and found.pool == pool
     expected = cells(attention.dense(), found.row_edges, found.column_edges, JOIN[pool])
     assert_allclose(found.array, expected, **CLOSE)
-    assert_allclose(attention.map(shape, rows=rows, columns=columns, pool=pool).array, expected, **CLOSE)
+    assert_allclose(attention.pooled(shape, rows=rows, columns=columns, pool=pool).array, expected, **CLOSE)
 
 
 def test_edges_are_as_even_as_whole_numbers_allow(attention: regard.Attention) -> None:
-    found = attention.map((7, 4), columns=(1, 11))
+    found = attention.pooled((7, 4), columns=(1, 11))
     assert found.row_edges.tolist() == [29 * cell // 7 for cell in range(8)]
     assert found.column_edges.tolist() == [1, 3, 6, 8, 11]
 
 
 def test_given_edges_and_words(attention: regard.Attention) -> None:
     weights, rows, columns = attention.dense(), [0, 1, 5, 29], [2, 3, 20, 40]
-    found = attention.map(row_edges=rows, column_edges=columns, pool="words")
+    found = attention.pooled(row_edges=rows, column_edges=columns, pool="words")
     assert_allclose(found.array, cells(weights, rows, columns, np.sum) / np.diff(rows)[:, None], **CLOSE)
-    whole = attention.map(row_edges=rows, column_edges=[0, 10, 41], pool="words")
+    whole = attention.pooled(row_edges=rows, column_edges=[0, 10, 41], pool="words")
     assert_allclose(whole.array.sum(axis=-1), cells(weights, rows, [0, 41], np.sum)[..., 0] / np.diff(rows), **CLOSE)
-    mixed = attention.map((4, None), column_edges=columns, pool="max")
+    mixed = attention.pooled((4, None), column_edges=columns, pool="max")
     assert_allclose(mixed.array, cells(weights, mixed.row_edges, columns, np.max), **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_narrow_types(draw: Draw, dtype: str) -> None:
     A = regard.Attention(draw(29, 5).astype(dtype), draw(41, 5).astype(dtype))
-    found = A.map((5, 6))
+    found = A.pooled((5, 6))
     assert found.array.dtype == np.float32 and found.shape == (5, 6)
     expected = cells(A.dense().astype(np.float64), found.row_edges, found.column_edges, np.mean)
     assert_allclose(found.array, expected, rtol=1e-5)  # float32 sums of 42 weights
 
 
 def test_a_map_is_an_array_for_numpy(attention: regard.Attention) -> None:
-    found = attention.map((3, 2))
+    found = attention.pooled((3, 2))
     assert_array_equal(np.asarray(found), found.array)
     assert np.asarray(found, dtype=np.float16).dtype == np.float16
 
@@ -106,4 +106,4 @@ BAD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_maps_are_refused_with_words(attention: regard.Attention, name: str) -> None:
     with pytest.raises(errors.OptionError, match="expected"):
-        attention.map(**BAD[name])
+        attention.pooled(**BAD[name])

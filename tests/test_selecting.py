@@ -23,7 +23,7 @@ def test_selected_parts_are_parts_of_the_matrix(draw: Draw, batch: Any, head: An
     A = regard.Attention(
         draw(2, 6, 5, 7),
         draw(2, 3, 11, 7),
-        mask=(regard.causal() & regard.lengths([4, 11])) | regard.where(lambda b, h, i, j: (j == b) & (h == 1)),
+        mask=(regard.causal() & regard.lengths([4, 11])) | regard.masks.where(lambda b, h, i, j: (j == b) & (h == 1)),
         bias=draw(2, 6, 1, 11),
         sinks=draw(6),
         offset=[6, 1],

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.usefixtures("engine_name")
 MASKS = {
     "everything": None,
     "causal": regard.causal(),
-    "sinks and window": regard.causal() & (regard.first(2) | regard.window(3)),
+    "sinks and window": regard.causal() & (regard.masks.first(2) | regard.window(3)),
     "padding": regard.lengths([3, 13]),
-    "nothing for some": regard.allowed(np.arange(13)[:, None] > np.arange(13)),
-    "function": regard.where(lambda i, j: (i * j) % 3 == 0),
+    "nothing for some": regard.masks.allowed(np.arange(13)[:, None] > np.arange(13)),
+    "function": regard.masks.where(lambda i, j: (i * j) % 3 == 0),
 }
 
 

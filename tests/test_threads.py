@@ -36,7 +36,7 @@ def attend(seed=0, tokens=600):
     q, k, v = numbers(3, 1, 4, tokens, 32, seed=seed)
     A = regard.Attention(q, k, mask=regard.causal())
     attended = A.attend(v, ("entropy",), top=4)
-    return [A @ v, attended.output, attended.entropy, attended.top.index, A.received(), A.map((16, 16)).array]
+    return [A @ v, attended.output, attended.entropy, attended.top.index, A.received(), A.pooled((16, 16)).array]
 
 def same(one, other):
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
@@ -51,7 +51,7 @@ def test_threads_that_call_at_once_get_what_they_would_get_alone(engine: str) ->
         q, k, v = (for_engine(engine, rng.normal(size=shape).astype(np.float32)) for _ in range(3))
         A = regard.Attention(q, k, mask=regard.window(40))
         attended = A.attend(v, ("entropy",), top=3)
-        return [as_numpy(a) for a in (A @ v, attended.output, attended.entropy, A.received(), A.map((9, 9)).array)]
+        return [as_numpy(a) for a in (A @ v, attended.output, attended.entropy, A.received(), A.pooled((9, 9)).array)]
 
     with using(engine), ThreadPoolExecutor(6) as threads:
         alone = [attend(seed) for seed in range(6)]

@@ -53,7 +53,7 @@ def test_products_and_statistics(pair: Any, draw: Draw) -> None:
     values, rows = draw(2, 3, 11, 4), draw(2, 6, 3, 7)
     same(A @ torch.from_numpy(values), N @ values)
     same(torch.from_numpy(rows) @ A, rows @ N)
-    same(A.T @ torch.from_numpy(rows).mT, N.T @ rows.swapaxes(2, 3))
+    same(A.mT @ torch.from_numpy(rows).mT, N.mT @ rows.swapaxes(2, 3))
     same(A @ values[0, 0].tolist(), N @ values[0, 0])
     for name in ("logsumexp", "entropy", "peak", "distance", "received", "dense"):
         same(getattr(A, name)(), getattr(N, name)())
@@ -64,9 +64,9 @@ def test_products_and_statistics(pair: Any, draw: Draw) -> None:
     same(seen.output, N @ values)
     same(seen.entropy, N.entropy())
     for pool in ("mean", "max", "sum", "words"):
-        same(A.map((3, 4), rows=(1, 6), pool=pool).array, N.map((3, 4), rows=(1, 6), pool=pool).array)
+        same(A.pooled((3, 4), rows=(1, 6), pool=pool).array, N.pooled((3, 4), rows=(1, 6), pool=pool).array)
     assert_allclose(np.asarray(A), N.dense(), **CLOSE)
-    assert np.asarray(A.map((2, 2))).shape == (2, 6, 2, 2)
+    assert np.asarray(A.pooled((2, 2))).shape == (2, 6, 2, 2)
 
 
 INDICES = [
@@ -131,7 +131,7 @@ def test_types(draw: Draw, dtype: str) -> None:
     kind, wide = getattr(torch, dtype), torch.float64 if dtype == "float64" else torch.float32
     queries, keys, values = (torch.from_numpy(draw(2, 5, 7)).to(kind) for _ in range(3))
     for A in (regard.Attention(queries, keys), regard.Attention(queries, keys, similarity="cosine")):
-        assert (A @ values).dtype == kind and (A.T @ values).dtype == kind
+        assert (A @ values).dtype == kind and (A.mT @ values).dtype == kind
         assert {A[0].dtype, A.entropy().dtype, A.logsumexp().dtype, A.mass([0]).dtype, A.received().dtype} == {wide}
 
 

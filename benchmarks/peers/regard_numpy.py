@@ -72,7 +72,7 @@ def _columns(case: Case) -> Calls:
 
     def with_map() -> tuple[Any, Any]:
         attention = whole()
-        return attention @ values, np.asarray(attention.map((512, 512)))
+        return attention @ values, np.asarray(attention.pooled((512, 512)))
 
     def received_total(found: Any) -> Results:
         return {**_sampler(case)(found[0]), "received_total": found[1][0].sum(axis=-1, dtype=np.float64)}

@@ -2,10 +2,10 @@
 
 >>> import numpy as np
 >>> import regard
->>> queries, keys, values = np.random.default_rng(0).normal(size=(3, 2, 8, 100, 64))  # batch, head, token, size
+>>> queries, keys, values = np.random.default_rng(0).normal(size=(3, 2, 8, 100, 64))  # batch, head, token, head_dim
 >>> A = regard.Attention(queries, keys, mask=regard.causal())
 >>> A
-Attention(batch 2, head 8, query 100, key 100; size 64, float64, mask=causal())
+Attention(batch 2, head 8, query 100, key 100; head_dim 64, float64, mask=causal())
 >>> (A @ values).shape, A[0, 3, 7].shape, A.entropy().shape
 ((2, 8, 100, 64), (100,), (2, 8, 100))
 """
@@ -14,12 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import errors, layers
-    from regard.attention import Attended, Attention, Cache, Map, Stage, Top
+    from regard import errors, layers, masks
+    from regard.attention import Attended, Attention, Cache, PooledMap, Stage, Top
     from regard.biases import alibi, relative_positions
     from regard.hand_check import check_notes
     from regard.kernels.choosing import engine
-    from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+    from regard.masks import Mask, causal, lengths, window
     from regard.models.loading import model
     from regard.models.model import Model
     from regard.reading import Reading
@@ -32,53 +32,37 @@ __all__ = [
     "Attended",
     "Attention",
     "Cache",
-    "Map",
     "Mask",
     "Model",
+    "PooledMap",
     "Reading",
     "Stage",
     "Table",
     "Top",
     "Trace",
     "alibi",
-    "allowed",
     "causal",
     "check_notes",
-    "chunks",
-    "documents",
     "engine",
     "errors",
-    "first",
     "layers",
     "lengths",
     "lookup",
     "lookup_lesson",
+    "masks",
     "model",
-    "prefix",
     "relative_positions",
     "scaling_lesson",
-    "where",
     "window",
 ]
 
 # Each name's home, loaded when the name is first used: who needs a mask should not wait for the rest.
 _HOMES = {
-    "regard.attention": ("Attended", "Attention", "Cache", "Map", "Stage", "Top"),
+    "regard.attention": ("Attended", "Attention", "Cache", "PooledMap", "Stage", "Top"),
     "regard.biases": ("alibi", "relative_positions"),
     "regard.hand_check": ("check_notes",),
     "regard.kernels.choosing": ("engine",),
-    "regard.masks": (
-        "Mask",
-        "allowed",
-        "causal",
-        "chunks",
-        "documents",
-        "first",
-        "lengths",
-        "prefix",
-        "where",
-        "window",
-    ),
+    "regard.masks": ("Mask", "causal", "lengths", "window"),
     "regard.models.loading": ("model",),
     "regard.models.model": ("Model",),
     "regard.reading": ("Reading",),
@@ -87,7 +71,8 @@ _HOMES = {
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),
 }
-_MODULES = ("errors", "layers")
+_MODULES = ("attention", "errors", "layers", "masks")
+_OTHER_MASKS = ("allowed", "chunks", "documents", "first", "prefix", "where")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -95,7 +80,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"regard.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+        fix = f": it is regard.masks.{name}" if name in _OTHER_MASKS else ""
+        raise AttributeError(f"module 'regard' has no attribute {name!r}{fix}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
     return value
 

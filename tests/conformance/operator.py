@@ -99,7 +99,7 @@ def _mask(attributes: dict[str, Any], given: Arrays, queries: Numbers, keys: Num
     given_mask = given.get("attn_mask")
     if given_mask is not None and given_mask.dtype == bool:
         dense = _padded(given_mask, keys, False)
-        masks.append(regard.allowed(for_engine(engine, dense if dense.ndim > 1 else dense[None])))
+        masks.append(regard.masks.allowed(for_engine(engine, dense if dense.ndim > 1 else dense[None])))
     mask = None
     for one in masks:
         mask = one if mask is None else mask & one

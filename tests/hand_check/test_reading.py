@@ -134,7 +134,7 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", '{"scores": [[1]], "score": [[1]]}', "given twice"),
         ("a.json", '{"scores": {"a": 1, "a": 2}}', "given twice"),
         ("a.json", '{"embeddings": {"a": [1]}, "scores": {"b": [1]}}', "not among the words"),
-        ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`keys` have size 1, `queries` have 2"),
+        ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`keys` have head_dim 1, `queries` have 2"),
         ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` is a matrix"),
         ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
         ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "above 0"),

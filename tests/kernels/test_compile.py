@@ -80,7 +80,7 @@ def test_outputs_of_any_length() -> None:
         offset = k.shape[2] - q.shape[2]
         plain = regard.Attention(q, k) @ v
         intervals = regard.Attention(q, k, mask=regard.causal() & regard.lengths([3, 5, 7]), offset=offset) @ v
-        sinks_and_window = regard.Attention(q, k, mask=regard.first(1) | regard.window(2), offset=offset) @ v
+        sinks_and_window = regard.Attention(q, k, mask=regard.masks.first(1) | regard.window(2), offset=offset) @ v
         return plain, intervals, sinks_and_window
 
     says_the_same(attend, COUNTS)
@@ -92,7 +92,7 @@ def test_everything_that_changes_scores() -> None:
 
     def attend(q: Any, k: Any, v: Any) -> Any:
         allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(2)
-        dense = regard.Attention(q, k, mask=regard.allowed(allowed), bias=q.mean(-1, keepdim=True)) @ v
+        dense = regard.Attention(q, k, mask=regard.masks.allowed(allowed), bias=q.mean(-1, keepdim=True)) @ v
         sinks = regard.Attention(q, k, sinks=q.mean((0, 2, 3)), softcap=2.0) @ v
         by_slope = regard.Attention(q, k, bias=regard.alibi(slopes), offset=2) @ v
         by_bucket = regard.Attention(q, k, bias=bucketed, similarity="cosine", scale=3.0, offset=0) @ v
@@ -112,7 +112,7 @@ def test_gradients_reach_what_a_lazy_bias_is_made_of() -> None:
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
-ODD = regard.where(lambda query, key: (query - key) % 3 != 1)
+ODD = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 
 
 def test_functions_of_positions_and_statistics() -> None:
@@ -131,7 +131,7 @@ def test_functions_of_positions_and_statistics() -> None:
 def test_statistics_alone() -> None:
     def look(q: Any, k: Any, v: Any) -> Any:
         A = regard.Attention(q, k, mask=regard.causal(), offset=0)
-        return A.logsumexp(), A.received(), A.T @ q
+        return A.logsumexp(), A.received(), A.mT @ q
 
     says_the_same(look, COUNTS)
 

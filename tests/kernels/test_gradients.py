@@ -25,7 +25,7 @@ gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)  # along random di
 ENGINES = ["torch"] if choosing.NATIVE_PROBLEM else ["torch", "native"]
 CLOSE: Any = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 MASK = regard.causal() & regard.lengths([9, 11])
-WHERE = regard.where(lambda query, key: (query - key) % 3 != 1)
+WHERE = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 
 
 @pytest.fixture(params=ENGINES, autouse=True)
@@ -54,7 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
     "intervals": {"mask": MASK, "offset": 3},
     "offsets": {"mask": regard.window(3), "offset": torch.tensor([1, 4])},
     "function": {"mask": WHERE, "offset": 0},
-    "array": {"mask": regard.allowed(torch.rand(7, 11) < 0.6)},
+    "array": {"mask": regard.masks.allowed(torch.rand(7, 11) < 0.6)},
     "nothing for some": {"mask": regard.window(1, 0) & regard.lengths([2, 3]), "offset": 0},
     "soft cap": {"softcap": 1.5, "scale": 0.9},
     "cosine": {"similarity": "cosine", "scale": 3.0},
@@ -114,12 +114,12 @@ STATISTICS: dict[str, Callable[[regard.Attention], Any]] = {
     "mass": lambda A: A.mass([0, 3]),
     "top": lambda A: A.top(3).weight,
     "received": lambda A: A.received(),
-    "map": lambda A: A.map((3, 4)).array,
-    "largest": lambda A: A.map((3, 4), pool="max").array,
+    "map": lambda A: A.pooled((3, 4)).array,
+    "largest": lambda A: A.pooled((3, 4), pool="max").array,
     "rows": lambda A: A[:, 1, 2:5],
     "points": lambda A: A[[0, 1, 1], [2, 0, 3], [4, 6, 5], [1, 7, 2]],
     "scores": lambda A: A.capped[..., 3],
-    "backflow": lambda A: A.T @ A.queries,
+    "backflow": lambda A: A.mT @ A.queries,
 }
 
 
@@ -279,7 +279,7 @@ OPTIONS: dict[str, Any] = {
     "plain": lambda _: {},
     "intervals": lambda _: {"mask": MASK, "offset": 3},
     "function": lambda _: {"mask": WHERE, "offset": 0},
-    "their own lengths": lambda one: {"mask": regard.lengths(one) & regard.first(9)},
+    "their own lengths": lambda one: {"mask": regard.lengths(one) & regard.masks.first(9)},
     "their own offsets": lambda one: {"mask": regard.causal(), "offset": one},
     "their own sinks": lambda one: {"sinks": one.double().repeat(2)},
     "their own bias": lambda one: {"bias": one.double()[:, None, None, None]},

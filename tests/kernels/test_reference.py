@@ -182,7 +182,7 @@ def test_gradients_equal_finite_differences(scores: Scores, values: Any, draw: D
 
 
 def test_a_query_that_sees_no_key_gets_zeros(draw: Draw) -> None:
-    visible = regard.allowed(np.zeros((3, 5), bool)).visible(queries=3, keys=5)
+    visible = regard.masks.allowed(np.zeros((3, 5), bool)).visible(queries=3, keys=5)
     scores, values = Scores(draw(1, 1, 3, 2), draw(1, 1, 5, 2), 1.0, visible=visible), draw(1, 1, 5, 2)
     output, found = forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=2)
     assert not output.any() and not found["entropy"].any() and not found["peak"].any() and not found["distance"].any()

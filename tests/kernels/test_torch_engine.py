@@ -139,7 +139,7 @@ def test_fused_where_it_can_express_the_mask(
     [
         {"mask": regard.causal(), "offset": 1},
         {"mask": regard.window(3), "offset": 0},
-        {"mask": regard.causal() & regard.where(lambda query, key: query != key), "offset": 0},
+        {"mask": regard.causal() & regard.masks.where(lambda query, key: query != key), "offset": 0},
         {"mask": regard.lengths([3, 4])},
         {"softcap": 2.0},
         {"sinks": torch.ones(6, dtype=torch.float64)},

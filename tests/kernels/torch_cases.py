@@ -28,10 +28,10 @@ BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 OFFSET = np.array([0, 2])
 MASKS = {
     "intervals": regard.window(4, 3) & regard.lengths([9, 11]),
-    "two intervals": regard.first(2) | regard.window(2),
-    "array": regard.allowed(np.random.default_rng(7).random((2, 1, QUERY, KEY)) < 0.7),
-    "function": regard.where(lambda query, key: (query + 2 * key) % 3 != 1),
-    "function and intervals": regard.where(lambda query, key: (query - key) % 3 != 1) & regard.causal(),
+    "two intervals": regard.masks.first(2) | regard.window(2),
+    "array": regard.masks.allowed(np.random.default_rng(7).random((2, 1, QUERY, KEY)) < 0.7),
+    "function": regard.masks.where(lambda query, key: (query + 2 * key) % 3 != 1),
+    "function and intervals": regard.masks.where(lambda query, key: (query - key) % 3 != 1) & regard.causal(),
     "nothing for some": regard.window(1, 0) & regard.lengths([2, 3]),
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.attention import Attention
-from regard.attention.pooling import Map
+from regard.attention.pooling import PooledMap
 from regard.masks import causal
 from regard.output import figure, html
 
@@ -28,7 +28,7 @@ def test_a_small_attention_is_its_heat_map():
     A = Attention(CAT_SAT, CAT_SAT)
     shown = A._repr_html_()
     assert str(figure.heat_map(A)).strip() == picture(shown)
-    assert "Attention(query 3, key 3; size 4, float64)" in shown
+    assert "Attention(query 3, key 3; head_dim 4, float64)" in shown
     assert "A.select" not in shown and "<script" not in shown
 
 
@@ -61,19 +61,19 @@ def test_a_large_attention_is_pooled(shape, monkeypatch):
         asked.append(shape)
         return of_map(self, shape, **options)
 
-    of_map = Attention.map
-    monkeypatch.setattr(Attention, "map", watched)
+    of_map = Attention.pooled
+    monkeypatch.setattr(Attention, "pooled", watched)
     A = attention(2, queries=shape[0], keys=shape[1])
     shown = A._repr_html_()
     assert asked == [(min(shape[0], 64), min(shape[1], 64))]
-    assert isinstance(of_map(A, asked[0]), Map)
+    assert isinstance(of_map(A, asked[0]), PooledMap)
     assert f"{shape[0]} × {shape[1]} weights, each cell the mean" in shown
     assert len(shown) < 500_000
     ElementTree.fromstring(picture(shown))
 
 
 def test_what_would_take_minutes_waits_to_be_asked(monkeypatch):
-    monkeypatch.setattr(Attention, "map", lambda *_: pytest.fail("this is slow"))
+    monkeypatch.setattr(Attention, "pooled", lambda *_: pytest.fail("this is slow"))
     shown = Attention(*np.zeros((2, 1 << 16, 5)))._repr_html_()
     assert "<svg" not in shown and "heat_map draws it" in shown and "query 65536" in shown
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_said_in_words(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(html, "weights_of", fails)
-    assert attention(scale=2.0)._repr_html_() == "<pre>Attention(query 5, key 7; size 3, float64, scale=2.0)</pre>"
+    assert attention(scale=2.0)._repr_html_() == "<pre>Attention(query 5, key 7; head_dim 3, float64, scale=2.0)</pre>"
 
 
 def test_tensors_without_numbers_are_no_error():

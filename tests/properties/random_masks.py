@@ -69,23 +69,23 @@ def _one(draw: st.DrawFn, at: Setting) -> Pair:
             return at.spelled(regard.lengths(each, side="left"), at.key >= at.keys - each[:, None, None, None])
         case "prefix":
             last = np.maximum(each[:, None, None, None], at.query + 1)
-            return at.spelled(regard.prefix(each), at.key < last)
+            return at.spelled(regard.masks.prefix(each), at.key < last)
         case "documents" | "scattered" as kind:
             positions = max(at.keys, int(np.max(at.offset, initial=0)) + at.queries)
             ids = rng.integers(0, 4, (at.batch, positions))
             ids = np.sort(ids, axis=1) if kind == "documents" else ids
             same = ids[np.arange(at.batch)[:, None, None, None], at.query] == ids[:, None, None, : at.keys]
-            return at.spelled(regard.documents(ids), same)
+            return at.spelled(regard.masks.documents(ids), same)
         case "chunks":
-            return at.spelled(regard.chunks(number + 1), at.query // (number + 1) == at.key // (number + 1))
+            return at.spelled(regard.masks.chunks(number + 1), at.query // (number + 1) == at.key // (number + 1))
         case "first":
-            return at.spelled(regard.first(number), at.key < number)
+            return at.spelled(regard.masks.first(number), at.key < number)
         case "where":
             return at.spelled(
-                regard.where(lambda query, key: (query + 2 * key) % 3 != 0), (at.query + 2 * at.key) % 3 != 0
+                regard.masks.where(lambda query, key: (query + 2 * key) % 3 != 0), (at.query + 2 * at.key) % 3 != 0
             )
     seen = rng.random([full if rng.random() < 0.6 else 1 for full in at.shape]) < 0.7
-    return at.spelled(regard.allowed(seen), seen)
+    return at.spelled(regard.masks.allowed(seen), seen)
 
 
 @st.composite

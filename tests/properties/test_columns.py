@@ -32,11 +32,11 @@ def test_what_flows_back_to_keys_is_right(engine: str, case: Case, size: int, la
     rows = laid_out(rows, layout)
     with using(engine):
         A = case.attention(engine)
-        found = as_numpy(A.T @ for_engine(engine, rows))
+        found = as_numpy(A.mT @ for_engine(engine, rows))
         turned = as_numpy(for_engine(engine, rows.swapaxes(-1, -2)) @ A)
     assert found.dtype == rows.dtype
     near = Truth(case).backflow(rows)
-    near.check(found, "A.T @ u")
+    near.check(found, "A.mT @ u")
     near.check(turned.swapaxes(-1, -2), "u @ A")  # another layout, so perhaps another order of adding
 
 
@@ -48,7 +48,7 @@ def test_maps_of_any_region_are_right(engine: str, case: Case, pool: Any, data: 
     rows, columns = _span(data, queries), _span(data, keys)
     shape = tuple(data.draw(st.integers(1, stop - start)) for start, stop in (rows, columns))
     with using(engine):
-        found = case.attention(engine).map(shape, rows=rows, columns=slice(*columns), pool=pool)
+        found = case.attention(engine).pooled(shape, rows=rows, columns=slice(*columns), pool=pool)
     for edges, cells, (start, stop) in zip((found.row_edges, found.column_edges), shape, (rows, columns), strict=True):
         assert edges.tolist() == [start + c * (stop - start) // cells for c in range(cells + 1)]
     Truth(case).pooled(found.row_edges, found.column_edges, pool).check(as_numpy(found.array), "map")
@@ -64,7 +64,7 @@ def test_maps_by_given_boundaries_are_right(engine: str, case: Case, pool: Any, 
         A = case.attention(engine)
         if data.draw(st.booleans()):
             A.entropy()  # the normaliser is then remembered, and the map takes another path
-        found = A.map(row_edges=row_edges, column_edges=column_edges, pool=pool)
+        found = A.pooled(row_edges=row_edges, column_edges=column_edges, pool=pool)
     truth = Truth(case).pooled(np.array(row_edges), np.array(column_edges), pool)
     truth.check(as_numpy(found.array), "map")
 

@@ -75,6 +75,6 @@ def test_gradients_by_autograd_are_right(engine: str, case: Case, seed: int, lay
 def test_what_flows_back_is_the_gradient_of_the_values(engine: str, case: Case) -> None:
     flow = flow_for(case, 7, "plain")
     with using(engine):
-        found = as_numpy(case.attention(engine).T @ for_engine(engine, flow))
+        found = as_numpy(case.attention(engine).mT @ for_engine(engine, flow))
     truth = GradientTruth(Truth(case), flow)
     truth.values().check(Truth(case).for_each_key_head(found), "backflow")

@@ -87,7 +87,7 @@ def test_what_no_query_sees_has_no_influence(engine: str, poison: float, case: C
         for name in STATISTICS:
             truth.statistic(name).check(as_numpy(getattr(attended, name)), name)
         truth.received().check(as_numpy(A.received()), "received")
-        truth.backflow(flow).check(as_numpy(A.T @ for_engine(engine, flow)), "backflow")
+        truth.backflow(flow).check(as_numpy(A.mT @ for_engine(engine, flow)), "backflow")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -130,8 +130,8 @@ def test_a_row_that_sees_nothing_but_nan_is_nan(engine: str, keys: int, dtype: s
 
 HIDING = {
     "lengths": lambda queries, keys: {"mask": regard.lengths(keys - 2)},
-    "boolean array": lambda queries, keys: {"mask": regard.allowed(np.arange(keys)[None] < keys - 2)},
-    "function": lambda queries, keys: {"mask": regard.where(lambda query, key: key < keys - 2), "offset": 0},
+    "boolean array": lambda queries, keys: {"mask": regard.masks.allowed(np.arange(keys)[None] < keys - 2)},
+    "function": lambda queries, keys: {"mask": regard.masks.where(lambda query, key: key < keys - 2), "offset": 0},
     "bias of -inf": lambda queries, keys: {"bias": np.where(np.arange(keys) < keys - 2, 0, -np.inf)},
 }
 
@@ -188,7 +188,7 @@ def test_a_key_that_hides_itself_has_no_influence(engine: str, queries: int, key
     k[:, :, 0, 0], v[:, :, 0] = np.inf, np.inf
     with using(engine):
         A = regard.Attention(for_engine(engine, q), for_engine(engine, k))
-        found, flow = A @ for_engine(engine, v), A.T @ for_engine(engine, np.full((1, 2, queries, 3), np.inf))
+        found, flow = A @ for_engine(engine, v), A.mT @ for_engine(engine, np.full((1, 2, queries, 3), np.inf))
     assert not as_numpy(flow)[:, :, 0].any()
     with using("reference"):
         expected = regard.Attention(q, k[:, :, 1:]) @ v[:, :, 1:] if keys > 1 else np.zeros_like(q)
@@ -247,10 +247,10 @@ def everything(case: Case, flow: Any, with_gradients: bool = True) -> dict[str, 
     attended = A.attend(case.values, STATISTICS)
     found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
     found |= {"plain output": A @ case.values, "weights": A.dense(), "masked": A.masked.dense()}
-    found |= {"received": A.received(), "backflow": A.T @ flow}
+    found |= {"received": A.received(), "backflow": A.mT @ flow}
     if A.shape[2]:
         cells = (1 + A.shape[2] // 3, 1 + A.shape[3] // 3)
-        found |= {f"map {pool}": A.map(cells, pool=pool).array for pool in ("sum", "max")}
+        found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("sum", "max")}
     if with_gradients:
         found |= {f"gradient of {name}": array for name, array in gradients(case, flow).items()}
     return found

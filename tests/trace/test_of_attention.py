@@ -82,7 +82,7 @@ def test_every_step_equals_pytorch(given, draw, options):
     if theirs.pop("mask", None):
         seen = draw(HEADS, QUERIES, KEYS) > -0.5
         seen[..., 0] = True
-        ours["mask"] = regard.allowed(seen)
+        ours["mask"] = regard.masks.allowed(seen)
         theirs["seen"] = torch.from_numpy(seen)
     expected = torch_steps(*map(torch.from_numpy, given), **theirs)
     trace = regard.Attention(*given[:2], **ours).explain(given[2])
@@ -172,7 +172,7 @@ def test_hidden_keys_have_no_influence_even_with_nan(draw):
 
 
 def test_a_query_that_sees_nothing_gets_zeros():
-    trace = regard.Attention(CAT_SAT, CAT_SAT, mask=regard.allowed(np.zeros((3, 3), bool))).explain(CAT_SAT)
+    trace = regard.Attention(CAT_SAT, CAT_SAT, mask=regard.masks.allowed(np.zeros((3, 3), bool))).explain(CAT_SAT)
     assert not trace["weight"].any()
     assert not trace["output"].any()
     assert any("may see no key" in note for note in trace.table(0).notes)

@@ -14,7 +14,7 @@ growing.py      more keys, for decoding
 
 from regard.attention.growing import Cache
 from regard.attention.matrix import Attention
-from regard.attention.pooling import Map
+from regard.attention.pooling import PooledMap
 from regard.attention.views import Attended, Stage, Top, Transposed
 
-__all__ = ["Attended", "Attention", "Cache", "Map", "Stage", "Top", "Transposed"]
+__all__ = ["Attended", "Attention", "Cache", "PooledMap", "Stage", "Top", "Transposed"]

@@ -37,9 +37,9 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
     if queries.ndim >= 3 and (0 in (queries.shape[-3], keys.shape[-3]) or queries.shape[-3] % keys.shape[-3] != 0):
         raise errors.heads_do_not_divide(queries, keys)
     if queries.shape[-1] != keys.shape[-1]:
-        raise errors.sizes_differ(queries, keys)
+        raise errors.head_dims_differ(queries, keys)
     if queries.shape[-1] == 0:
-        raise errors.empty_size("queries", queries)
+        raise errors.empty_head_dim("queries", queries)
     if keys.shape[-2] == 0:
         raise errors.empty_keys(queries, keys)
     return queries, keys
@@ -133,7 +133,7 @@ def offset(given: Any, queries: Array) -> Any:
 
 
 def values(given: Any, keys: Array) -> Array:
-    """Values for these keys, (batch, head, key, size) as far as the keys have these axes.
+    """Values for these keys, (batch, head, key, value_dim) as far as the keys have these axes.
 
     Leading axes that are missing or of size 1 serve all; nothing is repeated in memory.
     """
@@ -152,7 +152,7 @@ def values(given: Any, keys: Array) -> Array:
 
 
 def rows(given: Any, queries: Array) -> Array:
-    """One row for each query, (batch, head, query, size) as far as the queries have these axes."""
+    """One row for each query, (batch, head, query, anything) as far as the queries have these axes."""
     array = floats("u", given, queries)
     same_kind(queries=queries, u=array)
     full = (*queries.shape[:-1], array.shape[-1] if array.ndim else 0)

@@ -20,7 +20,7 @@ def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
     if more.ndim != attention.ndim:
         raise errors.axes_differ(attention.keys, more)
     if more.shape[-1] != attention.keys.shape[-1]:
-        raise errors.sizes_differ(attention.keys, more)
+        raise errors.head_dims_differ(attention.keys, more)
     if tuple(more.shape[:-2]) != tuple(attention.keys.shape[:-2]):
         raise errors.values_do_not_fit(attention.keys, more)
     offset = attention.offset
@@ -63,16 +63,16 @@ class Cache:
 
     @property
     def keys(self) -> Array:
-        """All keys so far, (..., key, size); a view."""
+        """All keys so far, (..., key, head_dim); a view."""
         return self._filled(self._keys)
 
     @property
     def values(self) -> Array:
-        """All values so far, (..., key, value size); a view."""
+        """All values so far, (..., key, value_dim); a view."""
         return self._filled(self._values)
 
     def append(self, keys: Any, values: Any) -> None:
-        """Add the keys and values of one or more tokens, shaped (..., key, size)."""
+        """Add the keys and values of one or more tokens, shaped (..., key, head_dim) and (..., key, value_dim)."""
         keys = arrays.floats("keys", keys, self._keys)
         values = arrays.floats("values", values, keys)
         if not 2 <= keys.ndim <= 4:

@@ -12,7 +12,7 @@ from regard import arrays, errors
 from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
-from regard.attention.pooling import Map, MapPool
+from regard.attention.pooling import Pool, PooledMap
 from regard.attention.remembering import is_long, keep_normaliser, row_statistics
 from regard.attention.scoring import offset_known, scores_of, visible_of
 from regard.attention.views import Attended, Stage, Top, Transposed
@@ -26,10 +26,11 @@ from regard.masks import Mask
 class Attention:
     """softmax(queries keysᵀ · scale) over the keys, for any number of them, in O(n) memory.
 
-    Queries and keys are (query, size), (head, query, size) or (batch, head, query, size): NumPy arrays, PyTorch tensors
-    or lists. Fewer key heads than query heads are shared among them. The arrays are referred to, not copied.
+    Queries and keys are (query, head_dim), (head, query, head_dim) or (batch, head, query, head_dim): NumPy arrays,
+    PyTorch tensors or lists. Fewer key heads than query heads are shared among them. The arrays are referred to, not
+    copied.
 
-    scale       multiplies the scores; 1 / √size by default
+    scale       multiplies the scores; 1 / √head_dim by default
     mask        which keys each query may see, as in `causal() & window(128)`
     bias        added to the scores: an array whose axes have full size or 1, or `alibi(...)`, `relative_positions(...)`
     softcap     bounds the scaled scores to ±softcap, smoothly
@@ -39,7 +40,7 @@ class Attention:
 
     >>> A = Attention([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
     >>> A
-    Attention(query 3, key 3; size 4, float64)
+    Attention(query 3, key 3; head_dim 4, float64)
     >>> A[0].round(2)
     array([0.42, 0.16, 0.42])
     >>> (A @ [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]).round(2)[0]
@@ -140,7 +141,7 @@ class Attention:
     def __repr__(self) -> str:
         names = ("batch", "head", "query", "key")[4 - self.ndim :]
         axes = ", ".join(f"{name} {count}" for name, count in zip(names, self.shape, strict=True))
-        what = [f"size {self.queries.shape[-1]}", str(self.dtype).removeprefix("torch.")]
+        what = [f"head_dim {self.queries.shape[-1]}", str(self.dtype).removeprefix("torch.")]
         given = {name: getattr(self, name) for name in ("scale", "softcap", "offset")}
         what += [f"{name}={value}" for name, value in given.items() if value is not None]
         what += [f"mask={self.mask.expression}"] if self.mask is not None else []
@@ -219,26 +220,16 @@ class Attention:
         return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
     def __rmatmul__(self, rows: Any) -> Array:
-        """`u @ A`: what flows back to the keys, (..., m, query) → (..., m, key)."""
+        """`u @ A`, which is `(A.mT @ u.mT).mT`: (..., m, query) → (..., m, key)."""
         if checking.is_vector(rows):
-            return self.backflow(rows)
+            return self.mT @ rows
         rows = rows if hasattr(rows, "swapaxes") else arrays.floats("u", rows, self.queries)
-        return self.backflow(rows.swapaxes(-1, -2)).swapaxes(-1, -2)
+        return (self.mT @ rows.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     @property
-    def T(self) -> Transposed:
-        """The transposed matrix: `A.T @ u` is what flows back to the keys."""
+    def mT(self) -> Transposed:
+        """The transposed matrix, its last two axes swapped; `A.mT @ u` takes O(n) memory."""
         return Transposed(self)
-
-    def backflow(self, rows: Any) -> Array:
-        """`A.T @ rows`: for each key, the rows of the queries in proportion to the weight they give it; O(n) memory."""
-        one_column = checking.is_vector(rows)
-        rows = checking.rows(checking.as_column(rows) if one_column else rows, self.queries)
-        scores = self._scores()
-        rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
-        result = engine_for(scores.queries).backflow(scores, self._normaliser(), rows)
-        result = self.outside(arrays.cast(result, self.dtype))
-        return result[..., 0] if one_column else result
 
     # Parts
 
@@ -355,7 +346,7 @@ class Attention:
 
     # The picture
 
-    def map(
+    def pooled(
         self,
         shape: tuple[int | None, int | None] | None = None,
         *,
@@ -363,9 +354,9 @@ class Attention:
         columns: Any = None,
         row_edges: Any = None,
         column_edges: Any = None,
-        pool: MapPool = "mean",
-    ) -> Map:
-        """The whole matrix, or a region of it, as a picture of `shape` cells, pooled exactly in O(n) memory.
+        pool: Pool = "mean",
+    ) -> PooledMap:
+        """The whole matrix, or a region of it, pooled exactly into `shape` cells in O(n) memory.
 
         rows, columns            the region, as slices or (start, stop); all of it by default
         shape                    cells along rows and columns; edge c lies at start + ⌊c · (stop − start) / cells⌋
@@ -374,10 +365,12 @@ class Attention:
                                  so that a word made of several tokens gives and gets the weight of one
 
         >>> A = Attention(np.zeros((4, 3)), np.zeros((4, 3)))
-        >>> A.map((2, 2), pool="sum").array
+        >>> A.pooled((2, 2), pool="sum")
+        PooledMap(2 × 2 cells of 4 queries × 4 keys, pool='sum')
+        >>> A.pooled((2, 2), pool="sum").array
         array([[1., 1.],
                [1., 1.]])
-        >>> A.map(row_edges=[0, 1, 4], column_edges=[0, 3, 4], pool="words").array
+        >>> A.pooled(row_edges=[0, 1, 4], column_edges=[0, 3, 4], pool="words").array
         array([[0.75, 0.25],
                [0.75, 0.25]])
         """

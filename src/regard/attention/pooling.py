@@ -22,23 +22,30 @@ if TYPE_CHECKING:
 
     Edges = NDArray[np.int64]
 
-MapPool = Literal["mean", "max", "sum", "words"]
+Pool = Literal["mean", "max", "sum", "words"]
 POOLS = ("mean", "max", "sum", "words")
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
-    """A pooled picture: cell r, c covers queries row_edges[r] up to row_edges[r + 1], and keys likewise."""
+class PooledMap:
+    """Pooled weights: cell r, c covers queries row_edges[r] up to row_edges[r + 1], and keys likewise."""
 
     array: Array  # (batch, head, row cell, column cell), leading axes as the attention has them
     row_edges: Edges
     column_edges: Edges
-    pool: MapPool
+    pool: Pool
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the picture."""
+        """The shape of `array`."""
         return tuple(self.array.shape)
+
+    def __repr__(self) -> str:
+        """The cells and what they cover; leading axes in front where there are any."""
+        leading = [f"{name} {count}, " for name, count in zip(("head", "batch"), self.shape[-3::-1], strict=False)]
+        queries, keys = (int(edges[-1] - edges[0]) for edges in (self.row_edges, self.column_edges))
+        cells = f"{self.shape[-2]} × {self.shape[-1]} cells of {queries} queries × {keys} keys"
+        return f"PooledMap({''.join(leading[::-1])}{cells}, pool={self.pool!r})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(arrays.numpy_of(self.array), dtype=dtype, copy=copy)
@@ -53,7 +60,7 @@ def even_edges(start: int, stop: int, cells: int) -> Edges:
     return start + np.arange(cells + 1, dtype=np.int64) * (stop - start) // cells
 
 
-def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: MapPool) -> Map:
+def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: Pool) -> PooledMap:
     """The map with these edges; one pass over the region, one more over its rows if their normaliser is not known."""
     if not isinstance(pool, str) or pool not in POOLS:
         raise errors.bad_name("pool", pool, POOLS)
@@ -70,7 +77,7 @@ def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool
         found = found / _like(np.diff(row_edges)[:, None], found)
     if pool == "mean":
         found = found / _like(np.diff(column_edges), found)
-    return Map(attention.outside(found), row_edges, column_edges, pool)
+    return PooledMap(attention.outside(found), row_edges, column_edges, pool)
 
 
 def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:

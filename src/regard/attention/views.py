@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard import arrays
 from regard.arrays import Array, numpy_of
+from regard.attention import checking
 from regard.attention.looking import LIMIT, look
+from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Stage as StageName
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """The weights with queries and keys exchanged: what flows back from queries to keys."""
+    """The weights with queries and keys exchanged, `A.mT`."""
 
     attention: Attention
 
@@ -55,12 +58,20 @@ class Transposed:
         return (*leading, key, query)
 
     @property
-    def T(self) -> Attention:
+    def mT(self) -> Attention:
         """The attention itself."""
         return self.attention
 
     def __matmul__(self, rows: Any) -> Array:
-        return self.attention.backflow(rows)
+        """For each key, the rows of the queries weighted by the attention they pay to it; O(n) memory."""
+        attention = self.attention
+        one_column = checking.is_vector(rows)
+        rows = checking.rows(checking.as_column(rows) if one_column else rows, attention.queries)
+        scores = attention._scores()
+        rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
+        result = engine_for(scores.queries).backflow(scores, attention._normaliser(), rows)
+        result = attention.outside(arrays.cast(result, attention.dtype))
+        return result[..., 0] if one_column else result
 
     def __rmatmul__(self, columns: Any) -> Array:
         return _turned(self.attention @ _turned(columns))
@@ -81,7 +92,7 @@ class Top:
 class Attended:
     """Outputs, and the statistics that were asked for; None for the others."""
 
-    output: Array  # (batch, head, query, value size)
+    output: Array  # (batch, head, query, value_dim)
     logsumexp: Array | None = None  # (batch, head, query)
     entropy: Array | None = None
     peak: Array | None = None

@@ -3,10 +3,10 @@
 Every function here returns an error for the caller to raise. A message names the argument, says what came and what was
 expected, and ends with the likely fix:
 
->>> print(sizes_differ((2, 8, 5, 64), (2, 8, 7, 48)))
-`keys` have size 48, `queries` have 64.
-  queries  batch 2, head 8, query 5, size 64
-  keys     batch 2, head 8, key 7,   size 48
+>>> print(head_dims_differ((2, 8, 5, 64), (2, 8, 7, 48)))
+`keys` have head_dim 48, `queries` have 64.
+  queries  batch 2, head 8, query 5, head_dim 64
+  keys     batch 2, head 8, key 7,   head_dim 48
 Both come out of projections of the same width: check W_k.
 """
 
@@ -65,9 +65,9 @@ class Unsupported(RegardError, NotImplementedError):
 # Shapes
 
 
-def sizes_differ(queries: Shaped, keys: Shaped) -> ShapeError:
+def head_dims_differ(queries: Shaped, keys: Shaped) -> ShapeError:
     """Queries and keys whose last axes differ."""
-    came = f"`keys` have size {shape_of(keys)[-1]}, `queries` have {shape_of(queries)[-1]}."
+    came = f"`keys` have head_dim {shape_of(keys)[-1]}, `queries` have {shape_of(queries)[-1]}."
     return _misfit(came, "Both come out of projections of the same width: check W_k.", queries=queries, keys=keys)
 
 
@@ -93,11 +93,11 @@ def axes_differ(queries: Shaped, keys: Shaped) -> ShapeError:
 
 def wrong_dimensions(name: str, array: Shaped) -> ShapeError:
     """An array with too few or too many axes."""
-    shape, what = shape_of(array), axes_of(name)[-2]
+    shape, (what, last) = shape_of(array), axes_of(name)[-2:]
     fix = f"For a single {what}, add its axis: {name}[None]." if len(shape) < 2 else "Join the leading axes into one."
     return ShapeError(
-        f"`{name}` have {count(len(shape), 'axis')}, shape {shape}; expected ({what}, size), with head and batch in "
-        f"front where there are any.\n{fix}"
+        f"`{name}` have {count(len(shape), 'axis')}, shape {shape}; expected ({what}, {last}), with head and batch "
+        f"in front where there are any.\n{fix}"
     )
 
 
@@ -111,9 +111,10 @@ def empty_keys(queries: Shaped, keys: Shaped) -> ShapeError:
     )
 
 
-def empty_size(name: str, array: Shaped) -> ShapeError:
+def empty_head_dim(name: str, array: Shaped) -> ShapeError:
     """Vectors without a single number."""
-    return _misfit(f"`{name}` have size 0.", "Vectors need at least one number: check the width of W.", **{name: array})
+    fix = "Vectors need at least one number: check the width of W."
+    return _misfit(f"`{name}` have head_dim 0.", fix, **{name: array})
 
 
 def values_count_differs(keys: Shaped, values: Shaped) -> ShapeError:
@@ -126,7 +127,7 @@ def values_do_not_fit(keys: Shaped, values: Shaped) -> ShapeError:
     """Values whose batch or heads are not those of the keys."""
     return _misfit(
         "`values` have another batch or other heads than `keys`.",
-        "All axes but the size must be equal: split values into heads as keys were.",
+        "All axes but the last must be equal: split values into heads as keys were.",
         keys=keys,
         values=values,
     )
@@ -229,7 +230,7 @@ def option(name: str, came: object, expected: str, fix: str = "") -> OptionError
 
 def scale_not_finite(scale: object) -> OptionError:
     """A scale that makes every score NaN or infinite."""
-    fix = "Leave it out for 1 / √size, or check what it was divided by."
+    fix = "Leave it out for 1 / √head_dim, or check what it was divided by."
     return option("scale", scale, "a finite number", fix)
 
 
@@ -366,11 +367,11 @@ def too_large_to_build(needed: int, limit: int) -> TooLarge:
 
     >>> print(too_large_to_build(32 * 32768**2 * 4, 2**30))
     The dense matrix would take 128 GiB, the limit is 1 GiB.
-    Look at a part of it (A[..., 0, :], A.map((512, 512)), A.top(8)), or allow it: dense(limit=137438953472).
+    Look at a part of it (A[..., 0, :], A.pooled((512, 512)), A.top(8)), or allow it: dense(limit=137438953472).
     """
     return TooLarge(
         f"The dense matrix would take {size_in_bytes(needed)}, the limit is {size_in_bytes(limit)}.\n"
-        f"Look at a part of it (A[..., 0, :], A.map((512, 512)), A.top(8)), or allow it: dense(limit={needed})."
+        f"Look at a part of it (A[..., 0, :], A.pooled((512, 512)), A.top(8)), or allow it: dense(limit={needed})."
     )
 
 

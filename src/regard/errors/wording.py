@@ -8,14 +8,14 @@ from typing import Any
 Shaped = Any  # an array, or its shape
 
 _AXES = {
-    "keys": ("batch", "head", "key", "size"),
-    "values": ("batch", "head", "key", "size"),
+    "keys": ("batch", "head", "key", "head_dim"),
+    "values": ("batch", "head", "key", "value_dim"),
     "mask": ("batch", "head", "query", "key"),
     "bias": ("batch", "head", "query", "key"),
     "attention": ("batch", "head", "query", "key"),
     "sinks": ("head",),
 }
-_QUERY_AXES = ("batch", "head", "query", "size")
+_QUERY_AXES = ("batch", "head", "query", "head_dim")
 
 
 def message(came: str, fix: str, **arrays: Shaped) -> str:

@@ -78,7 +78,7 @@ def understood(document: Mapping[str, Any], source: str) -> Notes:
         if {"query", "key"} <= set(reader.known):
             queries, keys = reader.known["query"], reader.known["key"]
             if queries.shape[1] != keys.shape[1]:
-                raise errors.sizes_differ(queries, keys)
+                raise errors.head_dims_differ(queries, keys)
     sizes = _sizes(reader)
     for step in STEPS:
         if step in document and step not in reader.known:

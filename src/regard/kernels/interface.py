@@ -1,7 +1,7 @@
 """What every engine offers: one small interface, said once.
 
 An engine is a module with the functions of `Engine`. All arrays that travel through it have their four axes
-(batch, head, query or key, size); `Attention` adds the leading ones and takes them away again.
+(batch, head, query or key, head_dim); `Attention` adds the leading ones and takes them away again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")
 class Scores:
     """All that decides the scores of every query and key, and nothing that was computed from it."""
 
-    queries: Array  # (batch, head, query, size)
-    keys: Array  # (batch, key head, key, size); head is a multiple of key head
+    queries: Array  # (batch, head, query, head_dim)
+    keys: Array  # (batch, key head, key, head_dim); head is a multiple of key head
     scale: float
     softcap: float = 0.0  # 0 is none
     bias: Array | None = None  # dense, four axes, each of full size or 1
@@ -53,7 +53,7 @@ class Engine(Protocol):
     def forward(
         self, scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
     ) -> tuple[Array | None, dict[str, Array]]:
-        """Outputs (batch, head, query, value size), or None without values, and the statistics asked for, in one pass.
+        """Outputs (batch, head, query, value_dim), or None without values, and the statistics asked for, in one pass.
 
         Statistics are (batch, head, query): of ROW_STATISTICS; with `top` > 0 also "top_index" (integers, -1 where a
         query sees fewer keys) and "top_weight", (batch, head, query, top), strongest first, ties to the lower index.

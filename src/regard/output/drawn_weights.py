@@ -98,7 +98,7 @@ def _of_attention(
     if max(queries, keys) <= most:
         hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
         return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads)
-    picture = attention.map((min(queries, most), min(keys, most)))
+    picture = attention.pooled((min(queries, most), min(keys, most)))
     return Weights(
         numbers_of("map", picture.array),
         tuple(str(edge) for edge in picture.row_edges[:-1]),

@@ -16,7 +16,7 @@ from regard.trace import Trace
 
 FEW_TABLES = 12  # of a trace that shows itself in a notebook
 FEW_CELLS = 64  # along each side of an attention that does
-MOST_WORK = 1 << 34  # multiplications that showing one may cost: 16,384 words of size 64, a few seconds
+MOST_WORK = 1 << 34  # multiplications that showing one may cost: 16,384 words of head_dim 64, a few seconds
 
 # The bar behind a weight is pale enough for its number to stay readable in both schemes.
 _STYLE = """

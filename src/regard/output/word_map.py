@@ -38,7 +38,7 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     pooled = len(groups) - 1 < len(words)
     edges = edges_of(words)[groups]
     attention = reading.attention(layer).select(head=head)
-    array = numpy_of(attention.map(row_edges=edges, column_edges=edges, pool="words").array).astype(np.float64)
+    array = numpy_of(attention.pooled(row_edges=edges, column_edges=edges, pool="words").array).astype(np.float64)
     labels = tuple(
         words[first].text if last - first == 1 else f"{words[first].text}{GOES_ON}" for first, last in pairwise(groups)
     )

@@ -51,7 +51,7 @@ def _through(attention: Attention, u: Numbers) -> Numbers:
     rows = np.broadcast_to(u[:, None], (heads, len(u), 1))
     queries = attention.queries
     given: Any = rows.astype(queries.dtype) if isinstance(queries, np.ndarray) else queries.new_tensor(rows.copy())
-    back: Numbers = numpy_of(attention.backflow(given))[..., 0].mean(axis=0, dtype=np.float64)
+    back: Numbers = numpy_of(attention.mT @ given)[..., 0].mean(axis=0, dtype=np.float64)
     return back
 
 

@@ -98,7 +98,7 @@ def blocks(reading: Reading, layer: int | None, head: int | None, asking: range 
         step = max(1, BLOCK // (count * len(heads)))
         for first in range(asking.start, asking.stop, step):
             rows = edges[first : min(first + step, asking.stop) + 1]
-            pooled = part.map(row_edges=rows, column_edges=edges, pool="words")
+            pooled = part.pooled(row_edges=rows, column_edges=edges, pool="words")
             yield Block(place, heads, first, numpy_of(pooled.array).astype(np.float64))
 
 

@@ -48,7 +48,7 @@ def weights_too_large(rows: int, needed: int, limit: int) -> TooLarge:
     """All weights of a long text."""
     return TooLarge(
         f"The weights between {rows:,} words or tokens would take {size_in_bytes(needed)}, the limit is "
-        f"{size_in_bytes(limit)}.\nLook at one word, looks(query); at a picture, attention(layer).map((512, 512)); "
+        f"{size_in_bytes(limit)}.\nLook at one word, looks(query); at a picture, attention(layer).pooled((512, 512)); "
         f"or allow it: weights(…, limit={needed})."
     )
 
@@ -72,5 +72,5 @@ def cannot_be_saved(thing: object) -> Unsupported:
     """A mask that is a function."""
     return Unsupported(
         f"A reading whose attention has {shown(thing)} cannot be saved: only numbers and arrays are written to files.\n"
-        "Masks of `regard.where` are functions; `regard.allowed(array)` says the same as an array."
+        "Masks of `regard.masks.where` are functions; `regard.masks.allowed(array)` says the same as an array."
     )

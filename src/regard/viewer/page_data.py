@@ -46,7 +46,7 @@ def thumbnails(subject: Subject, layer: int, cells: int) -> bytes:
     """Small maps of all heads, in 16 bits."""
     attention = subject.attentions[layer]
     shape = (min(cells, attention.shape[1]), min(cells, attention.shape[2]))
-    return frames.pack({"sampled": None}, {"weight": numpy_of(attention.map(shape).array).astype(np.float16)})
+    return frames.pack({"sampled": None}, {"weight": numpy_of(attention.pooled(shape).array).astype(np.float16)})
 
 
 # Everything

@@ -84,7 +84,7 @@ class Answers:
             header |= about
         else:
             of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # its normalisers are kept
-            found = of_head.map(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
+            found = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
 
     def _row(self, given: Any, stop: Stop) -> bytes:
@@ -120,7 +120,7 @@ class Answers:
         shape = params.cells(wanted, params.MOST_CELLS, params.MOST_CELLS)
         shape = (min(shape[0], most[0]), min(shape[1], most[1]))
         if not self.subject.is_long:
-            return frames.pack({"sampled": None}, {"weight": attention.map(shape).array})
+            return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
         whole = sampling.Asked((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
         found = []
         for head in range(attention.shape[0]):
