@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from regard.cli import check, engine, examples, lookup, models, printing, scaling, see, steps, studio
+from regard.cli import check, engine, examples, files, lookup, models, printing, scaling, see, steps, studio
 from regard.errors import RegardError
+from regard.output import encoding
 
-BAD_INPUT = 2  # the exit code; 1 is what a check says that found something wrong
+FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
+
+HELP = "Compute attention, and see it. `regard COMMAND --help` shows examples."
+EXIT_CODES = """Exit codes:
+
+\b
+  0    success
+  1    `regard check` found a number that is neither right nor rounded
+  2    wrong input, with a message on standard error
+  3    standard output cannot be written: a full disk, for example
+  130  interrupted (Ctrl-C)
+  141  the reader of the output closed its pipe (128 + SIGPIPE)
+"""
 
 
-class _Plain(TyperGroup):
-    """Commands whose complaints are sentences on standard error, not tracebacks."""
+class _Command(TyperCommand):
+    """A command whose help is spelled in ASCII where the terminal has nothing more; click would print UTF-8 there."""
+
+    def get_help(self, ctx: Any) -> str:
+        return encoding.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
+
+
+class _Group(TyperGroup):
+    """Commands that end with the exit codes above, and with a sentence instead of a traceback."""
+
+    def get_help(self, ctx: Any) -> str:
+        return encoding.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -25,10 +50,44 @@ class _Plain(TyperGroup):
             printing.complain(str(problem))
             raise typer.Exit(BAD_INPUT) from None
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()  # here, where a failure can still be reported
+        except SystemExit as ended:
+            if isinstance(ended.__context__, BrokenPipeError):  # click ends with 1, which `regard check` has taken
+                _abandon(sys.stdout)
+                sys.exit(PIPE_CLOSED)
+            raise
+        except BrokenPipeError:
+            _abandon(sys.stdout)
+            sys.exit(PIPE_CLOSED)
+        except OSError as problem:
+            code = getattr(problem.__context__, "exit_code", None)
+            if code is not None:  # a usage error whose message cannot be written to standard error
+                sys.exit(code)
+            if problem.filename is not None:
+                printing.complain(f"{str(problem.filename)!r}: {files.reason(problem)}.")
+                sys.exit(BAD_INPUT)
+            _abandon(sys.stdout)
+            printing.complain(f"Standard output cannot be written: {files.reason(problem)}.")
+            sys.exit(NOT_WRITTEN)
+
+
+def _abandon(stream: Any) -> None:
+    """Let a stream end in nothing, so that Python's own flush at exit does not fail again."""
+    with suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
+
 
 app = typer.Typer(
-    cls=_Plain,
-    help="Compute attention, and see it. `regard COMMAND --help` shows examples.",
+    cls=_Group,
+    help=HELP,
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,20 +113,21 @@ def regard_(
     pass
 
 
-app.command(epilog=see.EXAMPLES)(see.see)
-app.command(epilog=studio.EXAMPLES)(studio.studio)
-app.command(epilog=steps.EXAMPLES)(steps.steps)
-app.command(epilog=lookup.EXAMPLES)(lookup.lookup)
-app.command(epilog=scaling.EXAMPLES)(scaling.scaling)
-app.command(epilog=check.EXAMPLES)(check.check)
-app.command(epilog=examples.EXAMPLES)(examples.examples)
+for _command, _epilog in (
+    (see.see, see.EXAMPLES),
+    (studio.studio, studio.EXAMPLES),
+    (steps.steps, steps.EXAMPLES),
+    (lookup.lookup, lookup.EXAMPLES),
+    (scaling.scaling, scaling.EXAMPLES),
+    (check.check, check.EXAMPLES),
+    (examples.examples, examples.EXAMPLES),
+    (engine.engine, None),
+):
+    app.command(cls=_Command, epilog=_epilog)(_command)
 app.add_typer(models.app, name="models")
-app.command()(engine.engine)
 
 
 def run() -> None:
-    """Run the command line; a terminal that can't show √ or × gets ? instead of an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-    app()
+    """Run the command line with the arguments of this process."""
+    printing.prepare()
+    app(prog_name="regard")

@@ -1,12 +1,14 @@
-"""Where commands print: coloured in a terminal, plain in a pipe, complaints on standard error."""
+"""What the command line prints, and where: coloured in a terminal, plain in a pipe, errors on standard error."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,26 +16,51 @@ from rich.console import Console
 from regard import atomic_file
 from regard.cli import files
 from regard.errors import OptionError
-from regard.output import text
+from regard.output import encoding, text
 from regard.output.printable import printable
 from regard.tables import Table
 
-PATIENCE = 0.5  # seconds that nobody minds
+PATIENCE = 0.5  # seconds before a progress bar appears
+NARROWEST, WIDEST = 20, 10_000  # columns: narrower layouts are unreadable; rich pads lines to the width
+
+
+def prepare() -> None:
+    """Make standard output and error spell in ASCII what their encoding lacks, and replace streams that are closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=encoding.FALLBACK)
 
 
 def show(parts: Iterable[Any], full: bool = False) -> None:
-    """Tables, lines and whatever rich prints below each other, a blank line between them."""
-    console = Console(highlight=False)
+    """Print tables, lines and rich renderables, separated by blank lines."""
+    console = _console()
+    is_complete = encoding.is_complete(console.encoding)
     for place, part in enumerate(parts):
         if place:
             console.print()
-        shown: Any = text.render(part, full=full) if isinstance(part, Table) else part
+        shown = part
+        if isinstance(part, Table):
+            table = part if is_complete else encoding.encodable_table(part, console.encoding)
+            shown = text.render(table, full=full)
         if isinstance(shown, str):
             console.print(shown, markup=False, soft_wrap=not console.is_terminal)
-        elif console.is_terminal:
+        elif console.is_terminal and is_complete:
             console.print(shown)
-        else:  # without the blanks that rich fills lines up with
-            console.print(text.plain(shown, console.width), markup=False, soft_wrap=True)
+        else:  # without the blanks that rich pads lines with
+            lines = text.plain(shown, console.width)
+            lines = lines if is_complete else encoding.encodable_lines(lines, console.encoding)
+            console.print(lines, markup=False, soft_wrap=True)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not os.environ.get("COLUMNS", "1").strip("0"):  # COLUMNS=0 means that the width is not known
+        console.width = text.USUAL_WIDTH
+    console.width = min(max(console.width, NARROWEST), WIDEST)
+    return console
 
 
 def plain(tables: Iterable[Table], full: bool = False) -> str:
@@ -42,12 +69,16 @@ def plain(tables: Iterable[Table], full: bool = False) -> str:
 
 
 def raw(content: str | bytes) -> None:
-    """A file's content as it is, for a pipe."""
-    if isinstance(content, bytes):
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    else:
-        sys.stdout.write(content if content.endswith("\n") else content + "\n")
+    """Print the content of a file: in a pipe as it is, in UTF-8, whatever the terminal's encoding is."""
+    if isinstance(content, str):
+        content = content if content.endswith("\n") else content + "\n"
+        if is_terminal() or not hasattr(sys.stdout, "buffer"):
+            sys.stdout.write(content)
+            return
+        content = content.encode("utf-8", "replace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def deliver(content: str | bytes, out: str | None) -> None:
@@ -62,13 +93,13 @@ def deliver(content: str | bytes, out: str | None) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether somebody sees what is printed."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 @contextmanager
 def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A function to be called after each step; a bar on standard error, where somebody looks and has to wait for it."""
+    """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal."""
     begun, done = time.monotonic(), 0
     advance: Callable[..., None] | None = None
     with ExitStack() as bars:
@@ -89,11 +120,12 @@ def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def remark(line: str) -> None:
-    """A line for people, beside what a program reads."""
-    sys.stderr.write(f"{line}\n")
+    """A line for people on standard error, beside what a program reads from standard output."""
+    with suppress(OSError, ValueError):  # full, or closed
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def complain(message: str) -> None:
-    """What went wrong, on standard error; control characters that somebody's file held stay harmless."""
-    lines = [printable(line) for line in message.splitlines()]
-    sys.stderr.write("regard: " + "\n".join(lines) + "\n")
+    """An error message on standard error; control characters that came from a file are made visible."""
+    remark("regard: " + "\n".join(printable(line) for line in message.splitlines()))
