@@ -68,7 +68,7 @@ class Svg:
         return rendered(str(self), self.title, self.description)
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The figure as pixels, `scale` of them a unit; needs `pip install "regard[figures]"`."""
+        """The figure as pixels, `scale` of them a unit; needs the package resvg-py."""
         return _pixels(str(self), scale)
 
     def _repr_svg_(self) -> str:
@@ -165,10 +165,8 @@ def _pixels(svg: str, scale: float = 2.0) -> bytes:
     try:
         renderer = import_module("resvg_py")
     except ImportError as problem:
-        raise errors.Unsupported(
-            "PNG needs the package `resvg-py`, which is not installed.\n"
-            'Run pip install "regard[figures]", or save the figure as .svg: slides and browsers take that too.'
-        ) from problem
+        instead = "Or save the figure as .svg, which slides and browsers take as well."
+        raise errors.missing_package("PNG", "resvg-py", instead=instead) from problem
     if "<text" in svg and not _has_fonts(renderer):
         raise errors.Unsupported(
             f"PNG needs a font to draw words and numbers with, and none of these is installed: {FONT}.\n"
