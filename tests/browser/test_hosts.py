@@ -178,11 +178,18 @@ def test_the_tour_can_be_walked_and_left(show: Show) -> None:
     expect(card).to_have_count(0)
 
 
-def test_a_light_page_says_what_it_knows(new_page: Any, development: Any, tmp_path: Any) -> None:
+def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, development: Any, tmp_path: Any) -> None:
     from regard.viewer import page as pages
 
-    path = pages.save(development.subject("kids"), tmp_path / "light.html", light=True)
+    path = pages.save(development.subject("kids"), tmp_path / "some.html", layers=1, heads=[1, 2])
     page = new_page(offline=True)
-    page.goto(f"{path.as_uri()}#layer=1&head=1&query=they")
+    page.goto(f"{path.as_uri()}#layer=0&head=0&query=they")
     expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
-    expect(page.get_by_role("tab", name="Steps")).to_have_count(0)
+    expect(page.locator(".regard-about").first).to_contain_text("kept in this page: 1, 2")
+    expect(page.get_by_role("combobox", name="Layer")).to_have_value("0")
+    expect(page.locator(".regard-head:enabled[aria-label^=Head]")).to_have_text(["1", "2"])
+    expect(page.get_by_role("button", name="Head 1", pressed=True)).to_have_count(1)
+    page.get_by_role("tab", name="Grid").click()
+    expect(page.get_by_role("button", name="Layer 0, head 1, not kept in this page")).to_contain_text("not kept")
+    page.get_by_role("button", name="Layer 0, head 1, not kept in this page").click(force=True)
+    expect(page.locator(".regard-grid-cell[aria-pressed=true]")).to_have_attribute("data-layer", "1")

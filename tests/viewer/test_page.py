@@ -17,7 +17,8 @@ from regard.viewer import frames, page_data
 from regard.viewer import page as pages
 from regard.viewer.page import page, save
 
-from .cases import CAT_SAT, COUNT, HEADS, LAYERS, causal_reading, reading, weights
+from .cases import CAT_SAT, COUNT, HEADS, KEY_HEADS, LAYERS, causal_reading, reading, weights
+from .page_in_node import PageError, ask_page, page_weights
 
 ATTACKS = [
     "</script><script>alert(1)</script>", "<!--<script>", "]]>", "<img src=x onerror=alert(1)>", "nul\0l", "\u202eabc",
@@ -31,37 +32,10 @@ def blocks(text):
     return {name: frames.unpack(base64.b64decode(content)) for name, content in found}
 
 
-def recomputed(frame, row_of=slice(None)):
-    """All weights of a layer from what a page holds, as its script computes them: (head, query, key)."""
-    header, arrays = frame
-    q = arrays["q"].astype(np.float32) * np.float32(header.get("q_times", 1))
-    k = arrays["k"].astype(np.float32) * np.float32(header.get("k_times", 1))
-    k = np.repeat(k, len(q) // len(k), axis=0)
-    score = q @ k.swapaxes(-1, -2) * np.float32(header["scale"])
-    if header["softcap"]:
-        score = header["softcap"] * np.tanh(score / header["softcap"])
-    queries, keys = score.shape[1:]
-    place = np.arange(queries)[:, None] + header["offset"] - np.arange(keys)
-    if "relative" in arrays:
-        score = score + arrays["relative"][:, place + header["relative_zero"]]
-    if "bias" in arrays:
-        score = score + arrays["bias"]
-    weight = np.exp(score - arrays["normaliser"][..., None])
-    key = np.arange(keys)
-    if "visible" in arrays:
-        weight = np.where(arrays["visible"], weight, 0)
-    if "first" in arrays:
-        seen = (key >= arrays["first"][:, None]) & (key < arrays["last"][:, None])
-        if "second_first" in arrays:
-            seen |= (key >= arrays["second_first"][:, None]) & (key < arrays["second_last"][:, None])
-        weight = np.where(seen, weight, 0)
-    return weight[:, row_of]
-
-
 def test_every_weight_can_be_computed_from_the_page():
-    found = blocks(page(causal_reading()))
+    text = page(causal_reading())
     for layer in range(LAYERS):
-        weight = recomputed(found[f"layer-{layer}"])
+        weight = page_weights(text, layer, range(HEADS), COUNT)
         np.testing.assert_allclose(weight, weights(True)[layer], rtol=0, atol=2e-3)
         np.testing.assert_allclose(weight.sum(-1), 1, atol=1e-5)
 
@@ -83,16 +57,16 @@ def test_every_weight_can_be_computed_from_the_page():
 )
 def test_whatever_changes_the_scores_is_in_the_page(options):
     subject = reading(**options)
-    weight = recomputed(blocks(page(subject))["layer-1"])
+    weight = page_weights(page(subject), 1, range(HEADS), COUNT)
     np.testing.assert_allclose(weight, np.asarray(subject.attention(1)), rtol=0, atol=2e-3)
 
 
 def test_scores_too_large_for_16_bits_travel_in_32():
     rng = np.random.default_rng(6)
     subject = Attention(np.full((2, 40, 8), 300.0), 1 + rng.normal(size=(2, 40, 8)) * 1e-3)
-    frame = blocks(page(subject))["layer-0"]
-    assert frame[1]["q"].dtype == np.float32
-    np.testing.assert_allclose(recomputed(frame), np.asarray(subject), rtol=0, atol=2e-3)
+    text = page(subject)
+    assert blocks(text)["layer-0"][1]["q"].dtype == np.float32
+    np.testing.assert_allclose(page_weights(text, 0, range(2), 40), np.asarray(subject), rtol=0, atol=2e-3)
 
 
 def test_values_too_large_for_16_bits_are_scaled():
@@ -107,20 +81,48 @@ def test_pages_without_steps_have_no_values():
     assert "vectors" not in found["describe"][0]["has"]
 
 
-def test_light_pages_hold_the_strongest_keys():
-    found = blocks(page(reading(), light=True))
-    assert found["describe"][0]["light"] and not any(name.startswith("layer") for name in found)
-    header, arrays = found["light-1"]
-    strongest = np.sort(weights()[1], axis=-1)[..., ::-1][..., : header["top"]]
-    np.testing.assert_allclose(arrays["weight"], strongest, atol=1e-3)
-    exact = np.take_along_axis(weights()[1], arrays["index"].astype(int), -1)
-    np.testing.assert_allclose(arrays["weight"], exact, atol=1e-3)
-    np.testing.assert_allclose(arrays["received"], weights()[1].sum(axis=-2), rtol=2e-3)
+@pytest.mark.parametrize("heads", [[0], [1, 4], [2, 3], [0, 3, 5], None])
+def test_chosen_layers_and_heads_are_as_exact_as_in_a_full_page(heads):
+    subject = reading(mask=causal(), bias=alibi(np.linspace(0.1, 1, HEADS)), sinks=np.linspace(-1, 1, HEADS))
+    text, whole = page(subject, layers=1, heads=heads), page(subject)
+    found, full = blocks(text), blocks(whole)
+    chosen = list(range(HEADS)) if heads is None else heads
+    assert found["describe"][0]["kept"] == {"layers": [1], "heads": heads}
+    assert "layer-0" not in found and "thumbnails-0" not in found
+    assert found["layer-1"][0]["heads"] == found["thumbnails-1"][0]["heads"] == chosen
+    np.testing.assert_array_equal(page_weights(text, 1, chosen, COUNT), page_weights(whole, 1, chosen, COUNT))
+    np.testing.assert_array_equal(found["thumbnails-1"][1]["weight"], full["thumbnails-1"][1]["weight"][chosen])
+    np.testing.assert_array_equal(found["statistics"][1]["entropy"], full["statistics"][1]["entropy"])
+    header, arrays = found["layer-1"]
+    values = full["layer-1"][1]["v"][[head // (HEADS // KEY_HEADS) for head in chosen]]
+    np.testing.assert_array_equal(arrays["v"][header["value_heads"]], values)
 
 
-def test_missing_keys_of_light_pages_are_marked():
-    _, arrays = blocks(page(causal_reading(), light=True))["light-0"]
-    assert (arrays["index"][:, 0, 1:] == 65535).all() and (arrays["weight"][:, 0, 1:] == 0).all()
+def test_what_a_page_does_not_hold_is_refused_not_zero():
+    text = page(reading(), layers=1, heads=[2])
+    for kind, layer, head in [("tile", 0, 2), ("row", 1, 0), ("along", 1, 3), ("links", 0, 2), ("vectors", 1, 1)]:
+        asked = {"layer": layer, "query": 0}
+        asked |= {"head": head, "shape": [2, 2]} if kind in ("tile", "vectors") else {"heads": [head]}
+        with pytest.raises(PageError, match="is not in this page"):
+            ask_page(text, [(kind, asked)])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layers": []},
+        {"layers": 2},
+        {"layers": [0, -1]},
+        {"heads": HEADS},
+        {"heads": "01"},
+        {"heads": [1.0]},
+        {"layers": True},
+    ],
+)
+def test_layers_and_heads_that_are_not_there_are_refused(options, tmp_path):
+    with pytest.raises(OptionError, match="whole numbers from 0 to"):
+        save(reading(), tmp_path / "page.html", **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_trace_brings_the_steps_of_all_queries():
@@ -185,8 +187,8 @@ def base_sized():
 
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 40e6), ({"steps": False}, 28e6), ({"light": True}, 3e6)],
-    ids=["full", "no steps", "light"],
+    [({}, 40e6), ({"steps": False}, 28e6), ({"layers": [3, 5], "heads": range(6)}, 4e6)],
+    ids=["full", "no steps", "two layers of six heads"],
 )
 def test_a_page_of_512_tokens_is_small_enough(base_sized, tmp_path, options, most):
     path = save(base_sized, tmp_path / "page.html", **options)
@@ -198,9 +200,9 @@ def test_what_is_too_long_is_refused_in_a_sentence(monkeypatch):
     with pytest.raises(OptionError, match="regard studio"):
         page(Attention(np.zeros((pages.LONGEST + 1, 1)), np.zeros((pages.LONGEST + 1, 1))))
     monkeypatch.setattr(pages, "LARGEST", 1000)
-    with pytest.raises(OptionError, match="light"):
+    with pytest.raises(OptionError, match="--layers"):
         page(reading())
-    assert page(reading(), light=True)
+    assert page(reading(), layers=0, heads=0)
 
 
 def test_a_page_that_fails_leaves_the_old_one(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def test_the_description_says_what_there_is():
     assert header["causal"] is True and header["window"] is None and header["mask"] == "causal()"
     assert header["scale"] == pytest.approx(5**-0.5)
     assert header["certificate"]["row_sums"] < 1e-6 and header["certificate"]["line"]
-    assert header["format"] == 1 and header["kind"] == "reading" and not header["light"] and not header["long"]
+    assert header["format"] == 1 and header["kind"] == "reading" and not header["long"]
 
 
 def test_a_window_counts_the_own_key():

@@ -13,10 +13,10 @@ import {
   projected,
   roundedUp,
   rowOf,
-  softmax,
-  strongestOf,
   weightedSum,
 } from "../../src/regard/web/numbers.js";
+import { softmax } from "../../src/regard/web/attention.js";
+import { strongest } from "../../src/regard/web/links.js";
 
 const WORDS = { The: [1, 0, 1, 0], cat: [0, 1, 0, 1], sat: [1, 1, 1, 1] };
 const E = Object.values(WORDS);
@@ -109,6 +109,6 @@ test("products, projections, rows, entropy and the strongest", () => {
   );
   near(rowOf({ data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] }, 1), [3, 4]);
   near([entropyOf([0.5, 0.5, 0]), entropyOf([1])], [Math.log(2), 0]);
-  assert.deepEqual(strongestOf([0.1, 0.5, 0.1, 0.3], 3), [1, 3, 0]);
+  assert.deepEqual(strongest([0.1, 0.5, 0.1, 0.3], 3, { zeros: true }), [1, 3, 0]);
   assert.equal(largestOf([1, -3, Infinity, NaN]), 3);
 });

@@ -9,7 +9,7 @@ import {
   projectedHead,
   stepsOf,
   visibleKeys,
-} from "../../src/regard/web/views/steps/computing.js";
+} from "../../src/regard/web/views/steps/model.js";
 
 const E = [
   [1, 0, 1, 0],

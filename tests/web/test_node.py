@@ -7,16 +7,31 @@ from pathlib import Path
 
 import pytest
 
+from .fixtures import write
+
 FILES = sorted(Path(__file__).parent.glob("*.test.js"))
 
 
+@pytest.fixture(scope="module")
+def fixture_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fixtures") / "fixtures.json"
+    write(path)
+    return path
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_pure_functions(path):
+def test_pure_functions(path, fixture_file):
     node = shutil.which("node")
     if node is None:
         message = "needs Node: apt-get install nodejs"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
-    ended = subprocess.run([node, "--test", path], capture_output=True, text=True, encoding="utf-8")
+    ended = subprocess.run(
+        [node, "--test", path],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "REGARD_FIXTURES": str(fixture_file)},
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 

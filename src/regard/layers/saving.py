@@ -181,5 +181,7 @@ def safetensors_for(what: str) -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError as problem:
-        raise errors.missing_package(f"Saving and loading {what}", "safetensors") from problem
+        raise errors.unsupported(
+            f"Saving and loading {what} without safetensors", 'pip install "regard[models]"'
+        ) from problem
     return safetensors

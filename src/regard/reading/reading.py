@@ -217,15 +217,17 @@ class Reading:
 
         return load(path)
 
-    def save_html(self, path: str | os.PathLike[str], *, light: bool = False, steps: bool = True) -> None:
+    def save_html(
+        self, path: str | os.PathLike[str], *, layers: Any = None, heads: Any = None, steps: bool = True
+    ) -> None:
         """Write the viewer and the reading as one page, which opens from disk with the network off.
 
-        light   statistics, strongest keys and thumbnails alone: a few megabytes at most
-        steps   with the values, so that every step can be followed; a third smaller without
+        layers, heads  keep only these, counted from 0: a smaller page, as exact as a full one
+        steps          include the values, so that every step can be followed; a third smaller without
         """
         from regard.viewer.page import save
 
-        save(self, path, light=light, steps=steps)
+        save(self, path, layers=layers, heads=heads, steps=steps)
 
     def __repr__(self) -> str:
         words = [word.text for word in self.words if not word.special]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
 from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
-from regard.trace.provenance import Projection
+from regard.trace.recipes import Projection
 from regard.viewer.subject import Subject
 
 FORMAT = 1
@@ -24,8 +24,10 @@ SMALL = 16  # words, and numbers in an embedding: every entry can be edited
 CERTIFIED = 4096  # tokens: checking a longer reading takes more than a moment
 
 
-def describe(subject: Subject, *, light: bool = False, has: Sequence[str] | None = None) -> dict[str, Any]:
-    """The description, as JSON can hold it."""
+def describe(
+    subject: Subject, *, has: Sequence[str] | None = None, kept: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
     first = subject.attentions[0] if subject.attentions else None
     return {
         "format": FORMAT,
@@ -47,7 +49,7 @@ def describe(subject: Subject, *, light: bool = False, has: Sequence[str] | None
         "long": subject.is_long,
         "certificate": _certificate(subject),
         "has": answered(subject) if has is None else list(has),
-        "light": light,
+        "kept": {name: (kept or {}).get(name) for name in ("layers", "heads")},
         "editable": None if subject.trace is None else _editable(subject.trace),
         "lookup": None if subject.lookup is None else _lookup(subject.lookup),
         "note": subject.note,

@@ -1,7 +1,7 @@
-"""Everything in one file that opens from disk with the network off.
+"""The viewer and a subject in one HTML file, which opens from disk with the network off.
 
-The page holds the joined script, the style, and frames in base64, a layer each: texts of any kind stay data, whatever
-characters they are made of. A policy in the page allows this script and this style, by their hashes, and nothing else.
+The page holds the bundled script, the style sheet, and frames in base64, one per layer, so that no text can be parsed
+as markup. A Content-Security-Policy allows this script and this style sheet, by their hashes, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,128 +9,104 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from regard import errors
+from regard import atomic_file, errors
 from regard.viewer import bundle, frames, page_data
 from regard.viewer.metadata import describe
+from regard.viewer.page_data import Kept
 from regard.viewer.subject import Subject, subject_of
 
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
-LIGHT = 2_950_000  # bytes of a light page, which mails and repositories take
 ENTRY = "hosts/page.js"
-THUMBNAIL = 48  # cells along each side; 32 on light pages
-LIGHT_THUMBNAIL = 32
+THUMBNAIL = 48  # cells along each side
 
 
-def page(subject: Any, *, light: bool = False, steps: bool = True, start: Mapping[str, int] | None = None) -> str:
-    """The whole page as a text.
+def page(
+    subject: Any, *, layers: Any = None, heads: Any = None, steps: bool = True, start: Mapping[str, int] | None = None
+) -> str:
+    """The page as one string.
 
-    light  statistics, strongest keys and thumbnails alone
-    steps  with the values, so that every step can be followed; a third smaller without
-    start  where it opens: layer, head, query (a token)
+    layers, heads  keep only these, counted from 0: a smaller page, in which every number is as exact as in a full one
+    steps          include the values, so that every step can be followed; a third smaller without
+    start          where it opens: layer, head, query (a token)
     """
-    return "".join(pieces(subject, light=light, steps=steps, start=start))
+    return "".join(pieces(subject, layers=layers, heads=heads, steps=steps, start=start))
 
 
-def save(subject: Any, path: str | os.PathLike[str], *, light: bool = False, steps: bool = True) -> Path:
-    """Write the page to a file, a layer at a time; a file of that name is replaced only when all is written."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            for piece in pieces(subject, light=light, steps=steps):
-                file.write(piece)
-        unfinished.replace(path)
-    except OSError as problem:
-        raise errors.OptionError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}.") from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-    return path
+def save(
+    subject: Any, path: str | os.PathLike[str], *, layers: Any = None, heads: Any = None, steps: bool = True
+) -> Path:
+    """Write the page to a file, one layer at a time; an existing file is replaced only when all is written."""
+    return atomic_file.write(path, pieces(subject, layers=layers, heads=heads, steps=steps))
 
 
 def pieces(
-    subject: Any, *, light: bool = False, steps: bool = True, start: Mapping[str, int] | None = None
+    subject: Any, *, layers: Any = None, heads: Any = None, steps: bool = True, start: Mapping[str, int] | None = None
 ) -> Iterator[str]:
     """The page in pieces."""
     subject = subject_of(subject)
-    _check(subject, light)
+    kept = page_data.kept_of(subject, layers, heads)
+    _check(subject, kept)
     script, style = _script(), _style()
-    head, code = _head(subject, script, style), f"<script>{script}</script>\n"
-    yield head
-    if light:
-        yield from _light_blocks(subject, LIGHT - len(head.encode()) - len(code.encode()), start)
-        yield code
-    else:
-        first, rest = _full_blocks(subject, steps, start)
-        yield from first
-        yield code  # what is seen first is there: the page can be used while the rest comes in
-        yield from rest
+    first, rest = _blocks(subject, kept, steps, start)
+    yield _head(subject, script, style)
+    yield from first
+    yield f"<script>{script}</script>\n"  # the first layer is complete: the page works while the rest is loading
+    yield from rest
     yield "</body>\n</html>\n"
 
 
-def _check(subject: Subject, light: bool) -> None:
+def _check(subject: Subject, kept: Kept) -> None:
     count = max(subject.queries, subject.keys)
     if count > LONGEST:
         raise errors.OptionError(
-            f"This has {count:,} tokens; one file takes at most {LONGEST:,}.\n`regard studio` shows more."
+            f"The text has {count:,} tokens; a page holds at most {LONGEST:,}.\n`regard studio` shows longer texts."
         )
-    size = page_data.size_of(subject)
-    if not light and size > LARGEST:
+    size = page_data.size_of(subject, kept)
+    if size > LARGEST:
         raise errors.OptionError(
-            f"Queries, keys and values take {size >> 20:,} MiB in 16 bits; one file takes at most {LARGEST >> 20}.\n"
-            "Leave them out: light=True, or --light."
+            f"Queries, keys and values take {size >> 20:,} MiB in 16 bits; a page holds at most {LARGEST >> 20}.\n"
+            "Keep fewer layers or heads: layers=[3, 5], heads=[1], or --layers 3,5 --heads 1."
         )
 
 
-def _full_blocks(
-    subject: Subject, steps: bool, start: Mapping[str, int] | None
+def _blocks(
+    subject: Subject, kept: Kept, steps: bool, start: Mapping[str, int] | None
 ) -> tuple[Iterator[str], Iterator[str]]:
-    """What is needed to begin, with the layer that is seen first; and all the rest."""
-    after = page_data.steps(subject) if steps else []
+    """What is needed to begin, with the layer that is shown first; and all the rest."""
+    after = page_data.steps(subject, kept) if steps else {}
     has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
-    shown = min((start or {}).get("layer", 0), max(subject.layers - 1, 0))
-    others = [layer for layer in range(subject.layers) if layer != shown]
+    layers = kept.layers_of(subject)
+    wanted = (start or {}).get("layer", 0)
+    shown = wanted if wanted in layers else layers[0] if layers else 0
 
     def of_layer(layer: int) -> Iterator[str]:
-        yield _block(f"thumbnails-{layer}", page_data.thumbnails(subject, layer, THUMBNAIL))
-        yield _block(f"layer-{layer}", page_data.layer(subject, layer, steps))
+        heads = kept.heads_of(subject, layer)
+        yield _block(f"thumbnails-{layer}", page_data.thumbnails(subject, layer, THUMBNAIL, heads))
+        yield _block(f"layer-{layer}", page_data.layer(subject, layer, steps, heads))
 
     def first() -> Iterator[str]:
-        yield _block("describe", frames.pack({**describe(subject, has=has), "start": start}))
+        description = describe(subject, has=has, kept={"layers": kept.layers, "heads": kept.heads})
+        yield _block("describe", frames.pack({**description, "start": start}))
         if subject.attentions:
             yield _block("statistics", page_data.statistics(subject))
             yield from of_layer(shown)
 
     def rest() -> Iterator[str]:
-        for layer in others if subject.attentions else ():
-            yield from of_layer(layer)
-        for layer, frame in enumerate(after):
+        for layer in layers:
+            if layer != shown:
+                yield from of_layer(layer)
+        for layer, frame in after.items():
             yield _block(f"steps-{layer}", frame)
 
     return first(), rest()
-
-
-def _light_blocks(subject: Subject, room: int, start: Mapping[str, int] | None) -> Iterator[str]:
-    has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
-    blocks = [_block("describe", frames.pack({**describe(subject, light=True, has=has), "start": start}))]
-    if subject.attentions:
-        blocks.append(_block("statistics", page_data.statistics(subject)))
-        small = (page_data.thumbnails(subject, layer, LIGHT_THUMBNAIL) for layer in range(subject.layers))
-        blocks += [_block(f"thumbnails-{layer}", frame) for layer, frame in enumerate(small)]
-    room -= sum(len(block) for block in blocks)
-    top = page_data.top_that_fits(subject, room * 3 // 4)
-    yield from blocks
-    for layer in range(subject.layers):
-        yield _block(f"light-{layer}", page_data.light(subject, layer, top))
 
 
 def _block(name: str, frame: bytes) -> str:

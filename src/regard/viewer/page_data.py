@@ -1,12 +1,14 @@
-"""What a page carries of each layer: queries, keys and values in 16 bits, or the strongest keys alone."""
+"""What a one-file page stores of each layer: queries, keys and values, in 16 bits where that is accurate enough."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scoring import scores_of
@@ -14,7 +16,6 @@ from regard.kernels.interface import Scores
 from regard.viewer import frames, vectors
 from regard.viewer.queries import Answers
 from regard.viewer.subject import Subject
-from regard.viewer.weights import along
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,52 +27,93 @@ TRIED = 512  # rows that are computed both ways; all of them where there are no 
 TRIED_WEIGHTS = 1 << 21  # at once
 LARGEST_HALF = 60_000.0  # in 16 bits, numbers end at 65,504
 MOST_STEPS = 2 << 20  # bytes of steps after attention, of all queries and layers
-MOST_TOP = 32
-NOTHING = {"u2": 65535, "i4": -1}  # in place of a key that is not there
 
 
-def size_of(subject: Subject) -> int:
-    """Bytes of queries, keys and values in 16 bits."""
-    arrays = [array for A in subject.attentions for array in (A.queries, A.keys)]
-    arrays += [values for values in subject.values if values is not None]
-    return sum(2 * int(np.prod(array.shape)) for array in arrays)
+@dataclass(frozen=True)
+class Kept:
+    """The layers and heads that a page holds; None is all of them."""
+
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+
+    def layers_of(self, subject: Subject) -> tuple[int, ...]:
+        """Positions of the kept layers."""
+        return tuple(range(subject.layers)) if self.layers is None else self.layers
+
+    def heads_of(self, subject: Subject, place: int) -> tuple[int, ...]:
+        """Positions of the kept heads of one layer."""
+        count = subject.attentions[place].shape[0]
+        return tuple(range(count)) if self.heads is None else tuple(head for head in self.heads if head < count)
+
+
+def kept_of(subject: Subject, layers: Any, heads: Any) -> Kept:
+    """The `layers` and `heads` of a page, checked: each a number or several, counted from 0; None keeps all."""
+    most = min((A.shape[0] for A in subject.attentions), default=0)
+    return Kept(_positions("layers", layers, subject.layers), _positions("heads", heads, most))
+
+
+def _positions(name: str, given: Any, count: int) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    expected = f"whole numbers from 0 to {count - 1}" if count else "None: there are none to choose from"
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    found = set()
+    for one in several:
+        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or not 0 <= one < count:
+            raise errors.option(name, one, expected)
+        found.add(int(one))
+    if not found:
+        raise errors.option(name, [], expected)
+    return tuple(sorted(found))
+
+
+def size_of(subject: Subject, kept: Kept) -> int:
+    """Bytes of the kept queries, keys and values in 16 bits."""
+    size = 0
+    for place in kept.layers_of(subject):
+        attention, values = subject.attentions[place], subject.values[place]
+        share = len(kept.heads_of(subject, place)) / attention.shape[0]
+        arrays = [attention.queries, attention.keys] + ([] if values is None else [values])
+        size += sum(int(2 * share * np.prod(array.shape)) for array in arrays)
+    return size
 
 
 def statistics(subject: Subject) -> bytes:
-    """The answer to `statistics`."""
+    """The answer to `statistics`, of all layers and heads."""
     return Answers(subject).answer("statistics")
 
 
-def thumbnails(subject: Subject, layer: int, cells: int) -> bytes:
-    """Small maps of all heads, in 16 bits."""
-    attention = subject.attentions[layer]
+def thumbnails(subject: Subject, layer: int, cells: int, heads: Sequence[int]) -> bytes:
+    """Small maps of some heads, in 16 bits."""
+    attention = subject.attentions[layer].select(head=list(heads))
     shape = (min(cells, attention.shape[1]), min(cells, attention.shape[2]))
-    return frames.pack({"sampled": None}, {"weight": numpy_of(attention.pooled(shape).array).astype(np.float16)})
+    maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
+    return frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
 
 
-# Everything
-
-
-def layer(subject: Subject, place: int, values: bool) -> bytes:
-    """Queries and keys, values where they are wanted, the normaliser of each row, and what changes the scores."""
-    attention = subject.attentions[place]
+def layer(subject: Subject, place: int, values: bool, heads: Sequence[int]) -> bytes:
+    """Queries, keys and what else decides the scores of some heads; values where they are wanted."""
+    whole = subject.attentions[place]
+    attention = whole if len(heads) == whole.shape[0] else whole.select(head=list(heads))
     scores = scores_of(attention)
     queries, keys = (numpy_of(array[0]) for array in (scores.queries, scores.keys))
     times: dict[str, float] = {}
     arrays: dict[str, Any] = {}
-    narrow = _rounded(attention, queries, keys)
-    if _is_accurate(attention, narrow):
+    if _is_accurate(attention, _rounded(attention, queries, keys)):
         arrays["q"], times["q_times"] = _half(queries)
         arrays["k"], times["k_times"] = _half(keys)
     else:
-        narrow = attention
         arrays["q"], arrays["k"] = queries.astype(np.float32), keys.astype(np.float32)
+    group = len(queries) // len(keys)
+    header: dict[str, Any] = {"heads": heads, "key_heads": [slot // group for slot in range(len(heads))]}
     of_layer = subject.values[place]
     if values and of_layer is not None:
-        arrays["v"], times["v_times"] = _half(numpy_of(of_layer))
-    arrays["normaliser"] = numpy_of(narrow.logsumexp()).astype(np.float32)
+        used = [head * len(of_layer) // whole.shape[0] for head in heads]
+        stored = sorted(set(used))
+        arrays["v"], times["v_times"] = _half(numpy_of(of_layer)[stored])
+        header["value_heads"] = [stored.index(one) for one in used]
     offset = scores.offset if isinstance(scores.offset, int) else int(numpy_of(scores.offset)[0])
-    header: dict[str, Any] = {"scale": float(scores.scale), "softcap": attention.softcap, "offset": offset, **times}
+    header |= {"scale": float(scores.scale), "softcap": attention.softcap, "offset": offset, **times}
     visible, how = _visible(scores)
     header |= {"mask": how, "relative_zero": scores.relative_zero}
     arrays |= visible
@@ -79,6 +121,8 @@ def layer(subject: Subject, place: int, values: bool) -> bytes:
         arrays["bias"] = numpy_of(scores.bias[0]).astype(np.float32)
     if scores.relative is not None:
         arrays["relative"] = numpy_of(scores.relative).astype(np.float32)
+    if scores.sinks is not None:
+        arrays["sinks"] = numpy_of(scores.sinks).astype(np.float32)
     return frames.pack(header, arrays)
 
 
@@ -126,22 +170,22 @@ def _visible(scores: Scores) -> tuple[dict[str, Any], str]:
     return {name: numpy_of(end)[0].astype(np.int32) for name, end in ends.items() if end is not None}, "intervals"
 
 
-def steps(subject: Subject) -> list[bytes]:
-    """What becomes of the outputs, of all queries, one frame a layer; nothing where that is too much or not known."""
+def steps(subject: Subject, kept: Kept) -> dict[int, bytes]:
+    """The steps after attention of all queries, one frame per kept layer; empty where too large or not known."""
     if subject.trace is None and (not subject.blocks or not subject.states):
-        return []
-    found: list[bytes] = []
+        return {}
+    found: dict[int, bytes] = {}
     left = MOST_STEPS
-    for place in range(subject.layers):
+    for place in kept.layers_of(subject):
         rows = []
         for query in range(subject.queries):
             header, arrays = vectors.steps(subject, place, query)
             rows.append(arrays)
             left -= 2 * sum(array.size for array in arrays.values())
             if left < 0:
-                return []
+                return {}
         stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
-        found.append(frames.pack(header, {name: _short(array) for name, array in stacked.items()}))
+        found[place] = frames.pack(header, {name: _short(array) for name, array in stacked.items()})
     return found
 
 
@@ -150,27 +194,3 @@ def _short(array: Array) -> Floats:
     kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
     found: Floats = array.astype(kind)
     return found
-
-
-# The strongest keys
-
-
-def top_that_fits(subject: Subject, room: int) -> int:
-    """How many of the strongest keys of each query there is room for, at least one."""
-    rows = sum(A.shape[0] * A.shape[1] for A in subject.attentions)
-    columns = sum(A.shape[0] * A.shape[2] for A in subject.attentions)
-    each = (2 if subject.keys < NOTHING["u2"] else 4) + 2
-    room -= 4 * rows + 2 * columns + 1024 * subject.layers  # what tokens receive, how widely and how far they look
-    return max(1, min(MOST_TOP, subject.keys, room // max(1, rows * each)))
-
-
-def light(subject: Subject, place: int, top: int) -> bytes:
-    """The strongest keys of each query, and statistics of each token."""
-    attention = subject.attentions[place]
-    strongest = attention.top(top)
-    index = numpy_of(strongest.index)
-    kind = "u2" if subject.keys < NOTHING["u2"] else "i4"
-    index = np.where(index < 0, NOTHING[kind], index).astype(frames.DTYPES[kind])
-    arrays = {"index": index, "weight": numpy_of(strongest.weight).astype(np.float16)}
-    arrays |= {name: array.astype(np.float16) for name, array in along(subject, attention).items()}
-    return frames.pack({"top": top}, arrays)

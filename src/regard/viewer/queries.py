@@ -19,6 +19,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import numpy_of
 from regard.attention import Attention
+from regard.reading import links
 from regard.viewer import frames, params, sampling, vectors, weights
 from regard.viewer.metadata import answered, describe
 from regard.viewer.pyramid import Pyramids
@@ -148,16 +149,14 @@ class Answers:
         blocks, said = weights.blocks_of(self.subject), None
         if self.subject.is_long:
             blocks, said = sampling.blocks_of(self.subject)
-        best: list[tuple[Any, Any, Any]] = []
+        first, aside = self.subject.first_query, () if sinks else self.subject.sinks
+        best = []
         for block in blocks:
             stop()
             rows = weights.mean_over_heads(attention, heads, block)
-            best.append(weights.links(self.subject, rows, block, count, itself, sinks))
-        queries, keys, found = (np.concatenate(parts) for parts in zip(*best, strict=True))
-        order = np.argsort(-found, kind="stable")[:count]
-        return frames.pack(
-            {"sampled": said, "heads": heads}, {"query": queries[order], "key": keys[order], "weight": found[order]}
-        )
+            own = None if first is None else block + first
+            best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
+        return frames.pack({"sampled": said, "heads": heads}, links.merged(best, count)._asdict())
 
     def _vectors(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "head", "query", "keys"))
@@ -189,10 +188,10 @@ class Answers:
 
 
 def _stacked(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row a layer; layers with fewer heads than others are filled up with zeros."""
+    """(layer, head); NaN for heads that a layer does not have."""
     most = max(len(next(iter(of_layer.values()))) for of_layer in found)
     names = ("entropy", "distance", "sinks", "peak")
-    stacked = {name: np.zeros((len(found), most), np.float32) for name in names}
+    stacked = {name: np.full((len(found), most), np.nan, np.float32) for name in names}
     for layer, of_layer in enumerate(found):
         for name in names:
             numbers = numpy_of(of_layer[name])

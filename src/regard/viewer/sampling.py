@@ -134,7 +134,7 @@ def _of_rows(
         logarithm = np.log(np.maximum(weight, np.float32(1e-38)))
         found["entropy"].append(-np.einsum("rk,rk->r", weight, logarithm))
         if subject.first_query is None:
-            found["distance"].append(np.zeros(len(block), np.float32))
+            found["distance"].append(np.full(len(block), np.nan, np.float32))
         else:
             apart = np.abs(keys - (block[:, None] + subject.first_query)).astype(np.float32)
             found["distance"].append(np.einsum("rk,rk->r", weight, apart))

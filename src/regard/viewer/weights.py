@@ -59,9 +59,9 @@ def statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
 
 
 def distance(subject: Subject, attention: Attention) -> Floats:
-    """How far every query looks, (head, query); zeros where queries have no place among the keys."""
+    """Mean distance of each query's attention, (head, query); NaN where queries are not among the keys."""
     if subject.first_query is None:
-        return np.zeros(attention.shape[:2])
+        return np.full(attention.shape[:2], np.nan)
     found: Floats = numpy_of(attention.distance())
     return found
 
@@ -73,26 +73,6 @@ def along(subject: Subject, attention: Attention) -> dict[str, Floats]:
         "entropy": numpy_of(attention.entropy()),
         "distance": distance(subject, attention),
     }
-
-
-def links(
-    subject: Subject, rows: Floats, queries: Any, count: int, itself: bool, sinks: bool
-) -> tuple[Any, Any, Floats]:
-    """The strongest of some rows of weights: queries, keys, weights, strongest first, ties as they stand."""
-    rows = np.array(rows, np.float32)
-    if not itself and subject.first_query is not None:
-        own = np.asarray(queries) + subject.first_query
-        there = own < subject.keys
-        rows[np.flatnonzero(there), own[there]] = -1
-    if not sinks and subject.sinks:
-        rows[:, list(subject.sinks)] = -1
-        rows[[subject.own_key(int(query)) in subject.sinks for query in queries]] = -1
-    flat = rows.reshape(-1)
-    kept = min(count, flat.size)
-    best = np.argpartition(-flat, kept - 1)[:kept]
-    best = best[np.lexsort((best, -flat[best]))]
-    best = best[flat[best] > 0]
-    return np.asarray(queries)[best // rows.shape[1]], best % rows.shape[1], flat[best]
 
 
 def mean_over_heads(attention: Attention, heads: Sequence[int], queries: Any) -> Floats:

@@ -1,6 +1,7 @@
 /** Layer, heads, and words or tokens: the choosers above every view. */
 import { segments, stepper, walkable } from "./controls.js";
 import { element, replaced } from "./elements.js";
+import { keptHeads, keptLayers } from "./state.js";
 
 /**
  * Which choosers a view wants stands in its `uses`: "layer", "head" (one), "heads" (several as well), "by".
@@ -13,9 +14,11 @@ export function choosers(state, description, uses, lifetime) {
   const el = element("div", { class: "regard-choosers" });
   const shown = [];
   if (uses.includes("layer") && description.layers > 1) {
-    const names = Array.from({ length: description.layers }, (_, layer) => `Layer ${layer}`);
-    const layers = stepper("Layer", names, state.get().layer, (layer) => state.set({ layer }));
-    lifetime.add(state.listen(({ layer }) => layers.set(layer)));
+    const kept = keptLayers(description);
+    const names = kept.map((layer) => `Layer ${layer}`);
+    const place = (/** @type {number} */ layer) => kept.indexOf(layer);
+    const layers = stepper("Layer", names, place(state.get().layer), (at) => state.set({ layer: kept[at] }));
+    lifetime.add(state.listen(({ layer }) => layers.set(place(layer))));
     shown.push(layers.el);
   }
   const several = uses.includes("heads");
@@ -41,16 +44,18 @@ export function choosers(state, description, uses, lifetime) {
  */
 function headChooser(state, description, several, lifetime) {
   const row = element("div", { class: "regard-heads", role: "group" });
+  const all = keptHeads(description);
   const buttons = Array.from({ length: description.heads }, (_, head) =>
     element("button", {
       type: "button",
       class: "regard-head",
       text: String(head),
       "aria-label": `Head ${head}`,
+      disabled: !all.includes(head),
+      title: all.includes(head) ? null : "Not kept in this page",
       onclick: () => pick(head),
     }),
   );
-  const all = Array.from({ length: description.heads }, (_, head) => head);
   const many = element("button", {
     type: "button",
     class: "regard-head regard-head-many",
@@ -88,7 +93,7 @@ function headChooser(state, description, several, lifetime) {
     many.setAttribute("aria-pressed", String(Boolean(heads)));
     every.setAttribute("aria-pressed", String(heads?.length === all.length));
   }
-  walkable(row, () => buttons);
+  walkable(row, () => all.map((head) => buttons[head]));
   lifetime.add(state.listen(show));
   show();
   replaced(row, buttons);

@@ -36,8 +36,8 @@ function aboutOf(description) {
   const tokens = description.tokens?.length ?? 0;
   const facts = [
     description.model && description.model !== "given" ? printable(description.model) : null,
-    description.layers > 1 ? `${description.layers} layers` : null,
-    description.heads > 1 ? `${description.heads} heads` : null,
+    description.layers > 1 ? `${description.layers} layers${keptOf(description.kept?.layers)}` : null,
+    description.heads > 1 ? `${description.heads} heads${keptOf(description.kept?.heads)}` : null,
     tokens
       ? `${tokens.toLocaleString("en")} ${description.kind === "lookup" ? "keys" : tokens === 1 ? "token" : "tokens"}`
       : null,
@@ -54,6 +54,11 @@ function aboutOf(description) {
         )
       : null,
   ];
+}
+
+/** @param {number[]|null|undefined} kept */
+function keptOf(kept) {
+  return kept ? ` (kept in this page: ${kept.join(", ")})` : "";
 }
 
 /**

@@ -120,9 +120,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
       if (lifetime.ended || signal?.aborted) return;
       const said = shown
         ? carriedOver(state.get(), shown.description, header)
-        : address
-          ? stateOf(location.hash, header)
-          : {};
+        : { ...header.start, ...(address ? stateOf(location.hash, header) : {}) };
       endView();
       shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
       settling = true;

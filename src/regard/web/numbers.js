@@ -18,21 +18,6 @@ export function productsOf(one, other) {
   return Float64Array.from(one, (number, place) => number * other[place]);
 }
 
-/**
- * Weights that sum to one; −∞ gets 0, and where everything is −∞, all weights are 0.
- * @param {ArrayLike<number>} scores
- */
-export function softmax(scores) {
-  let peak = -Infinity;
-  for (let place = 0; place < scores.length; place++) if (scores[place] > peak) peak = scores[place];
-  const weights = new Float64Array(scores.length);
-  if (peak === -Infinity) return weights;
-  let sum = 0;
-  for (let place = 0; place < scores.length; place++) sum += weights[place] = Math.exp(scores[place] - peak);
-  for (let place = 0; place < scores.length; place++) weights[place] /= sum;
-  return weights;
-}
-
 /** One row of a matrix kept row after row. @param {{data: any, shape: number[]}} matrix @param {number} row */
 export function rowOf(matrix, row) {
   const width = matrix.shape[matrix.shape.length - 1];
@@ -76,12 +61,6 @@ export function largestOf(numbers) {
     if (size > largest && size < Infinity) largest = size;
   }
   return largest;
-}
-
-/** The places of the largest numbers, largest first. @param {ArrayLike<number>} numbers @param {number} count */
-export function strongestOf(numbers, count) {
-  const order = Array.from({ length: numbers.length }, (_, place) => place);
-  return order.sort((one, other) => numbers[other] - numbers[one] || one - other).slice(0, count);
 }
 
 /**

@@ -50,6 +50,16 @@ export function makeState(start = {}) {
   };
 }
 
+/** The layers that can be shown: a page may hold only some. @param {any} description @returns {number[]} */
+export function keptLayers({ kept, layers }) {
+  return kept?.layers ?? Array.from({ length: Math.max(layers ?? 1, 1) }, (_, layer) => layer);
+}
+
+/** The heads that can be shown: a page may hold only some. @param {any} description @returns {number[]} */
+export function keptHeads({ kept, heads }) {
+  return kept?.heads ?? Array.from({ length: Math.max(heads ?? 1, 1) }, (_, head) => head);
+}
+
 /**
  * The state with everything within what there is: an address may come from another text.
  * @param {Partial<Chosen>} given
@@ -58,15 +68,14 @@ export function makeState(start = {}) {
  */
 export function fitted(given, description) {
   const tokens = description.tokens?.length ?? 0;
-  const layers = Math.max(description.layers ?? 1, 1);
-  const heads = Math.max(description.heads ?? 1, 1);
+  const [layers, heads] = [keptLayers(description), keptHeads(description)];
   const fits = { ...given };
   const within = (/** @type {any} */ value, /** @type {number} */ count) =>
     Number.isInteger(value) && value >= 0 && value < count;
-  if ("layer" in fits && !within(fits.layer, layers)) fits.layer = 0;
-  if ("head" in fits && !within(fits.head, heads)) fits.head = 0;
+  if ("layer" in fits && !layers.includes(/** @type {number} */ (fits.layer))) fits.layer = layers[0];
+  if ("head" in fits && !heads.includes(/** @type {number} */ (fits.head))) fits.head = heads[0];
   if (fits.heads) {
-    const kept = [...new Set(fits.heads.filter((head) => within(head, heads)))].sort((a, b) => a - b);
+    const kept = [...new Set(fits.heads.filter((head) => heads.includes(head)))].sort((a, b) => a - b);
     fits.heads = kept.length ? kept : null;
   }
   if (fits.query !== undefined && !within(fits.query, tokens)) fits.query = null;

@@ -1,26 +1,23 @@
 /**
- * A source without a server: arrays embedded in the page, decoded a layer at a time, weights computed when asked for.
+ * The source of a one-file page: arrays embedded in the page, decoded one layer at a time; weights computed on demand.
  *
  * The page holds `<script type="application/x-regard" id="…">` with frames in base64:
  *   regard-describe        the description, no arrays
- *   regard-layer-3         q (head, query, size), k (key head, key, size), v likewise where Steps is wanted, mostly f2, to be
- *                          multiplied by q_times, k_times, v_times of the header; normaliser (head, query) f4; the keys that
- *                          may be seen: first, last, second_first, second_last (query,) i4 or visible (head or 1, query,
- *                          key) u1; bias (head or 1, query or 1, key or 1) f4; relative (head or 1, span) f4;
- *                          header: scale, softcap, offset, relative_zero
- *   regard-statistics      as the answer to `statistics`
- *   regard-thumbnails-3    as the answer to `thumbnails`
- *   regard-steps-3         as the answers to `steps`, of all queries
- *   regard-light-3         instead of a layer: index (head, query, top) u2 or i4, weight (head, query, top) f2, and
- *                          received (head, key), entropy, distance (head, query) f2
+ *   regard-layer-3         q (head, query, head_dim), k (key head, key, head_dim), v likewise where the page has steps,
+ *                          mostly f2, to be multiplied by q_times, k_times, v_times of the header; sinks (head,) f4;
+ *                          visible keys as intervals: first, last, second_first, second_last (query,) i4, or visible
+ *                          (head or 1, query, key) u1; bias (head or 1, query or 1, key or 1) f4; relative
+ *                          (head or 1, span) f4; header: heads (their numbers in the model), key_heads (one per head),
+ *                          scale, softcap, offset, relative_zero
+ *   regard-statistics      the answer to `statistics`
+ *   regard-thumbnails-3    the answer to `thumbnails`, of the heads in the layer's header
+ *   regard-steps-3         the answers to `steps`, for all queries
  */
 import { framed, fromBase64, unpack } from "../frames.js";
-import { alongOf, linksOf, tileOf, weightsOfRow } from "./computing.js";
-import { layerFrom, vectorsOf } from "./layers.js";
-import { lightAlong, lightLinks, lightRow, lightTile } from "./light.js";
+import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow } from "./layer.js";
 
 /**
- * Waits while the page comes in, until a block of it is there to its end, or all of it.
+ * Waits while the page is loading, until a block is complete.
  * @param {any} page @param {string} id
  */
 async function arrived(page, id) {
@@ -35,7 +32,7 @@ async function arrived(page, id) {
 export function localSource(page) {
   /** @type {Map<string, any>} */
   const opened = new Map();
-  /** The frame of this name; null where the page has none. @param {string} id */
+  /** The frame of this name; null if the page has none. @param {string} id */
   function frame(id) {
     if (!opened.has(id)) {
       const holder = /** @type {any} */ (page).getElementById(id);
@@ -44,27 +41,21 @@ export function localSource(page) {
     return opened.get(id);
   }
   const description = frame("regard-describe")?.header;
-  if (!description) throw new Error("This page holds no reading.");
+  if (!description) throw new Error("This page contains no reading.");
   const count = description.tokens?.length ?? 0;
-  const shift = description.first_query ?? 0;
+  const firstQuery = description.first_query ?? null;
   /** @type {Map<number, any>} */
   const layers = new Map();
 
-  /** The arrays of a layer as numbers; null on light pages. @param {number} layer */
+  /** @param {number} layer */
   function layerOf(layer) {
     if (!layers.has(layer)) {
       const found = frame(`regard-layer-${layer}`);
-      layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB as numbers
-      layers.set(layer, found && layerFrom(found, description));
+      if (!found) throw new Error(`Layer ${layer} is not in this page.`);
+      layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB decoded
+      layers.set(layer, layerFrom(found));
     }
     return layers.get(layer);
-  }
-
-  /** @param {number} layer */
-  function lightOf(layer) {
-    const found = frame(`regard-light-${layer}`);
-    if (!found) throw new Error(`This page does not hold layer ${layer}.`);
-    return found.arrays;
   }
 
   /** @type {Record<string, (asked: any, signal?: AbortSignal) => any>} */
@@ -83,47 +74,43 @@ export function localSource(page) {
     },
 
     async tile(asked, signal) {
-      const { layer, head, rows, columns, shape } = asked;
-      const full = layerOf(layer);
-      const weight = full ? await tileOf(full, head, asked, signal) : lightTile(lightOf(layer), count, asked);
-      return {
-        header: { exact: Boolean(full), sampled: null, rows, columns },
-        arrays: { weight: framed(weight, shape) },
-      };
+      const { layer, head, rows = [0, description.queries], columns = [0, count], shape } = asked;
+      const weight = await tileOf(layerOf(layer), head, { ...asked, rows, columns }, signal);
+      return { header: { exact: true, sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
     },
 
     row({ layer, heads, query, by }) {
       const full = layerOf(layer);
-      const one = (/** @type {number} */ head, /** @type {number} */ at) =>
-        full ? weightsOfRow(full, head, at) : lightRow(lightOf(layer), count, head, at);
       const words = by === "word" && description.words ? description.words : null;
       const width = words ? words.length : count;
-      const weight = new Float32Array(heads.length * width);
-      heads.forEach((/** @type {number} */ head, /** @type {number} */ place) => {
-        const row = words ? rowOfWord(one, head, query, words, shift) : one(head, query);
+      const asked = heads ?? full.heads;
+      const weight = new Float32Array(asked.length * width);
+      asked.forEach((/** @type {number} */ head, /** @type {number} */ place) => {
+        const row = words ? rowOfWord(full, head, query, description) : weightsOfRow(full, head, query);
         weight.set(row, place * width);
       });
-      return { header: { partial: !full }, arrays: { weight: framed(weight, [heads.length, width]) } };
+      return { header: { query, heads: asked }, arrays: { weight: framed(weight, [asked.length, width]) } };
     },
 
     async along({ layer, heads }, signal) {
       const full = layerOf(layer);
-      const found = full ? await alongOf(full, heads, shift, signal) : lightAlong(lightOf(layer), heads);
+      const asked = heads ?? full.heads;
+      const found = await alongOf(full, asked, firstQuery, signal);
       const arrays = Object.entries(found).map(([name, data]) => [
         name,
-        framed(data, [heads.length, data.length / heads.length]),
+        framed(data, [asked.length, data.length / asked.length]),
       ]);
-      return { header: { sampled: null, heads }, arrays: Object.fromEntries(arrays) };
+      return { header: { sampled: null, heads: asked }, arrays: Object.fromEntries(arrays) };
     },
 
-    async links({ layer, heads, count: wanted, itself, sinks }, signal) {
-      const aside = new Set(sinks === false ? description.sinks : []);
-      const asked = { heads, count: wanted ?? 50, itself, shift, aside };
+    async links({ layer, heads, count: wanted = 50, itself = false, sinks = true }, signal) {
       const full = layerOf(layer);
-      const found = full ? await linksOf(full, asked, signal) : lightLinks(lightOf(layer), count, asked);
+      const asked = heads ?? full.heads;
+      const how = { heads: asked, count: wanted, itself, firstQuery, sinks: sinks ? [] : description.sinks };
+      const found = await linksOf(full, how, signal);
       const column = (/** @type {number} */ place) => found.map((link) => link[place]);
       return {
-        header: { partial: !full },
+        header: { sampled: null, heads: asked },
         arrays: {
           query: framed(Int32Array.from(column(0)), [found.length]),
           key: framed(Int32Array.from(column(1)), [found.length]),
@@ -132,17 +119,14 @@ export function localSource(page) {
       };
     },
 
-    vectors({ layer, head, query, keys }) {
-      const full = layerOf(layer);
-      return full && vectorsOf(full, head, query ?? null, keys ?? null);
-    },
+    vectors: ({ layer, head, query, keys }) => vectorsOf(layerOf(layer), head, query ?? null, keys ?? null),
   };
 
-  /** The block that a question needs. @param {string} kind @param {any} asked */
+  /** The block that a query needs. @param {string} kind @param {any} asked */
   function blockOf(kind, { layer }) {
     if (kind === "describe" || kind === "statistics") return `regard-${kind}`;
     if (kind === "thumbnails" || kind === "steps") return `regard-${kind}-${layer}`;
-    return `regard-${description.light ? "light" : "layer"}-${layer}`;
+    return `regard-layer-${layer}`;
   }
 
   return {
@@ -150,7 +134,7 @@ export function localSource(page) {
       await arrived(page, blockOf(kind, parameters));
       signal?.throwIfAborted();
       const answer = answers[kind] && (await answers[kind](parameters, signal));
-      if (!answer) throw new Error(`This page does not hold what “${kind}” needs.`);
+      if (!answer) throw new Error(`This page does not contain the data for “${kind}”.`);
       signal?.throwIfAborted();
       return answer;
     },
@@ -158,26 +142,31 @@ export function localSource(page) {
 }
 
 /**
- * Summed over the pieces looked at, averaged over the pieces that look.
- * @param {(head: number, query: number) => Float32Array} one @param {number} head @param {number} query
- * @param {number[][]} words @param {number} shift
+ * Weights by word: summed over the pieces of a key word, averaged over the pieces of the query's word.
+ * @param {any} layer @param {number} head @param {number} query @param {any} description
  */
-function rowOfWord(one, head, query, words, shift) {
-  const [first, last] = words.find(([start, stop]) => query + shift >= start && query + shift < stop) ?? [
-    query + shift,
-    query + shift + 1,
-  ];
-  const mean = new Float32Array(words.length);
+function rowOfWord(layer, head, query, description) {
+  const { words } = description;
+  const [first, last] = wordAround(query, description);
+  const mean = new Float64Array(words.length);
+  const row = new Float64Array(layer.count);
   for (let piece = first; piece < last; piece++) {
-    const row = one(head, piece - shift);
-    words.forEach(([start, stop], place) => {
+    weightsOfRow(layer, head, piece, 0, layer.count, row);
+    words.forEach((/** @type {number[]} */ [start, stop], /** @type {number} */ place) => {
       for (let key = start; key < stop; key++) mean[place] += row[key] / (last - first);
     });
   }
   return mean;
 }
 
-/** One query's part of an array that holds all. @param {import("../frames.js").FrameArray} array @param {number} query */
+/** The queries of the same word: [first, last). @param {number} query @param {any} description */
+function wordAround(query, { words, first_query: shift, query_tokens: apart, queries }) {
+  const own = shift === null || apart ? -1 : query + shift;
+  const word = words.find((/** @type {number[]} */ [start, stop]) => own >= start && own < stop);
+  return word ? [Math.max(word[0] - shift, 0), Math.min(word[1] - shift, queries)] : [query, query + 1];
+}
+
+/** One query's part of an array for all queries. @param {import("../frames.js").FrameArray} array @param {number} query */
 function rowOfArray(array, query) {
   const [, ...shape] = array.shape;
   const size = shape.reduce((all, one) => all * one, 1);

@@ -3,7 +3,7 @@ import { segments } from "../controls.js";
 import { element, replaced } from "../elements.js";
 import { svgText } from "../export.js";
 import { latestOnly } from "../lifetime.js";
-import { makeAbout, printedStatistic, saidOfHead } from "./grid/about.js";
+import { isKept, makeAbout, printedStatistic, saidOfHead } from "./grid/about.js";
 import { makeMaps } from "./grid/maps.js";
 import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./grid/ordering.js";
 import { svgDocument } from "./matrix/exporting.js";
@@ -63,7 +63,9 @@ function drawGrid(context) {
     const canvas = element("canvas", { width: 1, height: 1, class: "regard-grid-map" });
     const caption = element("span", { class: "regard-grid-caption" });
     const button = element("button", { type: "button", class: "regard-grid-cell", tabindex: "-1" }, canvas, caption);
-    return { one, canvas, caption, button };
+    const kept = isKept(one, description);
+    if (!kept) button.setAttribute("aria-disabled", "true");
+    return { one, canvas, caption, button, kept };
   });
 
   const observer = new IntersectionObserver(
@@ -104,6 +106,7 @@ function drawGrid(context) {
         element("span", { class: "regard-grid-name", text: name }),
         number ? element("span", { class: "regard-grid-number", text: number }) : null,
         pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null,
+        cell.kept ? null : element("span", { class: "regard-grid-label", text: "not kept" }),
       );
       cell.button.setAttribute("aria-label", saidOfHead(one, known, description));
       cell.button.dataset.place = String(place);
@@ -139,7 +142,7 @@ function drawGrid(context) {
   };
   lifetime.listen(box, "click", (event) => {
     const one = headAt(event);
-    if (one) state.set({ ...one, heads: null });
+    if (one && isKept(one, description)) state.set({ ...one, heads: null });
   });
   lifetime.listen(box, "pointerover", (event) => {
     const one = headAt(event);
@@ -199,7 +202,7 @@ function drawGrid(context) {
   return {
     cleanUp: lifetime.end,
     svg: async () => {
-      await maps.all(description.layers);
+      await maps.all();
       return gridSvg(cells, order, description, title, context.colours, (one) => placeOf(one));
     },
     table: () => {
@@ -232,10 +235,14 @@ function gridSvg(cells, order, description, title, colours, placeOf) {
   const [width, height] = [32 + across * step, top + Math.ceil(order.length / across) * line + 8];
   const maps = order.map((one, place) => {
     const [x, y] = [16 + (place % across) * step, top + Math.floor(place / across) * line];
-    const image = cells[placeOf(one)].canvas.toDataURL("image/png");
+    const { canvas, kept } = cells[placeOf(one)];
     const how = `preserveAspectRatio="none" style="image-rendering:pixelated"`;
+    const frame = `x="${x}" y="${y}" width="${side}" height="${side}"`;
+    const text = `x="${x + side / 2}" y="${y + side / 2 + 4}" text-anchor="middle" font-size="11" fill="${colours.muted}"`;
     return [
-      `<image x="${x}" y="${y}" width="${side}" height="${side}" ${how} href="${image}"/>`,
+      kept
+        ? `<image ${frame} ${how} href="${canvas.toDataURL("image/png")}"/>`
+        : `<rect ${frame} fill="none" stroke="${colours.rule}" stroke-dasharray="3 3"/><text ${text}>not kept</text>`,
       `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${one.layer} · ${one.head}</text>`,
     ];
   });

@@ -2,6 +2,7 @@
 import { segments, toggle } from "../controls.js";
 import { drawn, element, replaced } from "../elements.js";
 import { latestOnly } from "../lifetime.js";
+import { strongest } from "../links.js";
 import { printedNumber } from "../numbers.js";
 import { shortened, unitOf, unitsOf, wordElement } from "../words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./sentence/gathering.js";
@@ -151,8 +152,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     if (!gathered || query === null) return null;
     const width = gathered.columns[1] - gathered.columns[0];
     const start = (query - gathered.rows[0]) * width;
-    const row = gathered.mean.subarray(start, start + width);
-    return gathered.columns[0] + row.indexOf(Math.max(...row));
+    return gathered.columns[0] + (strongest(gathered.mean.subarray(start, start + width), 1)[0] ?? 0);
   }
 
   function load() {
@@ -291,10 +291,10 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   function saySo(query, key, row, start, scene) {
     const aside = !state.get().sinks;
     const best = (/** @type {ArrayLike<number>} */ weights, /** @type {any[]} */ list, /** @type {number} */ from) =>
-      Array.from(weights, (weight, place) => ({ weight, unit: list[from + place] }))
-        .filter(({ unit, weight }) => weight > 0 && !(aside && unit.sink && key === null))
-        .sort((one, other) => other.weight - one.weight)
-        .slice(0, 3);
+      strongest(weights, 3, { skip: (place) => aside && list[from + place].sink && key === null }).map((place) => ({
+        weight: weights[place],
+        unit: list[from + place],
+      }));
     const named = (/** @type {any[]} */ found) =>
       found.flatMap(({ unit, weight }, place) => [
         place ? ", " : "",

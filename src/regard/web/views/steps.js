@@ -4,7 +4,7 @@ import { latestOnly } from "../lifetime.js";
 import { largestOf, printedCount, printedNumber, projected, rowOf } from "../numbers.js";
 import { printable } from "../words.js";
 import { makeAfter } from "./steps/after.js";
-import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./steps/computing.js";
+import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./steps/model.js";
 import { makeEditing } from "./steps/editing.js";
 import { flowDiagram } from "./steps/flow.js";
 import {
@@ -43,7 +43,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const queryTokens = description.query_tokens ?? tokens;
   const long = tokens.length > MOST_KEYS;
 
-  /** @type {import("./steps/computing.js").Given|null} */
+  /** @type {import("./steps/model.js").Given|null} */
   let given = null;
   /** @type {ArrayLike<number>|null} */
   let truth = null; // the weights as the source has them
@@ -163,7 +163,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
 
   /** What is given, with what somebody edited. @param {number} head */
   function givenOf(head) {
-    if (!editing?.edited) return /** @type {import("./steps/computing.js").Given} */ (given);
+    if (!editing?.edited) return /** @type {import("./steps/model.js").Given} */ (given);
     const { queries, keys, values } = projectedHead(editing.numbers, head);
     return { .../** @type {any} */ (given), query: queries[query()], keys, values };
   }

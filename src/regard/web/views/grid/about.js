@@ -1,20 +1,29 @@
-/** What is known of one head: its map, larger, its numbers among those of all heads, and where to see more of it. */
+/** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
 import { element, replaced, drawn } from "../../elements.js";
 import { printedCount, printedNumber } from "../../numbers.js";
+import { keptHeads, keptLayers } from "../../state.js";
 import { STATISTICS, shareOf } from "./ordering.js";
+
+export const NOT_KEPT = "not kept in this page";
 
 /** @param {{layer: number, head: number}} head @param {any} description */
 export function nameOfHead({ layer, head }, description) {
   return description.layers > 1 ? `Layer ${layer}, head ${head}` : `Head ${head}`;
 }
 
+/** Whether the page holds this head. @param {{layer: number, head: number}} head @param {any} description */
+export function isKept({ layer, head }, description) {
+  return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
+}
+
 /** @param {number} number */
 export function printedStatistic(number) {
+  if (Number.isNaN(number)) return "not known";
   return Math.abs(number) >= 1000 ? printedCount(Math.round(number)) : printedNumber(number, 2);
 }
 
 /**
- * The numbers of a head in a sentence.
+ * The statistics of a head in one line.
  * @param {{layer: number, head: number}} head
  * @param {any} known
  * @param {any} description
@@ -27,7 +36,8 @@ export function saidOfHead(head, known, description) {
           `${text.toLowerCase()} ${printedStatistic(known.of(name, head))}${unit ? ` ${unit}` : ""}`,
       )
     : [];
-  return [nameOfHead(head, description), pattern, ...numbers].filter(Boolean).join(", ");
+  const kept = isKept(head, description) ? null : NOT_KEPT;
+  return [nameOfHead(head, description), kept, pattern, ...numbers].filter(Boolean).join(", ");
 }
 
 /** @param {any} context @param {ReturnType<typeof import("./maps.js").makeMaps>} maps */
@@ -54,7 +64,7 @@ export function makeAbout({ description, state }, maps) {
   );
   const el = element(
     "aside",
-    { class: "regard-card regard-grid-about", "aria-label": "The head" },
+    { class: "regard-card regard-grid-about", "aria-label": "Selected head" },
     title,
     pattern,
     canvas,
@@ -69,7 +79,9 @@ export function makeAbout({ description, state }, maps) {
     show(head, known) {
       shown = head;
       title.textContent = nameOfHead(head, description);
-      pattern.textContent = known?.patternOf(head) ?? "";
+      const kept = isKept(head, description);
+      pattern.textContent = kept ? (known?.patternOf(head) ?? "") : `The map is ${NOT_KEPT}.`;
+      for (const button of open.children) button.disabled = !kept;
       pattern.hidden = !pattern.textContent;
       canvas.hidden = !maps.draw(canvas, head.layer, head.head);
       maps.want(head.layer);
@@ -86,7 +98,7 @@ export function makeAbout({ description, state }, maps) {
                 element(
                   "dd",
                   { text: printedStatistic(number) },
-                  unit ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null,
+                  unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null,
                 ),
                 amongAll(number, known.arrays[name]),
               );
@@ -96,20 +108,21 @@ export function makeAbout({ description, state }, maps) {
   };
 }
 
-/** A line with a thin mark for every head and a thick one for this. @param {number} number @param {Float32Array} all */
+/** A scale with a thin mark per head and a thick one for this. @param {number} number @param {Float32Array} all */
 function amongAll(number, all) {
   const mark = (/** @type {number} */ one, /** @type {string} */ name, /** @type {number} */ half) => {
     const x = (4 + 192 * shareOf(one, all)).toFixed(1);
     return drawn("line", { x1: x, x2: x, y1: 7 - half, y2: 7 + half, class: name });
   };
-  const few =
-    all.length <= 400
-      ? Array.from(all)
-      : Array.from({ length: 400 }, (_, place) => all[Math.floor((place * all.length) / 400)]);
+  if (Number.isNaN(number)) return null;
+  const some =
+    all.length <= 400 ? all : Array.from({ length: 400 }, (_, place) => all[Math.floor((place * all.length) / 400)]);
   return drawn(
     "svg",
     { viewBox: "0 0 200 14", class: "regard-grid-among", "aria-hidden": "true", preserveAspectRatio: "none" },
-    few.map((one) => mark(one, "regard-grid-mark", 3)),
+    Array.from(some)
+      .filter((one) => !Number.isNaN(one))
+      .map((one) => mark(one, "regard-grid-mark", 3)),
     mark(number, "regard-grid-mark-this", 6),
   );
 }

@@ -1,5 +1,6 @@
-/** Small maps of heads: asked for a layer at a time, when the first of them comes into sight. */
+/** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
 import { largestOf } from "../../numbers.js";
+import { keptLayers } from "../../state.js";
 import { paint } from "../matrix/painting.js";
 
 const SIDE = 48; // cells along a side
@@ -33,7 +34,13 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
       .then(({ header, arrays }) => {
         if (lifetime.ended) return;
         const [, rows, columns] = arrays.weight.shape;
-        layers.set(layer, { weight: arrays.weight.toFloat32(), rows, columns, sampled: header.sampled ?? null });
+        layers.set(layer, {
+          weight: arrays.weight.toFloat32(),
+          heads: header.heads ?? Array.from({ length: arrays.weight.shape[0] }, (_, head) => head),
+          rows,
+          columns,
+          sampled: header.sampled ?? null,
+        });
         came(layer);
       })
       .catch((/** @type {Error} */ error) => {
@@ -50,25 +57,25 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
   return {
     /** @param {number} layer */
     want(layer) {
-      if (asked.has(layer) || waiting.includes(layer)) return;
+      if (asked.has(layer) || waiting.includes(layer) || !keptLayers(description).includes(layer)) return;
       waiting.push(layer);
       next();
     },
-    /** @param {number} count */
-    all: (count) => Promise.all(Array.from({ length: count }, (_, layer) => load(layer))),
+    all: () => Promise.all(keptLayers(description).map(load)),
     /** @param {number} layer */
     sampled: (layer) => layers.get(layer)?.sampled ?? null,
     /**
-     * Draws the map of a head, shaded up to its own largest weight; whether it is here.
+     * Draws the map of a head, shaded up to its own largest weight. Returns whether the map is loaded.
      * @param {HTMLCanvasElement} canvas
      * @param {number} layer
      * @param {number} head
      */
     draw(canvas, layer, head) {
       const found = layers.get(layer);
-      if (!found) return false;
+      const slot = found ? found.heads.indexOf(head) : -1;
+      if (slot < 0) return false;
       const { rows, columns } = found;
-      const weight = found.weight.subarray(head * rows * columns, (head + 1) * rows * columns);
+      const weight = found.weight.subarray(slot * rows * columns, (slot + 1) * rows * columns);
       if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
       const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       const image = drawing.createImageData(columns, rows);

@@ -1,4 +1,5 @@
 /** The dictionary, hard and soft, as arithmetic. */
+import { softmax } from "../../attention.js";
 import { dot, lengthOf } from "../../numbers.js";
 
 export const SIMILARITIES = ["scaled dot", "dot", "cosine", "negative distance"];
@@ -23,14 +24,11 @@ export function similarities(query, keys, how) {
  * @param {number[]} scores @param {number} temperature
  */
 export function shares(scores, temperature) {
-  const peak = Math.max(...scores);
-  const exponentials = scores.map((score) => {
-    if (temperature === Infinity) return 1;
-    if (temperature === 0) return score === peak ? 1 : 0;
-    return Math.exp((score - peak) / temperature);
-  });
-  const sum = exponentials.reduce((all, one) => all + one, 0);
-  return exponentials.map((one) => one / sum);
+  if (temperature === 0) {
+    const max = Math.max(...scores);
+    return [...softmax(scores.map((score) => (score === max ? 0 : -Infinity)))];
+  }
+  return [...softmax(scores, { factor: 1 / temperature })];
 }
 
 /** Σ weight · value. @param {number[]} weights @param {number[][]} values */

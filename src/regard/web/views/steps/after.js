@@ -1,7 +1,7 @@
 /** After the heads: their outputs side by side, W_O, residual, feed-forward; and what a silenced head takes away. */
 import { element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../numbers.js";
-import { concatenatedOf } from "./computing.js";
+import { concatenatedOf } from "./model.js";
 import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
 
 /** @type {{name: string, title: string, usual: string}[]} */

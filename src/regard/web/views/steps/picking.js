@@ -8,23 +8,23 @@ export function totalOf(numbers) {
   return sum;
 }
 
-/** The keys and values at these places. @param {import("./computing.js").Given} given @param {number[]} places */
+/** The keys and values at these places. @param {import("./model.js").Given} given @param {number[]} places */
 export function pickedGiven(given, places) {
   const some = (/** @type {any} */ list) => list && places.map((place) => list[place]);
   return { ...given, keys: some(given.keys), values: some(given.values) };
 }
 
-/** Every step at these places. @param {import("./computing.js").Steps} steps @param {number[]} places */
+/** Every step at these places. @param {import("./model.js").Steps} steps @param {number[]} places */
 export function pickedSteps({ output, ...lists }, places) {
   const some = (/** @type {any} */ list) => {
     if (!list) return null;
     return Array.isArray(list) ? places.map((place) => list[place]) : Float64Array.from(places, (place) => list[place]);
   };
   const picked = Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, some(list)]));
-  return /** @type {import("./computing.js").Steps} */ ({ ...picked, output });
+  return /** @type {import("./model.js").Steps} */ ({ ...picked, output });
 }
 
-/** The heading of the scaled scores. @param {import("./computing.js").Given} given @param {number|null} divisor */
+/** The heading of the scaled scores. @param {import("./model.js").Given} given @param {number|null} divisor */
 export function headingOf(given, divisor) {
   if (divisor !== null) return `score/${printedNumber(divisor, 2)}`;
   const isRoot = Math.abs(given.scale * given.scale * given.query.length - 1) < 1e-5;
@@ -39,8 +39,8 @@ export function titleOfSteps(word, size) {
 
 /**
  * How far a change moved weights and output.
- * @param {import("./computing.js").Steps} before
- * @param {import("./computing.js").Steps} after
+ * @param {import("./model.js").Steps} before
+ * @param {import("./model.js").Steps} after
  */
 export function saidOfChange(before, after) {
   const moved = totalOf(after.weight.map((one, key) => Math.abs(one - before.weight[key]))) / 2;

@@ -1,6 +1,7 @@
 /** A score, opened: the products q_i · k_i that it adds up. */
 import { drawn, element } from "../../elements.js";
-import { digitsFor, largestOf, printedNumber, productsOf, strongestOf } from "../../numbers.js";
+import { strongest } from "../../links.js";
+import { digitsFor, largestOf, printedNumber, productsOf } from "../../numbers.js";
 
 const WRITTEN_OUT = 8; // products that are written as a sum
 const MOST_BARS = 512;
@@ -83,7 +84,7 @@ function bars(products, digits) {
 
 /** @param {Float64Array} products */
 function largest(products) {
-  const order = strongestOf(products.map(Math.abs), 5);
+  const order = strongest(products.map(Math.abs), 5, { zeros: true });
   const said = order.map((place) => `${printedNumber(products[place], 2)} at ${place}`).join(", ");
   return element("p", { class: "regard-quiet", text: `Largest: ${said}.` });
 }

@@ -6,8 +6,8 @@ import { scoreBars } from "./score.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
 
 /**
- * @typedef {{given: import("./computing.js").Given, steps: import("./computing.js").Steps,
- *   before: import("./computing.js").Steps,
+ * @typedef {{given: import("./model.js").Given, steps: import("./model.js").Steps,
+ *   before: import("./model.js").Steps,
  *   places: number[], words: string[], own: number|null, queryWord: string, heading: string, rest: number,
  *   restCount: number}} Shown
  */

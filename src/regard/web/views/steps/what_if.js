@@ -2,11 +2,11 @@
 import { segments, slider } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
-import { UNCHANGED, isChanged } from "./computing.js";
+import { UNCHANGED, isChanged } from "./model.js";
 
 const WARMEST = 10;
 
-/** @param {(changes: import("./computing.js").Changes) => void} changed */
+/** @param {(changes: import("./model.js").Changes) => void} changed */
 export function makeWhatIf(changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
@@ -28,14 +28,14 @@ export function makeWhatIf(changed) {
     box,
     why,
   );
-  /** @type {import("./computing.js").Changes} */
+  /** @type {import("./model.js").Changes} */
   let changes = UNCHANGED;
   /** @type {any} */
   let controls = null;
   /** @type {{size: number, scale: number, mask: string|null}|null} */
   let about = null;
 
-  /** @param {import("./computing.js").Changes} next @param {boolean} move whether the controls have to follow */
+  /** @param {import("./model.js").Changes} next @param {boolean} move whether the controls have to follow */
   function set(next, move = false) {
     changes = next;
     reset.disabled = !isChanged(changes);

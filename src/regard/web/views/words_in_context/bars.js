@@ -1,5 +1,6 @@
 /** A list of words with bars: what one word gives, or receives. */
 import { element, replaced } from "../../elements.js";
+import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
 import { wordElement } from "../../words.js";
 
@@ -10,14 +11,13 @@ export const BARS = 10;
  * @param {{units: any[], queries: any[], word: any, aside: boolean}} scene with `aside`, sinks are left out
  */
 export function barsOf({ units, queries, word, aside }) {
-  const strongest = (/** @type {{place: number, weight: number, unit: any}[]} */ all) =>
-    all
-      .filter(({ weight, unit }) => weight > 0 && !(aside && unit.sink))
-      .sort((one, other) => other.weight - one.weight)
-      .slice(0, BARS);
+  const ranked = (/** @type {{place: number, weight: number, unit: any}[]} */ all) => {
+    const skip = (/** @type {number} */ at) => aside && all[at].unit.sink;
+    return strongest(Float64Array.from(all, ({ weight }) => weight), BARS, { skip }).map((at) => all[at]);
+  };
   const mean = /** @type {ArrayLike<number>} */ (word.row?.mean ?? []);
-  const given = strongest(Array.from(mean, (weight, place) => ({ place, weight, unit: units[place] })));
-  const taken = strongest(
+  const given = ranked(Array.from(mean, (weight, place) => ({ place, weight, unit: units[place] })));
+  const taken = ranked(
     word.column.map((/** @type {any} */ { place, weight }) => ({ place, weight, unit: queries[place] })),
   );
   return { given, taken, most: Math.max(...[...given, ...taken].map((bar) => bar.weight), 1e-9) };

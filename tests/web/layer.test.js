@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { framed, pack, unpack } from "../../src/regard/web/frames.js";
-import { alongOf, linksOf, tileOf, weightsOfRow } from "../../src/regard/web/sources/computing.js";
-import { layerFrom, vectorsOf } from "../../src/regard/web/sources/layers.js";
-import { lightLinks, lightRow, lightTile } from "../../src/regard/web/sources/light.js";
+import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 
 const [HEADS, KEY_HEADS, COUNT, SIZE] = [4, 2, 7, 5];
 
@@ -37,15 +35,13 @@ function layerWith({ causal = false, bias = false, relative = false } = {}) {
         return score;
       });
       const sum = scores.reduce((all, score) => all + Math.exp(score), 0);
-      return { weights: scores.map((score) => Math.exp(score) / sum), normaliser: Math.log(sum) };
+      return scores.map((score) => Math.exp(score) / sum);
     }),
   );
-  const normaliser = Float32Array.from(dense.flat(), (row) => row.normaliser);
   const arrays = {
     q: framed(q, [HEADS, COUNT, SIZE]),
     k: framed(k, [KEY_HEADS, COUNT, SIZE]),
     v: framed(v, [KEY_HEADS, COUNT, SIZE]),
-    normaliser: framed(normaliser, [HEADS, COUNT]),
   };
   if (causal) {
     arrays.first = framed(new Int32Array(COUNT), [COUNT]);
@@ -56,8 +52,9 @@ function layerWith({ causal = false, bias = false, relative = false } = {}) {
   }
   if (bias) arrays.bias = framed(added, [HEADS, COUNT, COUNT]);
   if (relative) arrays.relative = framed(span, [1, 2 * COUNT - 1]);
-  const frame = unpack(pack({ scale: SIZE ** -0.5, relative_zero: COUNT - 1, offset: 0 }, arrays));
-  return { layer: layerFrom(frame, {}), dense: dense.map((head) => head.map((row) => row.weights)) };
+  const heads = { heads: [0, 1, 2, 3], key_heads: [0, 0, 1, 1], value_heads: [0, 0, 1, 1] };
+  const frame = unpack(pack({ scale: SIZE ** -0.5, relative_zero: COUNT - 1, offset: 0, ...heads }, arrays));
+  return { layer: layerFrom(frame), dense };
 }
 
 const near = (found, expected, by = 1e-5) => {
@@ -111,14 +108,14 @@ test("along the text: received, entropy, distance", async () => {
   );
 });
 
-test("links are the strongest of the mean, without itself and without sinks where asked", async () => {
+test("links are the strongest of the mean; tokens themselves and sinks are left out where asked", async () => {
   const { layer, dense } = layerWith();
   const mean = dense[0].map((row, query) => row.map((weight, key) => (weight + dense[3][query][key]) / 2));
   const all = mean
     .flatMap((row, query) => row.map((weight, key) => [query, key, weight]))
-    .filter(([query, key]) => query !== key && key !== 0);
+    .filter(([query, key]) => query !== key && key !== 0 && query !== 0);
   const expected = all.sort((one, other) => other[2] - one[2]).slice(0, 5);
-  const found = await linksOf(layer, { heads: [0, 3], count: 5, itself: false, aside: new Set([0]) });
+  const found = await linksOf(layer, { heads: [0, 3], count: 5, itself: false, firstQuery: 0, sinks: [0] });
   assert.deepEqual(
     found.map(([query, key]) => [query, key]),
     expected.map(([query, key]) => [query, key]),
@@ -129,7 +126,7 @@ test("links are the strongest of the mean, without itself and without sinks wher
   );
 });
 
-test("work that nobody waits for stops", async () => {
+test("work stops when its signal is aborted", async () => {
   const { layer } = layerWith();
   const gone = new AbortController();
   const slow = {
@@ -140,12 +137,12 @@ test("work that nobody waits for stops", async () => {
       return layer.seen(head, query);
     },
   };
-  const working = tileOf(slow, 0, { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
+  const tile = tileOf(slow, 0, { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
   gone.abort();
-  await assert.rejects(working, { name: "AbortError" });
+  await assert.rejects(tile, { name: "AbortError" });
 });
 
-test("vectors of a query say which keys it sees", () => {
+test("vectors of a query say which keys are visible", () => {
   const { layer } = layerWith({ causal: true });
   const { header, arrays } = vectorsOf(layer, 3, 2, [0, 2, 4]);
   assert.deepEqual([...arrays.visible.data], [1, 1, 0]);
@@ -154,19 +151,14 @@ test("vectors of a query say which keys it sees", () => {
   assert.deepEqual(arrays.q.shape, [1, SIZE]);
 });
 
-test("light pages answer from the strongest keys", () => {
-  const arrays = {
-    index: framed(Uint16Array.of(2, 0, 1, 65535), [1, 2, 2]),
-    weight: framed(Float32Array.of(0.6, 0.3, 1, 0.5), [1, 2, 2]),
-  };
-  assert.deepEqual(
-    [...lightRow(arrays, 3, 0, 0)].map((weight) => Math.round(weight * 10)),
-    [3, 0, 6],
-  );
-  assert.deepEqual([...lightRow(arrays, 3, 0, 1)], [0, 1, 0]);
-  near(lightTile(arrays, 3, { head: 0, rows: [0, 2], columns: [0, 3], shape: [1, 1] }), [1.9 / 6]);
-  assert.deepEqual(
-    lightLinks(arrays, 3, { heads: [0], count: 1, itself: true }).map(([query, key]) => [query, key]),
-    [[1, 1]],
-  );
+test("a head that the page does not hold is refused by name, never answered with zeros", () => {
+  const { layer } = layerWith();
+  assert.throws(() => weightsOfRow({ ...layer, heads: [1, 4, 6, 7] }, 3, 0), /Head 3 is not in this page/);
+});
+
+test("a row asked for in part has the weights of the whole row", () => {
+  const [some, all] = [layerWith().layer, layerWith().layer];
+  const part = weightsOfRow(some, 2, 5, 1, 4);
+  assert.deepEqual([...part], [...weightsOfRow(all, 2, 5).subarray(1, 4)]);
+  assert.deepEqual([...weightsOfRow(some, 2, 5, 3, 6)], [...weightsOfRow(all, 2, 5).subarray(3, 6)]);
 });

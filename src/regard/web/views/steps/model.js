@@ -1,5 +1,5 @@
 /**
- * One head for one query, step by step, with changes that somebody wants to try. Pure functions.
+ * One head for one query, step by step, with the changes of "What if". Pure functions.
  *
  * @typedef {ArrayLike<number>} Vector
  * @typedef {{query: Vector, keys: Vector[], values: Vector[]|null, scale: number, softcap?: number|null,
@@ -9,9 +9,11 @@
  *   masked: Float64Array, weight: Float64Array, weighted: Float64Array[]|null, output: Float64Array|null,
  *   visible: boolean[]}} Steps
  */
-import { dot, projected, softmax, weightedSum } from "../../numbers.js";
+import { scoreStages } from "../../attention.js";
+import { strongest } from "../../links.js";
+import { dot, projected, weightedSum } from "../../numbers.js";
 
-/** Nothing changed. @type {Changes} */
+/** @type {Changes} */
 export const UNCHANGED = Object.freeze({ divisor: null, temperature: 1, mask: "model" });
 
 /** @param {Changes} changes */
@@ -30,36 +32,16 @@ export function stepsOf(given, changes = UNCHANGED) {
   const scale = changes.divisor === null ? given.scale : 1 / changes.divisor;
   const visible = keys.map((_, key) => isVisible(given, changes, key));
   const score = Float64Array.from(keys, (key) => dot(query, key));
-  const scaled = score.map((one) => one * scale);
-  const capped = softcap ? scaled.map((one) => softcap * Math.tanh(one / softcap)) : null;
-  const biased = bias ? (capped ?? scaled).map((one, key) => one + bias[key]) : null;
-  const masked = (biased ?? capped ?? scaled).map((one, key) => (visible[key] ? one : -Infinity));
-  const weight = weightsOf(masked, changes.temperature, sink ?? null);
+  const stages = scoreStages(score, { scale, softcap, bias, visible, sink, temperature: changes.temperature });
+  const { weight } = stages;
   return {
-    score,
-    scaled,
-    capped,
-    biased,
-    masked,
-    weight,
+    ...stages,
     visible,
     weighted:
       values &&
       values.map((value, key) => Float64Array.from(value, (one) => (weight[key] === 0 ? 0 : one * weight[key]))),
     output: values && weightedSum(weight, values),
   };
-}
-
-/**
- * A sink logit takes its share and gives nothing.
- * @param {Float64Array} masked
- * @param {number} temperature
- * @param {number|null} sink
- */
-function weightsOf(masked, temperature, sink) {
-  const logits = masked.map((one) => one / temperature);
-  if (sink === null) return softmax(logits);
-  return softmax([...logits, sink / temperature]).subarray(0, masked.length);
 }
 
 /** @param {Given} given @param {Changes} changes @param {number} key */
@@ -70,7 +52,7 @@ function isVisible({ visible, own }, { mask }, key) {
 }
 
 /**
- * Which keys a query may see, where only the kind of the mask is known.
+ * Visible keys, from the kind of mask alone.
  * @param {{causal?: boolean, window?: number|null}} description @param {number|null} own @param {number} count
  */
 export function visibleKeys({ causal, window }, own, count) {
@@ -98,7 +80,7 @@ export function projectedHead(numbers, head) {
 }
 
 /**
- * The outputs of all heads side by side, with those that are silenced as zeros.
+ * The outputs of all heads concatenated; those of silenced heads are zeros.
  * @param {Vector[]} outputs
  * @param {Set<number>} silenced
  */
@@ -109,15 +91,13 @@ export function concatenatedOf(outputs, silenced) {
 }
 
 /**
- * The keys to show of many: the strongest and the query's own, in the order of the text.
+ * At most this many keys: the strongest and the query's own, in text order.
  * @param {Vector} weights @param {number} most @param {number|null} own
  */
 export function keysToShow(weights, most, own) {
   if (weights.length <= most) return Array.from({ length: weights.length }, (_, key) => key);
-  const order = Array.from({ length: weights.length }, (_, key) => key).sort(
-    (one, other) => weights[other] - weights[one] || one - other,
-  );
-  const chosen = new Set(order.slice(0, most));
+  const order = strongest(weights, most, { zeros: true });
+  const chosen = new Set(order);
   if (own !== null && own < weights.length && !chosen.has(own)) {
     chosen.delete(order[most - 1]);
     chosen.add(own);

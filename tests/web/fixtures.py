@@ -1,0 +1,107 @@
+"""Inputs and results computed in Python, which fixtures.test.js computes again in JavaScript."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from regard.attention import Attention
+from regard.masks import allowed
+from regard.reading.links import strongest, strongest_links
+
+HEAD_DIM = 4
+STAGES = ("score", "scaled", "capped", "biased", "weight")  # masked scores are infinite, which JSON has not
+
+
+def exact_weights(logits):
+    """Softmax of exact rationals: the differences are exact, only exp and the division round."""
+    top = max(logit for logit in logits if logit is not None)
+    parts = [0.0 if logit is None else math.exp(float(logit - top)) for logit in logits]
+    return [part / math.fsum(parts) for part in parts]
+
+
+def stages():
+    """Every stage of one query, from a trace."""
+    rng = np.random.default_rng(3)
+    visible = np.array([True, False, True, True, False, True, True])
+    cases = {
+        "scale": {"scale": 0.3},
+        "softcap": {"softcap": 1.5},
+        "bias": {"bias": rng.normal(size=(1, 1, 7))},
+        "mask": {"mask": allowed(visible[None, None])},
+        "sink": {"sinks": np.array([0.7])},
+        "all": {
+            "scale": 0.4, "softcap": 2.0, "bias": rng.normal(size=(1, 1, 7)), "sinks": np.array([-0.2]),
+            "mask": allowed(visible[None, None]),
+        },
+    }  # fmt: skip
+    found = []
+    for name, options in cases.items():
+        q, k = rng.normal(size=(1, 1, HEAD_DIM)), rng.normal(size=(1, 7, HEAD_DIM))
+        trace = Attention(q, k, **options).explain(np.ones((1, 7, 1)))
+        steps = {
+            step: np.ravel(trace[step]) for step in ("score", "scaled", "capped", "biased", "weight") if step in trace
+        }
+        found.append(
+            {
+                "name": name,
+                "scale": options.get("scale", HEAD_DIM**-0.5),
+                "softcap": options.get("softcap"),
+                "bias": np.ravel(options["bias"]).tolist() if "bias" in options else None,
+                "visible": visible.tolist() if "mask" in options else None,
+                "sink": float(options["sinks"][0]) if "sinks" in options else None,
+                "stages": {step: numbers.tolist() for step, numbers in steps.items()},
+            }
+        )
+    return found
+
+
+def large_scores():
+    """Integer queries and keys whose scores reach 1e6 and more: weights by exact rationals."""
+    found = []
+    for size in (1, 1_000, 1_000_000):  # scores of about 1e6, 1e9 and 1e12
+        queries = np.array([1000.0, -3.0, 7.0])
+        keys = np.array([[1000.0 * size, 1, 0], [1000.0 * size, 0, 0], [1000.0 * size - 1, 329, 0], [0, 5, 1]])
+        score = [sum(Fraction(a) * Fraction(b) for a, b in zip(queries, key, strict=True)) for key in keys]
+        weight = exact_weights([one * Fraction(1, 4) for one in score])
+        found.append({"scale": 0.25, "query": queries.tolist(), "keys": keys.tolist(), "weight": weight})
+    return found
+
+
+def links():
+    """Rankings with ties, sinks, first queries other than 0, and queries that are not among the keys."""
+    rng = np.random.default_rng(5)
+    found = []
+    for count in (1, 3, 7, 1000):
+        for first_query in (0, 2, 5, None):
+            for itself in (False, True):
+                for sinks in ((), (0,), (0, 3, 6)):
+                    weights = rng.integers(0, 6, (4, 9)) / 8  # many ties, exact in every precision
+                    own = None if first_query is None else np.arange(4) + first_query
+                    ranked = strongest_links(weights, np.arange(4), own, count, itself=itself, sinks=sinks)
+                    found.append(
+                        {
+                            "weights": weights.tolist(), "first_query": first_query, "count": count, "itself": itself,
+                            "sinks": sinks, "links": [array.tolist() for array in ranked],
+                        }
+                    )  # fmt: skip
+    return found
+
+
+def rankings():
+    """Positions of the largest weights of a row."""
+    rng = np.random.default_rng(6)
+    rows = [rng.integers(0, 5, 11) / 4 for _ in range(8)]
+    return [
+        {"weights": row.tolist(), "count": count, "order": strongest(row, count).tolist()}
+        for row in rows
+        for count in (1, 4, 20)
+    ]
+
+
+def write(path):
+    path.write_text(
+        json.dumps({"stages": stages(), "large": large_scores(), "links": links(), "rankings": rankings()}),
+        encoding="utf-8",
+    )

@@ -1,0 +1,60 @@
+// What Python computed (fixtures.py), computed again. REGARD_FIXTURES names the file that test_node.py has written.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { scoreStages } from "../../src/regard/web/attention.js";
+import { makeLinks, strongest } from "../../src/regard/web/links.js";
+import { dot } from "../../src/regard/web/numbers.js";
+import { layerFrom, weightsOfRow } from "../../src/regard/web/sources/layer.js";
+import { framed } from "../../src/regard/web/frames.js";
+
+const fixtures = JSON.parse(readFileSync(process.env.REGARD_FIXTURES, "utf8"));
+
+/** Both are double precision: a few units in the last place. */
+const near = (found, expected, message) =>
+  expected.forEach((number, place) =>
+    assert.ok(Math.abs(found[place] - number) <= 1e-14 * Math.max(1, Math.abs(number)), `${message}: ${found} ${expected}`),
+  );
+
+for (const { name, stages, ...options } of fixtures.stages) {
+  test(`every score stage is Python's: ${name}`, () => {
+    const found = scoreStages(stages.score, options);
+    for (const [stage, numbers] of Object.entries(stages)) near(found[stage], numbers, stage);
+    options.visible?.forEach((visible, key) => assert.equal(found.masked[key] === -Infinity, !visible));
+  });
+}
+
+test("weights are exact at scores of 1e6, 1e9 and 1e12", () => {
+  for (const { scale, query, keys, weight } of fixtures.large) {
+    near(scoreStages(keys.map((key) => dot(query, key)), { scale }).weight, weight, "stages");
+    const header = { heads: [0], key_heads: [0], scale };
+    const arrays = {
+      q: framed(Float32Array.from(query), [1, 1, query.length]),
+      k: framed(Float32Array.from(keys.flat()), [1, keys.length, query.length]),
+    };
+    if (keys.flat().every((number) => Math.fround(number) === number))
+      near(weightsOfRow(layerFrom({ header, arrays }), 0, 0, 0, keys.length, new Float64Array(keys.length)), weight, "page");
+  }
+});
+
+test("the strongest links are Python's: first queries, sinks, ties", () => {
+  for (const { weights, first_query: firstQuery, count, itself, sinks, links } of fixtures.links) {
+    const ranking = makeLinks({ count, itself, firstQuery, sinks });
+    weights.forEach((row, query) => ranking.add(query, row));
+    const found = ranking.links();
+    assert.deepEqual([0, 1, 2].map((column) => found.map((link) => link[column])), links);
+  }
+});
+
+test("a row is ranked as in Python", () => {
+  for (const { weights, count, order } of fixtures.rankings) assert.deepEqual(strongest(weights, count), order);
+});
+
+test("with more links than are kept at once, ties still go to the earlier query", () => {
+  const ranking = makeLinks({ count: 2, itself: true, firstQuery: 0, sinks: [] });
+  for (let query = 0; query < 600; query++) ranking.add(query, [0.5, 0.5]);
+  assert.deepEqual(ranking.links(), [
+    [0, 0, 0.5],
+    [0, 1, 0.5],
+  ]);
+});
