@@ -27,6 +27,7 @@ help:  ## this list
 
 demo: $(stamps)/models $(stamps)/regard-$(native_wanted)  ## set up, then let a real model read a sentence, and see it
 	@$(bin)/regard see "The kids were scared of the lions, so they left right away."
+	@printf '\nNext, in the browser: $(bin)/regard studio\n'
 
 test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
@@ -83,8 +84,8 @@ $(stamps)/torch: $(stamps)/made constraints.txt
 	@touch $@
 
 $(stamps)/models: $(stamps)/made constraints.txt
-	@echo "Installing what real models need"
-	@$(install) tokenizers safetensors gguf
+	@echo "Installing what real models and the studio need"
+	@$(install) tokenizers safetensors gguf starlette uvicorn
 	@touch $@
 
 $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser

@@ -249,7 +249,7 @@ def test_files_that_are_not_there_or_no_files(tmp_path):
         (["steps", "The cat sat", "--out", "cat.foo"], "--show"),
         (["steps", "The cat sat", "--figure", "flow"], "--query"),
         (["steps", "The cat sat", "--figure", "bars", "--query", "cat"], "--key"),
-        (["steps", "The cat sat", "--figure", "flow", "--show", "csv"], "svg or png"),
+        (["steps", "The cat sat", "--figure", "flow", "--show", "csv"], "svg, png or pdf"),
         (["examples", "nothing"], "cat-sat"),
         (["scaling", "--divisor", "0"], "positive"),
         (["scaling", "--divisor", "poem"], "expected a number"),

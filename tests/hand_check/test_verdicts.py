@@ -47,7 +47,7 @@ def test_a_wrong_number_comes_with_the_right_one_and_its_calculation():
     verdict = only({"embeddings": E, "scores": {"cat": {"sat": 3}}})
     assert (verdict.kind, verdict.exact, verdict.place) == ("wrong", 2.0, (1, 2))
     assert verdict.because == "0·1 + 1·1 + 0·1 + 1·1 = 2"
-    assert only({"embeddings": E, "scaled": {"cat": {"sat": 0.5}}}).because == "2 / √4 = 1"
+    assert only({"embeddings": E, "scaled": {"cat": {"sat": 0.7}}}).because == "2 / √4 = 1"
     weight = only({"embeddings": E, "weights": {"The": {"cat": 0.25}}})
     assert weight.because == "e^0 / (e^1 + e^0 + e^1) = 1 / 6.4366 = 0.1554"
 
@@ -88,7 +88,7 @@ def test_every_step_of_the_engine_is_right_and_each_change_noticed():
     x, w_q, w_k, w_v = (generator.normal(size=shape) for shape in ((5, 7), (3, 7), (3, 7), (2, 7)))
     q, k, v = x @ w_q.T, x @ w_k.T, x @ w_v.T
     trace = Attention(q, k).explain(v)
-    notes = {"embeddings": x, "W_q": w_q, "W_k": w_k, "W_v": w_v, "q": q, "k": k, "v": v}
+    notes = {"embeddings": x, "W_q": w_q.T, "W_k": w_k.T, "W_v": w_v.T, "q": q, "k": k, "v": v}
     steps = ("score", "scaled", "weight", "weighted_value", "output")
     notes |= {name: np.array(trace[name][0]) for name in steps}
     check = check_notes(notes)
@@ -128,10 +128,10 @@ def test_nothing_checked_is_not_ok():
         ({"scores": [[0, 2, 2]]}, "score", "1 row for 3 words"),
         ({"outputs": {"The": [1, 2, 3]}}, "output The", "3 numbers for vectors of 4"),
         ({"weights": {"The": 0.42}}, "weight The", "1 number for 3 words"),
-        ({"weights": {"The": {"cat": [0.1, 0.2]}}}, "weight The → cat", "one number belongs here"),
-        ({"W_q": [[1, 2, 3]]}, "W_q", "x Wᵀ needs 4 columns"),
-        ({"W_q": [[1], [2], [3], [4]]}, "W_q", 'it fits as x W: "product": "x W"'),
-        ({"W_q": [[1, 2, 3, 4]]}, "W_k", "W_q makes queries of 1 number, W_k keys of 4"),
+        ({"weights": {"The": {"cat": [0.1, 0.2]}}}, "weight The → cat", "expected one number"),
+        ({"W_q": [[1, 2, 3]]}, "W_q", "x W needs 4 rows"),
+        ({"W_q": [[1, 2, 3, 4]]}, "W_q", 'it fits as x W^T: set "product": "x W^T"'),
+        ({"W_q": [[1], [2], [3], [4]]}, "W_k", "W_q gives queries of 1 number, W_k gives keys of 4"),
     ],
 )
 def test_shapes_that_do_not_fit(notes, what, said):

@@ -185,7 +185,7 @@ def test_smollm2_needs_no_library_for_its_tensors(smollm2_path, monkeypatch, tmp
     assert opened.weights["model.layers.0.self_attn.k_proj.weight"].shape == (192, 576)
     uncommon = {"blk.0.attn_v.weight": (6, (8, 32), bytes(8 * 22))}
     opened = files.open_checkpoint(gguf(tmp_path / "uncommon.gguf", llama_metadata(), tensors | uncommon))
-    with pytest.raises(Unsupported, match=r"(?s)uncommon.gguf.*without gguf is not supported.*pip install"):
+    with pytest.raises(Unsupported, match=r"(?s)uncommon.gguf.*needs the package gguf.*-m pip install gguf"):
         opened.weights["model.layers.0.self_attn.v_proj.weight"]
 
 

@@ -177,7 +177,7 @@ def test_filter_terms_sum_to_a_convolution():
         (lambda: figure.heads_and_filters(cat_sat(), np.zeros((3, 2)), np.zeros((1, 2, 2))), "odd number of taps"),
         (lambda: figure.heads_and_filters(cat_sat(), np.zeros((4, 2)), np.zeros((1, 3, 2))), "same sentence"),
         (lambda: figure.fixed_and_computed(np.zeros(3), cat_sat(), cat_sat()), "(output, input)"),
-        (lambda: figure.heat_map(cat_sat()).save("figure.gif"), ".svg or .png"),
+        (lambda: figure.heat_map(cat_sat()).save("figure.gif"), ".svg, .png or .pdf"),
         (lambda: figure.heat_map(cat_sat()).png(0), "scale"),
     ],
 )  # fmt: skip

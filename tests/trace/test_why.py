@@ -75,7 +75,7 @@ def test_cosine_and_sinks():
 def test_large_scores_are_written_less_the_largest():
     trace = regard.Attention([[200.0]], [[1.0], [1.005]], scale=1.0).explain([[1.0], [2.0]])
     why = trace.why("weight", key=0)
-    assert str(why).startswith("e^(−1) / (e^(−1) + e^0) = 0.37 / 1.37 = 0.27, every score less 201")
+    assert str(why).startswith("e^(−1) / (e^(−1) + e^0) = 0.37 / 1.37 = 0.27, with the largest score, 201, subtracted")
     assert why.value == trace["weight"][0, 0, 0]
 
 

@@ -26,14 +26,15 @@ class Format(StrEnum):
     HTML = "html"
     SVG = "svg"
     PNG = "png"
+    PDF = "pdf"
 
 
 ENDINGS = {
     ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
-    ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG,
+    ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG, ".pdf": Format.PDF,
 }  # fmt: skip
-FIGURES = frozenset({Format.SVG, Format.PNG})
-BINARY = frozenset({Format.PNG})
+FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
+BINARY = frozenset({Format.PNG, Format.PDF})
 
 Out = Annotated[
     list[str] | None,

@@ -106,8 +106,8 @@ def file_of(tables: Sequence[Table], drawn: Svg, kind: Format, title: str = "") 
 
 
 def figure_file(drawn: Svg, kind: Format) -> str | bytes:
-    """A figure as the content of an SVG or PNG file."""
-    return drawn.png() if kind is Format.PNG else str(drawn)
+    """A figure as the content of an SVG, PNG or PDF file."""
+    return drawn.png() if kind is Format.PNG else drawn.pdf() if kind is Format.PDF else str(drawn)
 
 
 def drawing(steps: Traced, wanted: Wanted) -> Svg:

@@ -1,4 +1,4 @@
-"""`regard see`: what a real model looks at in a sentence."""
+"""`regard see`: the attention of a real model on a text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import files, printing
+from regard.cli import files, outputs, printing
+from regard.cli.outputs import Format, Out
 from regard.cli.words import asked_for
 from regard.errors import OptionError
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from regard.reading import Reading
     from regard.tables import Table
 
-USUAL, WRITER = "minilm", "smollm2"  # the model that reads, and the one that writes too
-MOST_TOKENS = 4096  # that --generate may ask for
+USUAL, WRITER = "minilm", "smollm2"  # the default model for reading, and for --generate
+MOST_TOKENS = 4096  # upper limit of --generate
 
 EXAMPLES = """Examples:
 
@@ -27,19 +28,21 @@ EXAMPLES = """Examples:
   regard see "The kids were scared of the lions, so they left right away."
   regard see "Keys on the table belong to Sarah" --query belong
   regard see "The cat sat" --query cat --layer 4 --head 7 --steps
-  regard see "Love Apple phones" --html apple.html
-  regard see "jane visits africa" --json - | python -m json.tool
+  regard see "Love Apple phones" --out apple.html --out apple.svg
+  regard see "jane visits africa" --show json | python -m json.tool
   regard see "Once upon a time" --generate 20
 
 \b
-A weight says where a head looks, not why a model says what it says.
-The first time, the model is fetched into the cache: `regard models`.
+.html is the interactive viewer with all weights; .svg and .png draw one head;
+.json holds every number; .txt, .md, .tex and .csv hold the tables.
+A weight shows where a head looks, not why a model gives its answer.
+The model is downloaded once, into the cache: see `regard models`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody wants to see."""
+    """The word, layer and head to show, each chosen automatically where it is None."""
 
     query: str | None
     layer: int | None
@@ -55,60 +58,41 @@ def see(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(metavar="WORD", help="The word that looks; the:2 is the second 'the', 3 a position."),
+        typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position."),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="The full table of one word in one head.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Every step for one query in one head.")] = False,
     generate: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
     ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the viewer and all weights as one page to this file.")
+    show: Annotated[
+        Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")
     ] = None,
+    out: Out = None,
     layers: Annotated[
-        str | None, typer.Option(metavar="3,5", help="Layers to keep in the page of --html: a smaller file.")
+        str | None, typer.Option(metavar="3,5", help="Layers to keep in the HTML page: a smaller file.")
     ] = None,
     heads: Annotated[
-        str | None, typer.Option(metavar="0,7", help="Heads to keep in the page of --html: a smaller file.")
+        str | None, typer.Option(metavar="0,7", help="Heads to keep in the HTML page: a smaller file.")
     ] = None,
-    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the head's map into this file.")] = None,
-    png: Annotated[str | None, typer.Option(metavar="FILE", help="The same as pixels.")] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the numbers to this file; - prints them.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Shorten no vectors of --steps.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
 ) -> None:
-    """See what a real model looks at: each word's partner, one word's looks, one head's map."""
-    outputs = {name: path for name, path in (("html", html), ("svg", svg), ("png", png), ("json", json)) if path}
-    if list(outputs.values()).count(files.STANDARD) > 1:
-        raise OptionError("Only one of --html, --svg, --png and --json can go to standard output.")
-    if (layers or heads) and not html:
-        raise OptionError("--layers and --heads choose what the page of --html keeps; add --html FILE.")
+    """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
+    targets = outputs.targets(out, show)
+    if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
+        raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     kept = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
-    if steps and outputs:
-        raise OptionError("--steps prints a table: leave --html, --svg, --png and --json out.")
     written = _text(text, file)
-    aloud = files.STANDARD not in outputs.values()
     asked = Asked(query, layer, head, full)
-    name = model or (USUAL if generate is None else WRITER)
     started = time.perf_counter()
-    _find(name)
-    if aloud and generate is None:  # the sentence stands there while the model loads
-        printing.show([_sentence(written)])
-    reading = _read(name, written, generate)
+    reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
     seconds = time.perf_counter() - started
-    if aloud and generate is not None:
-        printing.show([_sentence(reading)])
-    if steps:
-        printing.show([""])
-        printing.show(_steps(reading, asked), full)
-        return
-    shown = _sight(reading, asked)
-    if outputs:
-        _write(shown, outputs, seconds, kept)
-        return
-    _print(shown, seconds)
+    shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
+    if out is None and targets[0].format is Format.TABLE:
+        _print(shown, asked, seconds, steps)
+    else:
+        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept, steps=steps))
 
 
 def _text(text: str | None, file: str | None) -> str:
@@ -120,7 +104,7 @@ def _text(text: str | None, file: str | None) -> str:
         text = files.text_of(file if file is not None else files.STANDARD)
     assert text is not None
     if not text.strip():
-        raise OptionError('The text holds no word: give one, as in regard see "The cat sat".')
+        raise OptionError('The text contains no word: give one, as in regard see "The cat sat".')
     return text.strip()
 
 
@@ -133,15 +117,8 @@ def _numbers(option: str, given: str | None) -> list[int] | None:
     return [int(number) for number in given.split(",")]
 
 
-def _find(name: str) -> None:
-    """Fetch a model if it has to be; a name that nobody knows is refused before anything is printed."""
-    from regard.models import store
-
-    store.find(name)
-
-
 def _read(name: str, text: str, generate: int | None) -> Reading:
-    """The text read by a model, or gone on with by it."""
+    """The text as read by a model, or as continued by it."""
     from regard.models.loading import model
 
     reader = model(name)
@@ -161,42 +138,43 @@ def _sight(reading: Reading, asked: Asked) -> Sight:
     return see_report.sight(reading, query, asked.layer, asked.head)
 
 
-def _sentence(read: Reading | str) -> Any:
+def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
+    from regard.output import see_report
     from regard.output.sentence import sentence
 
-    return sentence(read)
+    printing.show([sentence(shown.reading), ""])
+    if steps:
+        printing.show([_steps(shown, asked)], asked.full)
+    else:
+        printing.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
 
 
-def _steps(reading: Reading, asked: Asked) -> list[Table]:
-    """The table of every step, of the head that looks most at one word where none is named."""
+def _steps(shown: Sight, asked: Asked) -> Table:
+    """The table of every step, for the chosen head or for the one with the largest weight."""
     from regard.cli.rendering import shortened
 
-    shown = _sight(reading, asked)
-    table = reading.table(shown.query, shown.layer, shown.head)
-    return [table if asked.full else shortened(table)]
+    table = shown.reading.table(shown.query, shown.layer, shown.head)
+    return table if asked.full else shortened(table)
 
 
-def _write(shown: Sight, outputs: dict[str, str], seconds: float, kept: dict[str, Any]) -> None:
-    """The files that were asked for."""
-    from regard.output import see_report
+def _content(
+    shown: Sight, asked: Asked, seconds: float, kind: Format, kept: dict[str, Any], *, steps: bool
+) -> str | bytes:
+    """The content of an output file."""
+    from regard.cli.rendering import file_of
+    from regard.output import see_report, text
+    from regard.output.figure import flow
     from regard.viewer import page
 
-    for medium, path in outputs.items():
-        content: str | bytes
-        if medium == "json":
-            content = see_report.data(shown, seconds)
-        elif medium == "html":
-            start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
-            content = page.page(shown.reading, **kept, start=start)
-        else:
-            drawn = see_report.figure(shown)
-            content = drawn.png() if medium == "png" else str(drawn)
-        printing.deliver(content, path)
-
-
-def _print(shown: Sight, seconds: float) -> None:
-    """All of it in the terminal, part by part."""
-    from regard.output import see_report
-
-    printing.show([""])
-    printing.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
+    if steps:
+        trace = shown.reading.explain(shown.query, shown.layer)
+        return file_of([_steps(shown, asked)], flow(trace, head=shown.head), kind)
+    if kind is Format.JSON:
+        return see_report.data(shown, seconds)
+    if kind is Format.HTML:
+        start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
+        return page.page(shown.reading, **kept, start=start)
+    if kind is Format.TABLE:
+        parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds)]
+        return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
+    return file_of([shown.looks, shown.heads, shown.pairs], see_report.figure(shown), kind)

@@ -59,7 +59,7 @@ def steps(
     ] = None,
     show: Annotated[Format | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
     figure: Annotated[
-        Figure | None, typer.Option(help="What svg and png draw: heat-map, or flow with --query, by default.")
+        Figure | None, typer.Option(help="What svg, png and pdf draw: heat-map, or flow with --query, by default.")
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="WORD", help="The key of --figure bars.")] = None,
     out: Out = None,
@@ -68,7 +68,7 @@ def steps(
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
     targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
     if figure is not None and not any(target.format in FIGURES for target in targets):
-        raise OptionError(f"--figure {figure} is drawn as svg or png, not as {targets[0].format}.")
+        raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
     found = traced(
         text, example, embeddings, heads=heads, width=width, seed=seed, mask=causal() if mask is not None else None
     )

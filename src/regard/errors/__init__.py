@@ -12,6 +12,8 @@ Both come out of projections of the same width: check W_k.
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -386,6 +388,22 @@ def stale(name: str) -> StaleError:
 def unsupported(what: str, instead: str) -> Unsupported:
     """Something Regard does not do, and what to do instead."""
     return Unsupported(f"{what} is not supported.\n{instead}")
+
+
+def missing_package(what: str, *packages: str, instead: str = "") -> Unsupported:
+    """A package that something needs and that is not installed, with the command that installs it here.
+
+    >>> print(missing_package("Reading text", "tokenizers"))
+    Reading text needs the package tokenizers, which is not installed.
+    Install it: ...python... -m pip install tokenizers
+    """
+    several = len(packages) > 1
+    names = f"the packages {' and '.join(packages)}" if several else f"the package {packages[0]}"
+    command = f"{shlex.quote(sys.executable or 'python')} -m pip install {' '.join(packages)}"
+    return Unsupported(
+        f"{what} needs {names}, which {'are' if several else 'is'} not installed.\n"
+        f"Install {'them' if several else 'it'}: {command}" + (f"\n{instead}" if instead else "")
+    )
 
 
 def _misfit(came: str, fix: str, **arrays: Shaped) -> ShapeError:

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from regard.hand_check.given import understood
-from regard.hand_check.judging import judged
-from regard.hand_check.reading import read
+from regard.hand_check.documents import read
+from regard.hand_check.judgement import judged
+from regard.hand_check.notes import notes_of
 from regard.hand_check.verdicts import KINDS, Kind, Verdict
 from regard.tables import Column, Table
 
@@ -98,8 +98,8 @@ def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
     score cat → sat 3 wrong | 0·1 + 1·1 + 0·1 + 1·1 = 2
     weight The → cat 0.15 cut | 0.1554 cut off; rounded it is 0.16
     """
-    document, source = read(notes)
-    return Check(tuple(judged(understood(document, source))), source)
+    document = read(notes)
+    return Check(tuple(judged(notes_of(document))), document.source)
 
 
 def worked_example() -> dict[str, Any]:

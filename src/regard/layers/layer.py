@@ -113,4 +113,4 @@ def _torch() -> Any:
     try:
         return sys.modules.get("torch") or import_module("torch")
     except ImportError as problem:
-        raise errors.unsupported("A layer of PyTorch tensors without PyTorch", "pip install torch") from problem
+        raise errors.missing_package("A layer of PyTorch tensors", "torch") from problem

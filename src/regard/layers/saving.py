@@ -181,7 +181,5 @@ def safetensors_for(what: str) -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError as problem:
-        raise errors.unsupported(
-            f"Saving and loading {what} without safetensors", 'pip install "regard[models]"'
-        ) from problem
+        raise errors.missing_package(f"Saving and loading {what}", "safetensors") from problem
     return safetensors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from regard.errors import OptionError, RegardError, Unsupported, unsupported
+from regard.errors import OptionError, RegardError
 
 Place = str | os.PathLike[str]
 
@@ -38,13 +38,3 @@ def missing(path: Place, expected: str, fix: str = "") -> MissingFile:
     There is no tiny; expected a folder with config.json, or a GGUF file.
     """
     return MissingFile(f"There is no {os.fspath(path)}; expected {expected}." + (f"\n{fix}" if fix else ""))
-
-
-def library_missing(name: str, what: str) -> Unsupported:
-    """A library that is needed and not installed.
-
-    >>> print(library_missing("tokenizers", "Reading text"))
-    Reading text without tokenizers is not supported.
-    pip install 'regard[models]'   (or only: pip install tokenizers)
-    """
-    return unsupported(f"{what} without {name}", f"pip install 'regard[models]'   (or only: pip install {name})")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.errors import RegardError
-from regard.models.faults import broken, library_missing, missing
+from regard.errors import RegardError, missing_package
+from regard.models.faults import broken, missing
 
 Spelling = Literal["bytes", "pieces", "spaces"]  # GPT-2's letters for bytes, ##pieces of words, ▁ for blanks
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # tokens that are nothing but blanks
@@ -208,7 +208,7 @@ def library() -> Any:
     try:
         import tokenizers
     except ImportError:
-        raise library_missing("tokenizers", "Reading text") from None
+        raise missing_package("Reading text", "tokenizers") from None
     return tokenizers
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from regard import errors
+from regard import atomic_file, errors
 from regard.output.colours import INK
 from regard.output.printable import printable
 from regard.output.text_width import text_width
@@ -51,19 +51,24 @@ class Svg:
         )
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
-        """Write the figure, as its name ends: .svg, or .png with `scale` pixels a unit."""
-        path = Path(path)
-        ending = path.suffix.lower()
+        """Write the figure in the format of its ending: .svg, .pdf, or .png with `scale` pixels per unit."""
+        ending = Path(path).suffix.lower()
         if ending == ".svg":
-            path.write_text(str(self), encoding="utf-8")
-        elif ending == ".png":
-            path.write_bytes(self.png(scale))
-        else:
-            raise errors.option("path", str(path), "a name that ends in .svg or .png")
-        return path
+            return atomic_file.write(path, str(self))
+        if ending == ".pdf":
+            return atomic_file.write(path, self.pdf())
+        if ending == ".png":
+            return atomic_file.write(path, self.png(scale))
+        raise errors.option("path", str(path), "a name that ends in .svg, .png or .pdf")
+
+    def pdf(self) -> bytes:
+        """The figure as a PDF page of its size, with text as text; needs a TrueType font on this machine."""
+        from regard.output.pdf import rendered
+
+        return rendered(str(self), self.title, self.description)
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The figure as pixels, `scale` of them a unit; needs `pip install "regard[figures]"`."""
+        """The figure as pixels, `scale` of them a unit; needs the package resvg-py."""
         return _pixels(str(self), scale)
 
     def _repr_svg_(self) -> str:
@@ -160,10 +165,8 @@ def _pixels(svg: str, scale: float = 2.0) -> bytes:
     try:
         renderer = import_module("resvg_py")
     except ImportError as problem:
-        raise errors.Unsupported(
-            "PNG needs the package `resvg-py`, which is not installed.\n"
-            'Run pip install "regard[figures]", or save the figure as .svg: slides and browsers take that too.'
-        ) from problem
+        instead = "Or save the figure as .svg, which slides and browsers take as well."
+        raise errors.missing_package("PNG", "resvg-py", instead=instead) from problem
     if "<text" in svg and not _has_fonts(renderer):
         raise errors.Unsupported(
             f"PNG needs a font to draw words and numbers with, and none of these is installed: {FONT}.\n"

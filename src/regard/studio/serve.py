@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from regard.errors import OptionError, unsupported
+from regard.errors import OptionError, missing_package
 from regard.studio.auth import LOCAL, Guard, Secrets
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
@@ -22,9 +22,7 @@ def serve(
     """Serve until somebody stops it; `studio` makes a `Studio`, `tell` says where it is."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise unsupported(
-            f"A studio without {' and '.join(missing)}", "pip install 'regard[studio]' brings what it needs."
-        )
+        raise missing_package("The studio", *missing)
     import uvicorn
 
     listening = _socket(host, port)

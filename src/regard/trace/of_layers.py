@@ -13,7 +13,7 @@ from regard.layers import given as of_layers
 from regard.masks import Mask
 from regard.trace import wording
 from regard.trace.of_attention import as_step, explain
-from regard.trace.recipes import Fed, Projection, Recipe, Sum, Taken
+from regard.trace.provenance import Fed, Projection, Recipe, Sum, Taken
 from regard.trace.steps import Step, Trace
 
 Words = Sequence[Any] | None

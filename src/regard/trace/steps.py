@@ -13,7 +13,7 @@ from regard.arrays import Array
 from regard.tables import Table
 from regard.trace import tables, wording
 from regard.trace.blending import seen_keys, weigh
-from regard.trace.words import place_of
+from regard.trace.words import numbered, place_of
 
 if TYPE_CHECKING:
     from regard.trace.why import Why
@@ -202,6 +202,12 @@ class Trace:
                 raise wording.only_this_query(position, self.first_query, self.query_words)
             return position - self.first_query
         return place_of("query", query, self.query_words)
+
+    def query_label(self, row: int) -> str:
+        """The word of a query, with its occurrence if the same word occurs before it: `the:2`."""
+        if self.own_key is not None:
+            return numbered(self.words)[self.own_key + row]
+        return numbered(self.query_words)[row]
 
     def key_of(self, key: Any, step: str) -> int:
         """The position of a key."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
+from regard.trace.words import numbered
 
 if TYPE_CHECKING:
     from regard.trace.steps import Trace
@@ -30,7 +31,7 @@ def of_query(trace: Trace, row: int, head: int) -> Table:
     fine = max(2, digits_for([*output, *np.abs(weighted).max(axis=0, initial=0)]))
 
     columns: list[Column] = [Column("Word", "word")]
-    cells: list[Any] = [trace.words]
+    cells: list[Any] = [numbered(trace.words)]
     for name, vectors in (("q", _only(queries[row], asking, count)), ("k", keys), ("v", values)):
         columns.append(Column(name, "vector", digits_for(queries if name == "q" else vectors)))
         cells.append(vectors)
@@ -70,7 +71,7 @@ def _only(vector: Any, place: int, count: int) -> list[Any]:
 def _title(trace: Trace, row: int, head: int) -> str:
     of_head = f", head {head}" if trace.heads > 1 else ""
     root = f", √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else ""
-    return f"{trace.query_words[row]} asks{of_head}: d_k = {trace.size}{root}"
+    return f"{trace.query_label(row)} asks{of_head}: d_k = {trace.size}{root}"
 
 
 def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:

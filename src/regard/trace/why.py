@@ -11,13 +11,12 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.trace import wording
-from regard.trace.saying import dot, factor, number, power, shortened, vector
+from regard.trace.formatting import dot, factor, number, softmax_line, vector
 
 if TYPE_CHECKING:
     from regard.trace.steps import Trace
 
 FEW_KEYS = 6  # weighted vectors in a sum that are written out
-LARGE = 20  # scores beyond this are written less the largest: e^100 means nothing to anybody
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,19 +150,13 @@ def _weight(place: Place) -> Why:
     sink = None if sinks is None else float(numpy_of(sinks)[place.head])
     if np.isneginf(scores[place.column]):
         return Why(f"{query} may not see {key}: e^(−∞) = 0, and the weight is {number(weight)}", weight)
-    seen = scores[~np.isneginf(scores)]
-    logits = seen if sink is None else np.append(seen, sink)
-    less = float(logits.max()) if np.abs(logits).max() > LARGE else 0.0
-    with np.errstate(all="ignore"):  # scores of ∞ give NaN, as they do in the weights
+    line, less = softmax_line(scores, place.column, sink, place.full)
+    logits = scores[~np.isneginf(scores)] if sink is None else np.append(scores[~np.isneginf(scores)], sink)
+    with np.errstate(all="ignore"):
         powers = np.exp(logits - less)
-        mine = float(scores[place.column] - less)
-    written = shortened([power(score - less) for score in seen], place.full)
-    if sink is not None:
-        written.append(f"{power(sink - less)} of the sink")
-    line = f"{power(mine)} / ({' + '.join(written)})" if len(written) > 1 else f"{power(mine)} / {written[0]}"
-    line += f" = {number(math.exp(mine))} / {number(powers.sum())} = {number(weight)}"
+    line += f" = {number(weight)}"
     if less:
-        line += f", every score less {number(less)}, the largest, which leaves the weights as they are"
+        line += f", with the largest score, {number(less)}, subtracted from each: the weights stay the same"
     return Why(line, weight, tuple(powers.tolist()))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import numpy_of
-from regard.trace.recipes import Fed, Projection, Sum, Taken
-from regard.trace.saying import dot, factor, number
+from regard.trace.formatting import dot, factor, number
+from regard.trace.provenance import Fed, Projection, Sum, Taken
 from regard.trace.why import Place, Why, picked
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,3 +59,17 @@ def _whole(name: str, number: Any, given: Any) -> int:
         return operator.index(number)
     except TypeError:
         raise wording.not_a_place(name, given) from None
+
+
+def numbered(labels: Sequence[str]) -> list[str]:
+    """Labels with repeated words numbered.
+
+    >>> numbered(["the", "cat", "the"])
+    ['the', 'cat', 'the:2']
+    """
+    seen: Counter[str] = Counter()
+    named = []
+    for label in labels:
+        seen[label] += 1
+        named.append(label if seen[label] == 1 else f"{label}:{seen[label]}")
+    return named

@@ -27,7 +27,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def widget(subject: Any) -> Any:
     """A reading, a trace, an attention or a look-up as an anywidget: the last expression of a cell shows it."""
     if find_spec("anywidget") is None:
-        raise errors.unsupported("A widget without anywidget", "pip install 'regard[notebook]' brings it.")
+        raise errors.missing_package("A widget", "anywidget")
     return _widget_class()(Answers(subject))
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.errors import unsupported
-from regard.models.faults import library_missing
+from regard.errors import missing_package, unsupported
 from regard.models.files.weights import Array
 
 STEP = 4096  # blocks at once: what is between stays in the cache, 1.7 times as fast as a tensor at once
@@ -69,7 +68,7 @@ def _by_the_library(rows: Array, kind: int, path: Path) -> Array:
     try:
         from gguf import GGMLQuantizationType, quants
     except ImportError:
-        raise library_missing("gguf", f"Reading tensors of {path} that are quantised in an uncommon way") from None
+        raise missing_package(f"Reading tensors of {path} that are quantised in an uncommon way", "gguf") from None
     try:
         numbers: Array = quants.dequantize(rows, GGMLQuantizationType(kind))
     except (NotImplementedError, ValueError) as problem:

@@ -129,22 +129,22 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", '{"embeddings": [[1, NaN]], "scores": [[1]]}', "not a finite number"),
         ("a.json", '{"embeddings": [[1, null]], "scores": [[1]]}', "is not a number"),
         ("a.json", '{"embeddings": 3, "scores": [[1]]}', "which words|one vector for each word"),
-        ("a.json", '{"embeddings": [[1]]}', "worked out by hand"),
+        ("a.json", '{"embeddings": [[1]]}', "calculated by hand"),
         ("a.json", '{"scoers": [[1]]}', "Did you mean 'scores'"),
         ("a.json", '{"scores": [[1]], "score": [[1]]}', "given twice"),
         ("a.json", '{"scores": {"a": 1, "a": 2}}', "given twice"),
         ("a.json", '{"embeddings": {"a": [1]}, "scores": {"b": [1]}}', "not among the words"),
-        ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`keys` have head_dim 1, `queries` have 2"),
-        ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` is a matrix"),
+        ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`k` has head_dim 1, `q` has 2"),
+        ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` has rows of unequal length"),
         ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
-        ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "above 0"),
+        ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "positive number"),
         ("a.json", '{"embeddings": [[1]], "product": "W x", "scores": [[1]]}', "`product` is 'W x'"),
         ("a.csv", FACTS.replace("0.15", '"0,15"'), "write '0.15' with a point"),
         ("a.csv", FACTS.replace("0.15", "0,15"), "5 cells for 4 headings"),
         ("a.csv", FACTS.replace("cat,,0 2 2", 'cat,,"0 2 2'), "not CSV"),
-        ("a.md", "|Word|E|score|\n|-|-|-|\n|a|1|2|\n|b|1|2|\n", "which word asks"),
+        ("a.md", "|Word|E|score|\n|-|-|-|\n|a|1|2|\n|b|1|2|\n", "which query"),
         ("a.md", "||\n|-|\n|x|\n", "holds no table"),
-        ("a.json", b"\xff\xfe\x00", "not text in UTF-8"),
+        ("a.json", b"\xff\xfe\x00", "not UTF-8 text"),
         ("a.txt", "1", "ends in '.txt'"),
     ],
 )
@@ -157,5 +157,5 @@ def test_a_file_that_is_not_there(tmp_path):
     for name in ("none.json", "none"):
         with pytest.raises(RegardError, match="There is no file"):
             check_notes(tmp_path / name)
-    with pytest.raises(RegardError, match="can't be read"):
+    with pytest.raises(RegardError, match="cannot be read"):
         check_notes(tmp_path)

@@ -1,0 +1,256 @@
+"""Every number of the notes is judged against all ways it can follow: exactly, or from numbers earlier in the notes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from regard.hand_check import slips
+from regard.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, start, ways_to, written_out
+from regard.hand_check.inputs import Numbers
+from regard.hand_check.notation import AFTER_HEADS, AXES, PER_KEY, SPELLING_OF, STEPS
+from regard.hand_check.notes import Claim, Notes
+from regard.hand_check.verdicts import Kind, Verdict, are_same, exactly, nearness
+from regard.tables import printed_number
+
+EXACT, SOUND, OWN = range(3)  # computed exactly; from the notes' rounded numbers; from wrong numbers of the notes too
+MOST_VARIANTS = 8  # arrays kept per step
+CALLED = {"x": "embeddings", "visible": "mask", "divisor": "d_k"}
+MANY = 1_000_000  # numbers in an array of which only the first and the last variants are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One array for a step, and where its numbers come from."""
+
+    array: Numbers
+    level: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A step computed from one choice of variants."""
+
+    array: Numbers
+    level: int
+    way: Way
+    inputs: tuple[Numbers, ...]
+
+
+class Judge:
+    """Goes through the steps in order and keeps the variants of each."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.exact = start(notes.inputs)
+        set_divisor(self.exact, notes.inputs.divisor)
+        self.variants = {name: [Variant(array, EXACT)] for name, array in self.exact.items()}
+        self.spread: dict[str, Numbers] = {}
+
+    def verdicts(self) -> list[Verdict]:
+        """A verdict for every shape that does not fit and for every number, in the order of the steps."""
+        found = [
+            Verdict("shape", misfit.step, misfit.given, None, "", misfit.because, misfit.step.partition(" ")[0])
+            for misfit in self.notes.misfits
+        ]
+        by_step: dict[str, list[Claim]] = {step: [] for step in STEPS}
+        for claim in self.notes.claims:
+            by_step[claim.step].append(claim)
+        self._compute_spreads()
+        for step, claims in by_step.items():
+            if step in self.notes.inputs.parts:
+                found += [self._against_start(claim) for claim in claims]
+            elif claims or (step != "weighted_value" and ways_to(step, self.exact)):  # weighted: n² · d numbers
+                found += self._judge(step, claims)
+            if step == "key" and "divisor" not in self.exact:
+                set_divisor(self.exact, self.notes.inputs.divisor)
+                if "divisor" in self.exact:
+                    self.variants["divisor"] = [Variant(self.exact["divisor"], EXACT)]
+        return found
+
+    def _compute_spreads(self) -> None:
+        """Bounds for the rounding of q, k and v, if these were printed rounded and nothing exact is given."""
+        if not self.notes.inputs.spread:
+            return
+        known = dict(self.exact)
+        for step in ("score", "scaled", "masked", "weight"):
+            for way in ways_to(step, known)[:1]:
+                known[step] = computed(way, [known[name] for name in way.needs])
+        self.spread = spreads(self.notes.inputs, known)
+
+    # One step
+
+    def _results(self, step: str) -> list[Result]:
+        """The step by every way and from every choice of variants, exact ones first."""
+        found: list[Result] = []
+        for way in ways_to(step, self.exact):
+            for chosen in product(*(self.variants[name] for name in way.needs)):
+                level = max(variant.level for variant in chosen)
+                inputs = tuple(variant.array for variant in chosen)
+                array = computed(way, inputs)
+                if not any(level >= other.level and _equal(array, other.array) for other in found):
+                    found.append(Result(array, level, way, inputs))
+        return sorted(found, key=lambda result: result.level)
+
+    def _judge(self, step: str, claims: Sequence[Claim]) -> list[Verdict]:
+        results = self._results(step)
+        if results:
+            exact = results[0].array.copy()
+        else:
+            exact = np.full(self._shape(step, claims), np.nan)
+        verdicts = [self._verdict(claim, exact, results) for claim in claims]
+        verdicts = self._name_slips(step, claims, verdicts, exact)
+        for claim, verdict in zip(claims, verdicts, strict=True):
+            if verdict.kind == "unchecked":
+                exact[claim.place] = claim.written.value
+        self.exact[step] = exact
+        sound, own = (_last(results, level, exact) for level in (SOUND, OWN))
+        for claim, verdict in zip(claims, verdicts, strict=True):
+            if step in ("score", "scaled") and math.isinf(claim.written.value):
+                continue  # −∞ written one step early
+            own[claim.place] = claim.written.value
+            if verdict.kind not in ("wrong", "follows"):
+                sound[claim.place] = claim.written.value
+        kept = [Variant(exact, EXACT)]
+        carried = [Variant(result.array, result.level) for result in results if result.level]
+        for variant in (Variant(sound, SOUND), Variant(own, OWN), *carried):
+            if not any(_equal(variant.array, other.array) for other in kept):
+                kept.append(variant)
+        self.variants[step] = kept[: 3 if exact.size > MANY else MOST_VARIANTS]
+        return verdicts
+
+    def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
+        """The shape of a step that nothing before it determines."""
+        words = {"query": len(self.notes.inputs.words), "key": len(self.notes.inputs.key_words)}
+        axes = AXES[step] if step in AFTER_HEADS else ("head", *AXES[step])
+        largest = [max(claim.place[axis] for claim in claims) + 1 for axis in range(len(axes))]
+        known = {"head": self.notes.inputs.heads, **words}
+        return tuple(known.get(axis, size) for axis, size in zip(axes, largest, strict=True))
+
+    # One number
+
+    def _verdict(self, claim: Claim, exact: Numbers, results: Sequence[Result]) -> Verdict:
+        value = float(exact[claim.place])
+        if math.isnan(value):
+            ways = ways_to(claim.step, self.exact)
+            needs = (ways or WAYS[claim.step])[-1].needs
+            because = (
+                f"needs {' and '.join(SPELLING_OF.get(name, CALLED.get(name, name)) for name in needs)}; taken as given"
+            )
+            return self._said("unchecked", claim, None, because)
+        near = nearness(claim.written, value)
+        if near == "right" or (math.isinf(claim.written.value) and self._is_hidden(claim)):
+            return self._said("right", claim, value, "")
+        shown = exactly(value, claim.written)
+        if near == "rounded":
+            return self._said("rounded", claim, value, f"{shown} rounded")
+        spread = self.spread.get(claim.step)
+        if spread is not None:
+            half = 0.5 * 10.0**-claim.written.digits
+            if abs(claim.written.value - value) <= float(spread[claim.place]) + half:
+                because = f"{shown} from q, k and v as printed, which are rounded themselves"
+                return self._said("rounded", claim, value, because)
+        # Rounded results of the notes' own numbers come before truncated exact ones: 0.57 = 0.42 + 0.15.
+        for accepted, level in (("rounded", SOUND), ("rounded", OWN), ("cut", EXACT), ("cut", SOUND), ("cut", OWN)):
+            if level == EXACT:
+                if near == "cut":
+                    rounded = printed_number(value, max(claim.written.digits, 0))
+                    return self._said("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
+                continue
+            line = self._from_notes(claim, value, results, level, accepted)
+            if line and level == SOUND:
+                return self._said("carried on", claim, value, f"{line}, from the notes' own shortened numbers")
+            if line:
+                right = self._right(claim, value)
+                return self._said("follows", claim, value, f"{line} from a wrong number before it; {right}")
+        return self._said("wrong", claim, value, self._right(claim, value).removeprefix("right is "))
+
+    def _is_hidden(self, claim: Claim) -> bool:
+        visible = self.exact.get("visible")
+        return claim.step in PER_KEY and visible is not None and not visible[claim.place[1:]] > 0
+
+    def _from_notes(self, claim: Claim, exact: float, results: Sequence[Result], level: int, accepted: str) -> str:
+        """The calculation that gives this number from numbers of the notes, if there is one."""
+        for result in results:
+            value = float(result.array[claim.place])
+            if result.level != level or are_same(value, exact):
+                continue
+            near = nearness(claim.written, value)
+            if near == accepted or (near == "right" and accepted == "rounded"):
+                return written_out(result.way, result.inputs, claim.place, value)
+        return ""
+
+    def _right(self, claim: Claim, value: float) -> str:
+        """The right calculation."""
+        way = ways_to(claim.step, self.exact)[-1]
+        return f"right is {written_out(way, [self.exact[name] for name in way.needs], claim.place, value)}"
+
+    def _name_slips(
+        self,
+        step: str,
+        claims: Sequence[Claim],
+        verdicts: list[Verdict],
+        exact: Numbers,
+    ) -> list[Verdict]:
+        """Wrong numbers that a typical mistake explains get its name."""
+        failing = [claim for claim, verdict in zip(claims, verdicts, strict=True) if verdict.kind == "wrong"]
+        if not failing:
+            return verdicts
+        names = [name for name in self.variants if name != step]
+        variants = [{name: self.variants[name][min(at, len(self.variants[name]) - 1)].array for name in names}
+                    for at in range(3)]  # fmt: skip
+        found = slips.explained(step, failing, variants, exact, self.notes.inputs)
+        named = []
+        for claim, verdict in zip(claims, verdicts, strict=True):
+            slip = found.get(claim) if verdict.kind == "wrong" else None
+            if slip is not None:
+                right = self._right(claim, float(exact[claim.place]))
+                verdict = self._said("wrong", claim, verdict.exact, f"{slip}; {right}", slip.name.partition(" (")[0])
+            named.append(verdict)
+        return named
+
+    def _against_start(self, claim: Claim) -> Verdict:
+        """A q, k or v that is repeated and differs from the one the calculation starts from."""
+        value = float(self.exact[claim.step][claim.place])
+        near = nearness(claim.written, value)
+        if math.isnan(value):
+            return self._said("unchecked", claim, None, "taken as given")
+        if near in ("right", "rounded"):
+            return self._said(near, claim, value, f"{exactly(value, claim.written)} rounded")
+        if near == "cut":
+            return self._said("cut", claim, value, f"{exactly(value, claim.written)} truncated")
+        return self._said("wrong", claim, value, f"given as {exactly(value, claim.written)} elsewhere in the notes")
+
+    def _said(self, kind: Kind, claim: Claim, value: float | None, because: str, slip: str = "") -> Verdict:
+        has_head = claim.step not in AFTER_HEADS
+        return Verdict(
+            kind,
+            self.notes.said(claim.step, claim.place),
+            claim.written.text,
+            value,
+            "" if value is None else exactly(value, claim.written),
+            because,
+            claim.step,
+            claim.place[has_head:],
+            claim.place[0] if has_head else 0,
+            slip,
+        )
+
+
+def _equal(left: Numbers, right: Numbers) -> bool:
+    return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-12, atol=1e-12, equal_nan=True))
+
+
+def _last(results: Sequence[Result], level: int, exact: Numbers) -> Numbers:
+    """The result that used the most of the notes' numbers, to write the claims of this step into."""
+    found = [result for result in results if result.level <= level]
+    return (found[-1].array if found and found[-1].level == level else exact).copy()
+
+
+def judged(notes: Notes) -> list[Verdict]:
+    """All verdicts on notes."""
+    return Judge(notes).verdicts()
