@@ -218,7 +218,8 @@ def test_a_model_goes_on_with_a_text_and_looks_at_what_it_wrote(smollm2_path):  
         (["The cat", "--out", "cat.svg", "--show", "json"], "--show says json"),
         (["The cat", "--out", "cat.docx"], "known format"),
         (["The cat", "--out", "no/such/folder/cat.svg"], "no folder"),
-        (["The cat", "--layers", "1"], "--layers and --heads"),
+        (["The cat", "--layers", "3"], "--layers"),
+        (["The cat", "--heads", "1;2", "--out", "a.html"], "expected numbers"),
         (["The cat", "--generate", "0"], "--generate"),
     ],
 )

@@ -71,10 +71,10 @@ def see(
     ] = None,
     out: Out = None,
     layers: Annotated[
-        str | None, typer.Option(metavar="3,5", help="Layers to keep in the HTML page: a smaller file.")
+        str | None, typer.Option(metavar="3,5", help="Keep only these layers in the HTML page: a smaller file.")
     ] = None,
     heads: Annotated[
-        str | None, typer.Option(metavar="0,7", help="Heads to keep in the HTML page: a smaller file.")
+        str | None, typer.Option(metavar="0,7", help="Keep only these heads in the HTML page: a smaller file.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
 ) -> None:
@@ -92,7 +92,7 @@ def see(
     if out is None and targets[0].format is Format.TABLE:
         _print(shown, asked, seconds, steps)
     else:
-        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept, steps=steps))
+        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept=kept, steps=steps))
 
 
 def _text(text: str | None, file: str | None) -> str:
@@ -157,9 +157,7 @@ def _steps(shown: Sight, asked: Asked) -> Table:
     return table if asked.full else shortened(table)
 
 
-def _content(
-    shown: Sight, asked: Asked, seconds: float, kind: Format, kept: dict[str, Any], *, steps: bool
-) -> str | bytes:
+def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: Any, steps: bool) -> str | bytes:
     """The content of an output file."""
     from regard.cli.rendering import file_of
     from regard.output import see_report, text
