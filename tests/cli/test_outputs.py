@@ -140,3 +140,23 @@ def test_scaling_writes_every_format(tmp_path, ending):
     content = path.read_text(encoding="utf-8")
     assert "entropy" in content.lower()
     assert "0.88" in content or ending in ("svg", "csv", "json")
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex", "csv", "json", "html", "svg", "pdf"])
+def test_lookup_writes_every_format(tmp_path, ending):
+    (tmp_path / "jane.json").write_text('{"Date of birth": "May 5th 2000", "Name": "Jane Doe"}')
+    path = tmp_path / f"birth.{ending}"
+    finished = run("lookup", str(tmp_path / "jane.json"), "birth date", "--out", str(path))
+    assert finished.exit_code == 0, finished.output
+    content = path.read_bytes()
+    if ending == "pdf":
+        assert content.startswith(b"%PDF")
+    else:
+        assert all(part in content.decode("utf-8") for part in ("Date of birth", "May 5th 2000"))
+
+
+def test_lookup_of_values_nested_900_deep_gives_a_sentence(tmp_path):
+    (tmp_path / "deep.json").write_text('{"a": ' + "[" * 900 + "]" * 900 + "}")
+    finished = run("lookup", str(tmp_path / "deep.json"), "a")
+    assert finished.exit_code == 2 and "nested" in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1

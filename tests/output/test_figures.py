@@ -13,6 +13,7 @@ from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
 from regard.output.heads_and_filters import filter_terms
 from regard.output.panel import scale_for
+from regard.teaching.lookup import lookup
 from regard.teaching.scaling import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn
@@ -44,6 +45,9 @@ FIGURES = {
     "heads and filters of 40": lambda: figure.heads_and_filters(drawn(FORTY), *both(FORTY)),
     "fixed and computed": lambda: figure.fixed_and_computed(np.eye(12, 8), cat_sat(), drawn(FORTY[:7])),
     "fixed and computed of 40": lambda: figure.fixed_and_computed(np.eye(64), drawn(FORTY), drawn(FORTY[1:])),
+    "look-up of texts": lambda: figure.lookup(lookup({"Date of birth": "May 5th", "Name": "Jane"}), "birth date"),
+    "look-up of vectors": lambda: figure.lookup(lookup(np.eye(3), -11.5 * np.eye(3)), [0.5, 0, 1], 0),
+    "look-up of hard words": lambda: figure.lookup(lookup({word * 9: word * 9 for word in (*HARD, *FORTY)}), HARD[6]),
     "scaling": lambda: figure.scaling(scaling_lesson(draws=1)),
     "scaling, one size": lambda: figure.scaling(scaling_lesson(["d_k"], sizes=[7], draws=1)),
     "scaling, sizes out of order": lambda: figure.scaling(scaling_lesson(sizes=[64, 4, 64, 5, 1000, 1024], draws=1)),

@@ -10,7 +10,7 @@ from regard import errors
 from regard.attention import Attention
 from regard.teaching.lookup import lookup, lookup_lesson
 from regard.teaching.lookup.lesson import KEYS, QUERIES, VALUES
-from regard.teaching.lookup.spelling import SIZE, pieces, spelled
+from regard.teaching.lookup.spelling import Spelling, pieces
 
 from ..models.conftest import cache, minilm_path  # noqa: F401 - fixtures
 
@@ -156,15 +156,41 @@ def test_spelling_finds_the_key(query, key):
     assert "cannot be blended" in answer.notes[0]
 
 
-def test_spelling_is_the_same_everywhere():
-    vector = spelled("key")
-    assert vector.shape == (SIZE,) and sorted(pieces("key")) == ["<ke", "<key>", "ey>", "key"]
-    assert [(place, vector[place]) for place in np.flatnonzero(vector)] == [
-        (543, 0.5),
-        (774, -0.5),
-        (3090, -0.5),
-        (3317, 0.5),
-    ]
+def cosine_of_pieces(one, other):
+    """The cosine of two counts of pieces, in exact integers up to the roots."""
+    one, other = pieces(one), pieces(other)
+    common = sum(one[piece] * other[piece] for piece in one)
+    return common / math.sqrt(sum(n * n for n in one.values()) * sum(n * n for n in other.values()))
+
+
+@pytest.mark.parametrize("query", ["birth date", "Date of birth, and of birth", "adress", "the name of a place", "zzz"])
+def test_the_similarity_of_spellings_is_the_cosine_of_their_pieces(query):
+    spelling = Spelling(JANE)
+    assert [float(spelling(key) @ spelling(query)) for key in JANE] == pytest.approx(
+        [cosine_of_pieces(key, query) for key in JANE], abs=1e-15
+    )
+
+
+def test_keys_that_share_nothing_get_equal_and_small_weights():
+    """Hashed trigrams collided, and a key without a common one had a weight of 0.62."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("bcdfgh"), 6)) for _ in range(30)]
+    others = ["".join(rng.choice(list("uvwxyz"), 6)) for _ in range(50)]
+    asked = lookup(dict.fromkeys(words, 1.0))
+    for other in others:
+        assert asked.soft(other).weights.tolist() == pytest.approx([1 / 30] * 30)
+    weights = lookup(dict.fromkeys([*words, "birth"], 1.0)).soft("births").weights
+    assert weights[:-1].max() < 0.01 < 0.9 < weights[-1]
+
+
+@pytest.mark.parametrize("deep", [102, 900, 100_000])
+def test_values_that_are_nested_too_deep_are_refused(deep):
+    value = "x"
+    for _ in range(deep):
+        value = [value]
+    with pytest.raises(errors.OptionError, match="nested more than 100"):
+        lookup({"a": value})
+    del value
 
 
 def test_a_query_without_a_common_piece_is_called_a_guess():

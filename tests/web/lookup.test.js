@@ -8,19 +8,18 @@ import {
   temperatureAt,
   vectorFrom,
 } from "../../src/regard/web/views/lookup/looking.js";
-import { hashed, piecesOf, spelled } from "../../src/regard/web/views/lookup/spelling.js";
+import { piecesOf, spelling } from "../../src/regard/web/views/lookup/spelling.js";
 
 const near = (one, other, by = 1e-12) => assert.ok(Math.abs(one - other) < by, `${one} ${other}`);
 
-test("hashes are BLAKE2b's", () => {
-  // hashlib.blake2b(text, digest_size=8)
-  assert.equal(hashed(new TextEncoder().encode("<be>")), 4317995451691031621n);
-  assert.equal(hashed(new TextEncoder().encode("a".repeat(300))), 0x8b397aa4c75429a2n);
-});
-
-test("texts that share pieces are similar", () => {
+test("texts that share pieces are similar, and those that share none are not", () => {
   assert.deepEqual([...piecesOf("To_be").keys()].sort(), ["<be", "<be>", "<to", "<to>", "be>", "to>"]);
-  near(similarities(spelled("Date of birth"), [spelled("birth date")], "cosine")[0], 0.8864052604279183);
+  const keys = ["Date of birth", "Name"];
+  const spelled = spelling(keys);
+  const [date, name] = similarities(spelled("birth date"), keys.map(spelled), "cosine");
+  near(date, 11 / Math.sqrt(11 * 14)); // 11 of the 14 pieces of the key, as in Python
+  assert.equal(name, 0);
+  assert.deepEqual(similarities(spelled("zzz"), keys.map(spelled), "cosine"), [0, 0]);
 });
 
 test("a soft look-up is hard at temperature 0 and uniform at ∞", () => {

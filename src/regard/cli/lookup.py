@@ -8,13 +8,17 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from regard.cli import files, printing
+from regard.cli import files, outputs, printing, rendering
+from regard.cli.outputs import Format, Out
 from regard.errors import OptionError
-from regard.tables import Table
-from regard.teaching.lookup import Lookup
+from regard.output import figure
+from regard.tables import Column, Kind, Table, digits_for
+from regard.teaching.lookup import Answer, Lookup
 from regard.teaching.lookup import lookup as dictionary
+from regard.teaching.lookup.given import are_numbers, are_vectors
 
 MOST_KEYS = 24
 
@@ -28,12 +32,13 @@ EXAMPLES = """Examples:
   regard lookup jane.json "when was she born" --embed model
   regard examples person | regard lookup - city --leaves
   regard examples four-words | regard lookup - "[0.3, 1.2, 4]"
+  regard lookup jane.json "birth date" --out birth.svg --out birth.md
 
 \b
 FILE holds a JSON object of keys and values, or "keys" and "values" that are
-lists. Where keys are vectors, the query is one too. Texts are compared by
-their spelling, pieces of three letters, hashed; with --embed model by their
-meaning, as the default model has learned it.
+lists. If keys are vectors, the query is one too. Texts are compared by their
+spelling (shared letter trigrams); with --embed model by their meaning, as the
+default model has learned it.
 """
 
 
@@ -69,17 +74,36 @@ def lookup(
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
     ] = False,
+    show: Annotated[Format | None, typer.Option(help="What to show it as; by default as --out ends.")] = None,
+    out: Out = None,
     full: Annotated[bool, typer.Option("--full", help="Show all keys and all numbers.")] = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
+    targets = outputs.targets(out, show)
     content = files.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
     found = replace(_dictionary(content, files.called(file), how, temperature), embed=embed and embed.value)
     found = found.leaves() if leaves else found
     asked = _query(query, found)
     hard, soft = found.hard(asked), found.soft(asked)
-    equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
-    printing.show([part if isinstance(part, str) else _shortened(part, full) for part in (equal, soft.table())], full)
+    if out is None and targets[0].format is Format.TABLE:
+        equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
+        parts = (equal, soft.table())
+        printing.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
+        return
+    tables = [_detailed(found, hard), _detailed(found, soft)]
+    title = "Hard and soft look-up"
+    outputs.write(targets, lambda kind: rendering.file_of(tables, lambda: figure.lookup(found, asked), kind, title))
+
+
+def _detailed(found: Lookup, answer: Answer) -> Table:
+    """The answer's table with the value of each key."""
+    table = answer.table()
+    values = [found.values[place] for place in np.argsort(-answer.weights, kind="stable")]
+    digits = digits_for(np.hstack(values)) if are_vectors(values) or are_numbers(values) else 0
+    kind: Kind = "vector" if are_vectors(values) else "number" if are_numbers(values) else "text"
+    rows = tuple((*row, value) for row, value in zip(table.rows, values, strict=True))
+    return replace(table, columns=(*table.columns, Column("value", kind, digits)), rows=rows)
 
 
 def _dictionary(content: Any, source: str, similarity: Any, temperature: float | None) -> Lookup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -90,11 +90,12 @@ def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
     return figure_file(drawn, kind)
 
 
-def file_of(tables: Sequence[Table], drawn: Svg, kind: Format, title: str = "") -> str | bytes:
+def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, title: str = "") -> str | bytes:
     """Tables and the figure of the same numbers as the content of a file."""
     if kind in FIGURES:
-        return figure_file(drawn, kind)
+        return figure_file(draw(), kind)
     if kind is Format.HTML:
+        drawn = draw()
         return html.page(tables, drawn, title=title or drawn.title)
     if kind is Format.LATEX:
         return latex.document(tables)

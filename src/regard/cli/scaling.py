@@ -46,4 +46,4 @@ def scaling(
     if out is None and targets[0].format is Format.TABLE:
         printing.show(lesson.tables())
         return
-    outputs.write(targets, lambda kind: rendering.file_of(lesson.tables(), figure.scaling(lesson), kind))
+    outputs.write(targets, lambda kind: rendering.file_of(lesson.tables(), lambda: figure.scaling(lesson), kind))

@@ -36,8 +36,7 @@ def printed(cell: Any, column: Column) -> str:
 
 
 def strongest(table: Table, place: int) -> float | None:
-    """The largest number of a column that is shaded, which media without colour print bold; None for other columns."""
+    """The largest number of a shaded column, which formats without colour print bold; None if none is above 0."""
     if not table.columns[place].shade:
         return None
-    numbers = [row[place] for row in table.rows if row[place] is not None]
-    return max(numbers, default=None)
+    return max((row[place] for row in table.rows if row[place] is not None and row[place] > 0), default=None)

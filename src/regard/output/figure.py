@@ -5,7 +5,8 @@ from regard.output.fixed_and_computed import fixed_and_computed
 from regard.output.flow import flow
 from regard.output.heads_and_filters import heads_and_filters
 from regard.output.heat_map import heat_map
+from regard.output.lookup_chart import lookup
 from regard.output.scaling_chart import scaling
 from regard.output.svg import Svg
 
-__all__ = ["Svg", "bars", "fixed_and_computed", "flow", "heads_and_filters", "heat_map", "scaling"]
+__all__ = ["Svg", "bars", "fixed_and_computed", "flow", "heads_and_filters", "heat_map", "lookup", "scaling"]

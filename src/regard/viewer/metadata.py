@@ -169,8 +169,9 @@ def _lookup(lookup: Lookup) -> dict[str, Any]:
         "keys": [key if isinstance(key, str) else str(key) for key in lookup.keys],
         "values": [value if isinstance(value, str) else str(value) for value in lookup.values],
         "numbers": None if numbers is None else numbers.reshape(len(lookup), -1).tolist(),
-        "vectors": None if callable(how) else lookup._vectors.tolist(),
+        "vectors": None if callable(how) or lookup.by_spelling else lookup._vectors.tolist(),
+        "spelling": lookup.by_spelling and not callable(how),  # the page computes these vectors itself
         "similarity": "function" if callable(how) else how,
-        "temperature": lookup._temperature_of(None),
+        "temperature": lookup.temperature_for(None),
         "query": None,
     }

@@ -100,7 +100,7 @@ def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
     header = {
         "value": said(answer.value),
         "notes": answer.notes,
-        "temperature": lookup._temperature_of(params.number("temperature", temperature)),
+        "temperature": lookup.temperature_for(params.number("temperature", temperature)),
         "hard": said(lookup.hard(asked).value),
     }
     return header, {"weight": answer.weights, "similarity": similarity}

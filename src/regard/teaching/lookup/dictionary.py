@@ -15,7 +15,7 @@ from regard.teaching.lookup import given, similarity
 from regard.teaching.lookup.answer import Answer
 from regard.teaching.lookup.given import Embed, Floats
 from regard.teaching.lookup.similarity import Similarity
-from regard.teaching.lookup.spelling import pieces, spelled
+from regard.teaching.lookup.spelling import Spelling, pieces
 
 OF_VECTORS: Similarity = "scaled dot"
 OF_TEXTS: Similarity = "cosine"
@@ -32,7 +32,7 @@ def lookup(
     similarity    "dot", "scaled dot" (by √size; the default for vectors), "cosine" (the default for texts),
                   "negative distance" (−‖q − k‖), or a function of a query and a key
     temperature   divides the similarities: 1 by default, 0.1 for texts; 0 is the limit, all weight on the most similar
-    embed         makes a vector of a text: "spelling" (hashed pieces of its words; the default), "model", or a function
+    embed         makes a vector of a text: "spelling" (trigrams of its words; the default), "model", or a function
                   of one key. A similarity that is a function sees keys as they are, unless `embed` is given
 
     >>> car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
@@ -134,7 +134,7 @@ class Lookup:
         (array([11.9...]), array([10.]))
         """
         queries, many = self._queries(query)
-        asked = self._temperature_of(temperature)
+        asked = self.temperature_for(temperature)
         if not self.keys:
             raise errors.option("keys", (), "at least one key", "A soft look-up shares its weight among the keys.")
         attention = self._attention(queries, asked)
@@ -144,10 +144,16 @@ class Lookup:
             weights = np.asarray(attention.dense())
         return self._answer("soft", queries, many, *self._blended(queries, many, attention, weights))
 
+    def similarities(self, query: Any) -> Floats:
+        """The similarity of the query to each key, (key,), or (query, key) of several queries."""
+        queries, many = self._queries(query)
+        found = self._scores(queries)
+        return found if many else found[0]
+
     def attention(self, query: Any, temperature: float | None = None) -> Attention:
         """The `Attention` that this look-up is, for the similarities dot, scaled dot and cosine."""
         queries, _ = self._queries(query)
-        found = self._attention(queries, self._temperature_of(temperature))
+        found = self._attention(queries, self.temperature_for(temperature))
         if found is None:
             raise errors.unsupported(
                 f"similarity={self._how!r} at this temperature as an Attention",
@@ -199,7 +205,7 @@ class Lookup:
     def _to_vector(self) -> Embed | None:
         """What makes a vector of a key; None where keys are vectors, or a function compares them as they are."""
         embed = given.embedding(self.embed)
-        if embed is not None or self._keys_are_vectors or callable(self._how):
+        if embed is not None or self._keys_are_vectors or (callable(self._how) and self.embed is None):
             return embed
         for key in self.keys:
             if not isinstance(key, str):
@@ -207,7 +213,12 @@ class Lookup:
                     f"`keys` hold {key!r}, neither a text nor a vector: a soft look-up compares one of these.\n"
                     "Give embed=function, from a key to a vector, or similarity=function, of a query and a key."
                 )
-        return spelled
+        return Spelling(self.keys)
+
+    @property
+    def by_spelling(self) -> bool:
+        """Whether texts are compared by their spelling."""
+        return isinstance(self._to_vector, Spelling)
 
     @cached_property
     def _vectors(self) -> Floats:
@@ -231,7 +242,7 @@ class Lookup:
     def _query_vectors(self, queries: Sequence[Any]) -> Floats:
         """(query, size), of the same size as the keys."""
         if self._to_vector is not None:
-            for query in queries if self._to_vector is spelled else ():
+            for query in queries if self.by_spelling else ():
                 if not isinstance(query, str):
                     raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
             vectors = given.embedded(queries, "queries", self._to_vector)
@@ -248,13 +259,14 @@ class Lookup:
             )
         return vectors
 
-    def _temperature_of(self, asked: float | None) -> float:
+    def temperature_for(self, asked: float | None = None) -> float:
+        """The temperature of a look-up: the one asked for, that of this dictionary, or the default."""
         asked = _temperature(asked)
         if asked is None:
             asked = self.temperature
         if asked is not None:
             return asked
-        return TEXT_TEMPERATURE if self._to_vector in (spelled, given.by_model) else 1.0
+        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is given.by_model else 1.0
 
     # How it is answered
 
@@ -275,7 +287,7 @@ class Lookup:
         self, queries: Sequence[Any], many: bool, attention: Attention | None, weights: Floats
     ) -> tuple[list[Any], Floats, list[str]]:
         """The value of each query, the weights, and what there is to say."""
-        notes = self._spelling_notes(queries, many) if self._to_vector is spelled else []
+        notes = self._spelling_notes(queries, many) if self.by_spelling else []
         numbers = self._value_numbers
         if numbers is not None:
             flat = numbers.reshape(len(self), -1)

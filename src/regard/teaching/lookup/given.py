@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from regard import arrays, errors
 from regard.errors.wording import count, kind_of
-from regard.teaching.lookup.spelling import spelled
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Any], Any]
 METHODS = ("spelling", "model")
+DEEPEST = 100  # levels of nested values
 
 
 def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -23,6 +23,7 @@ def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any,
     if isinstance(keys, Mapping):
         if values is not None:
             raise errors.option("values", values, "none beside a dictionary, which has its own")
+        _check_depth(keys)
         return tuple(keys.keys()), tuple(keys.values())
     for name, given in (("keys", keys), ("values", values)):
         if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
@@ -31,11 +32,25 @@ def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any,
                 'As in lookup({"brand": "Ford"}), or lookup([[1, 0], [0, 1]], ["first", "second"]).'
             )
     rows = tuple(_rows(keys)), tuple(_rows(values))
+    _check_depth(rows)
     if len(rows[0]) != len(rows[1]):
         raise errors.ShapeError(
             f"`values` hold {count(len(rows[1]), 'value')} for {count(len(rows[0]), 'key')}.\nEach key needs one value."
         )
     return rows
+
+
+def _check_depth(content: Any) -> None:
+    """Values that are nested so deep that Python could not follow them are refused."""
+    level, depth = [content], 0
+    while level:
+        if depth > DEEPEST:
+            raise errors.OptionError(
+                f"The values are nested more than {DEEPEST} levels deep; expected a flat dictionary."
+            )
+        inside = (one.values() if isinstance(one, Mapping) else one for one in level)
+        level = [part for parts in inside for part in parts if isinstance(part, (Mapping, list, tuple))]
+        depth += 1
 
 
 def _rows(given: Any) -> Iterable[Any]:
@@ -94,11 +109,11 @@ def _array(name: str, thing: Any) -> NDArray[Any]:
 
 
 def embedding(embed: Any) -> Embed | None:
-    """The function that turns a key into a vector; None where nothing was asked for."""
-    if embed is None or callable(embed):
+    """The function that turns a key into a vector; None for the default and for the spelling, which needs the keys."""
+    if embed is None or embed == "spelling":
+        return None
+    if callable(embed):
         return embed  # type: ignore[no-any-return]
-    if embed == "spelling":
-        return spelled
     if embed == "model":
         return by_model
     raise errors.bad_name("embed", embed, METHODS)

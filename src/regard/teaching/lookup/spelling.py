@@ -1,53 +1,62 @@
-"""Texts as vectors, by their spelling: the same vector on every machine, without a model.
+"""Texts as vectors by their spelling: counts of letter trigrams, the same on every machine, without a model.
 
 A text is split into words (runs of letters and digits, in lower case, so that `first_name` is *first name*). Each word
-stands between < and >, and every three neighbouring characters of it, the whole word besides, are counted. A count goes
-to one of SIZE places, with the sign + or −, both taken from the BLAKE2b hash of those characters; the vector is then
-given length 1. Texts that share many such pieces point the same way: this finds spelling, not meaning.
+is put between < and >; its trigrams and the whole word are counted. The cosine of two such counts is 0 for texts that
+share no trigram and 1 for texts of the same words: this compares spelling, not meaning.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
-from hashlib import blake2b
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-SIZE = (
-    4096  # so many that pieces seldom meet in one place: with 1024, texts without a common piece had cosines above 0.1
-)
-PIECE = 3  # characters
+LENGTH = 3  # characters of a piece
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 def pieces(text: str) -> Counter[str]:
-    """How often each piece occurs: three neighbouring characters of a word with its ends, and whole words.
+    """How many words of a text hold each piece: the trigrams of a word with its ends, and the whole word.
 
     >>> sorted(pieces("To_be"))
     ['<be', '<be>', '<to', '<to>', 'be>', 'to>']
     """
     text = unicodedata.normalize("NFKC", text).casefold()
-    words = _WORD.findall(text) or text.split()  # a text of signs alone is made of those
+    words = _WORD.findall(text) or text.split()  # a text of punctuation alone consists of that
     found: Counter[str] = Counter()
     for word in words:
         ended = f"<{word}>"
-        found.update({ended, *(ended[start : start + PIECE] for start in range(len(ended) - PIECE + 1))})
+        found.update({ended, *(ended[start : start + LENGTH] for start in range(len(ended) - LENGTH + 1))})
     return found
 
 
-def spelled(text: str) -> NDArray[np.float64]:
-    """The vector of a text, of length 1; all zeros where there is no character.
+class Spelling:
+    """From a text to its vector of length 1: one number per piece that occurs in the keys, one for all other pieces.
 
-    >>> bool(spelled("Date of birth") @ spelled("birth date") > 0.8)
-    True
+    Counting pieces exactly, instead of hashing them into a fixed number of places, keeps the cosine of texts that share
+    no piece at 0.
+
+    >>> spelling = Spelling(["Date of birth", "Name"])
+    >>> date, name = map(spelling, ["Date of birth", "Name"])
+    >>> round(float(date @ spelling("birth date")), 2), float(date @ name), float(name @ spelling("zzz"))
+    (0.88, 0.0, 0.0)
     """
-    vector = np.zeros(SIZE)
-    for piece, count in pieces(text).items():
-        number = int.from_bytes(blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-        vector[number % SIZE] += count if number >> 63 else -count
-    length = float(np.linalg.norm(vector))
-    return vector / length if length else vector
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        known = dict.fromkeys(piece for key in keys for piece in pieces(key))
+        self.places = {piece: place for place, piece in enumerate(known)}
+
+    def __call__(self, text: str) -> NDArray[np.float64]:
+        found = pieces(text)
+        vector = np.zeros(len(self.places) + 1)
+        for piece in found.keys() & self.places.keys():
+            vector[self.places[piece]] = found[piece]
+        vector[-1] = math.sqrt(sum(found[piece] ** 2 for piece in found.keys() - self.places.keys()))
+        length = math.sqrt(sum(count**2 for count in found.values()))
+        return vector / length if length else vector

@@ -15,7 +15,7 @@ import {
   temperatureAt,
   vectorFrom,
 } from "./lookup/looking.js";
-import { SPELLED, spelled } from "./lookup/spelling.js";
+import { spelling } from "./lookup/spelling.js";
 
 const LONGEST = 60;
 
@@ -30,39 +30,43 @@ export const lookup = {
 /**
  * A dictionary as the view has it: keys with their vectors, values as texts and, where they can be blended, as numbers.
  * @typedef {{name: string, keys: string[], values: string[], vectors: number[][]|null, numbers: number[][]|null, query: string,
- *   similarity: string, temperature: number, textual: boolean, asks: boolean}} Dictionary
+ *   similarity: string, temperature: number, textual: boolean, spelled: ((text: string) => number[])|null, asks: boolean}} Dictionary
  */
 
 /** @param {any} description @returns {Dictionary[]} */
 function dictionaries(description) {
   const found = EXAMPLES.map((example) => {
     const textual = typeof example.keys[0] === "string";
+    const spelled = textual ? spelling(example.keys) : null;
     const said = (/** @type {any} */ part) => (Array.isArray(part) ? `[${part.join(", ")}]` : String(part));
     return {
       ...example,
       keys: example.keys.map(said),
       values: example.values.map(said),
-      vectors: textual ? example.keys.map((key) => Array.from(spelled(key))) : example.keys,
+      vectors: spelled ? example.keys.map(spelled) : example.keys,
       numbers: Array.isArray(example.values[0]) ? example.values : null,
       textual,
+      spelled,
       asks: false,
     };
   });
   const given = description.lookup;
   if (!given) return found;
   const size = given.vectors?.[0]?.length ?? 0;
-  const textual = size === SPELLED || !given.keys.every((/** @type {string} */ key) => vectorFrom(key, size));
+  const spelled = given.spelling ? spelling(given.keys) : null;
+  const textual = given.spelling || !given.keys.every((/** @type {string} */ key) => vectorFrom(key, size));
   const own = {
     name: "This dictionary",
     keys: given.keys,
     values: given.values,
-    vectors: given.vectors,
+    vectors: spelled ? given.keys.map(spelled) : given.vectors,
     numbers: given.numbers,
     query: given.query ?? given.keys[0] ?? "",
     similarity: given.similarity,
     temperature: given.temperature || 0.1,
     textual,
-    asks: !given.vectors || given.similarity === "function" || (textual && size !== SPELLED),
+    spelled,
+    asks: !spelled && (!given.vectors || given.similarity === "function" || textual),
   };
   return [own, ...found];
 }
@@ -165,7 +169,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     shown = all[chosenPlace()];
     const { query: asked, how, temperature } = settings();
     if (shown.asks) return ask(asked, temperature);
-    const vector = shown.textual ? spelled(asked) : vectorFrom(asked, shown.vectors?.[0].length ?? 0);
+    const vector = shown.spelled ? shown.spelled(asked) : vectorFrom(asked, shown.vectors?.[0].length ?? 0);
     if (!vector) {
       answer = null;
       return show(`A query here is ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
