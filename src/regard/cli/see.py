@@ -166,7 +166,7 @@ def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: 
 
     if steps:
         trace = shown.reading.explain(shown.query, shown.layer)
-        return file_of([_steps(shown, asked)], flow(trace, head=shown.head), kind)
+        return file_of([_steps(shown, asked)], lambda: flow(trace, head=shown.head), kind)
     if kind is Format.JSON:
         return see_report.data(shown, seconds)
     if kind is Format.HTML:
@@ -175,4 +175,4 @@ def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: 
     if kind is Format.TABLE:
         parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds)]
         return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
-    return file_of([shown.looks, shown.heads, shown.pairs], see_report.figure(shown), kind)
+    return file_of([shown.looks, shown.heads, shown.pairs], lambda: see_report.figure(shown), kind)
