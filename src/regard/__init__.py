@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.hand_check import check_notes
     from regard.kernels.choosing import engine
     from regard.masks import Mask, causal, lengths, window
-    from regard.models.loading import model
+    from regard.models.architectures import model
     from regard.models.model import Model
     from regard.reading import Reading
     from regard.tables import Table
@@ -63,7 +63,7 @@ _HOMES = {
     "regard.hand_check": ("check_notes",),
     "regard.kernels.choosing": ("engine",),
     "regard.masks": ("Mask", "causal", "lengths", "window"),
-    "regard.models.loading": ("model",),
+    "regard.models.architectures": ("model",),
     "regard.models.model": ("Model",),
     "regard.reading": ("Reading",),
     "regard.teaching.scaling": ("scaling_lesson",),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.layers import Transformer
-from regard.models.loading import opened
+from regard.models.architectures import opened
 from regard.models.model import Model
 from regard.reading import Reading
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.models import store
-from regard.models.faults import NotFetched
+from regard.models.errors import NotFetched
 
 
 @pytest.fixture(scope="session")

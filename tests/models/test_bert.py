@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.loading import opened
+from regard.models.architectures import opened
 
 from .checkpoints import SENTENCES, Tiny, base_of, differences, torch, transformers, write
 

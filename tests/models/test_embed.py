@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError
-from regard.models.loading import opened
+from regard.models.architectures import opened
 
 from .checkpoints import SENTENCES, torch, transformers, write
 from .test_bert import config_of

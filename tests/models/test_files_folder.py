@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import ShapeError
 from regard.models import files
-from regard.models.faults import BrokenFile, MissingFile
+from regard.models.errors import BrokenFile, MissingFile
 
 from .attacks import entry, gguf, llama_metadata, llama_tensors, safetensors
 

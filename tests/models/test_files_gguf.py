@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import Unsupported
 from regard.models import files
-from regard.models.faults import BrokenFile, MissingFile
+from regard.models.errors import BrokenFile, MissingFile
 from regard.models.files.gguf_file import BLOCKS, in_hub_order, open_gguf
 
 from .attacks import ARRAY, Q4_1, Q8_0, STRING, gguf, llama_metadata, llama_tensors, string

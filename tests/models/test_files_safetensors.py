@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.faults import BrokenFile, MissingFile
+from regard.models.errors import BrokenFile, MissingFile
 from regard.models.files.safetensors_file import open_safetensors
 
 from .attacks import entry, safetensors

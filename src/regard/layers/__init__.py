@@ -9,6 +9,7 @@ Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTo
 ((3, 8), 872)
 """
 
+from regard.layers.codec import load, save
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder, Observed
@@ -18,7 +19,6 @@ from regard.layers.linear import Linear
 from regard.layers.multi_head import MultiHead, Seen
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, sinusoidal
-from regard.layers.saving import load, save
 from regard.layers.transformer import Run, Transformer
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from regard import errors
 from regard.arrays import Array
 from regard.layers import Encoder, Transformer
-from regard.models.running import packed, run
+from regard.models.forward import packed, run
 from regard.reading import Reading, Token
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Model:
 
         A single string gives a single vector. `batch` counts the texts that are computed at once.
         """
-        from regard.models.embedding import embed
+        from regard.models.text_vectors import embed
 
         vectors = embed(self, texts_of(texts), batch, normalise)
         return vectors[0] if isinstance(texts, str) else vectors
@@ -144,7 +144,7 @@ class Model:
         stop          texts that end it; the model's own end of text always does
         on_token      called with each new piece of text
         """
-        from regard.models.generating import Drawing, generate
+        from regard.models.generate import Drawing, generate
 
         return generate(self, prompt, tokens, Drawing(temperature, top_k, top_p, seed), stop, on_token)
 

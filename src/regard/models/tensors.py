@@ -12,7 +12,7 @@ from regard.arrays import Array
 from regard.errors import Unsupported, bad_name, unsupported
 from regard.layers import LayerNorm, Linear, RMSNorm
 from regard.layers.joining import together
-from regard.models.faults import broken
+from regard.models.errors import broken
 from regard.models.files import Checkpoint
 
 ACTIVATIONS = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.errors import RegardError, missing_package
-from regard.models.faults import broken, missing
+from regard.models.errors import broken, missing
 
 Spelling = Literal["bytes", "pieces", "spaces"]  # GPT-2's letters for bytes, ##pieces of words, ▁ for blanks
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # tokens that are nothing but blanks

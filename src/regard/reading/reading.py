@@ -12,7 +12,7 @@ from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.looking import LIMIT
 from regard.layers import Encoder, Seen
-from regard.reading import flowing, making, ranking, weights
+from regard.reading import construct, norms, rollout, tables, weights
 from regard.reading.certificate import Certificate, certified
 from regard.reading.tokens import Token, Word, labelled, words_of
 from regard.reading.weights import Numbers, Unit
@@ -56,7 +56,7 @@ class Reading:
     given: int | None = None  # tokens of the prompt, where the rest was generated
 
     def __post_init__(self) -> None:
-        making.check(self)
+        construct.check(self)
 
     @classmethod
     def of(
@@ -71,7 +71,7 @@ class Reading:
 
         words   one for each token, or `Token`s; their positions where none are given
         """
-        return cls(*making.parts(attention, values, words, text), model=model)
+        return cls(*construct.parts(attention, values, words, text), model=model)
 
     # Words
 
@@ -94,7 +94,7 @@ class Reading:
     @cached_property
     def sinks(self) -> tuple[int, ...]:
         """Tokens that take weight whatever the text says: special ones, and the first of a causal model."""
-        return making.sinks(self.tokens, self.seen[0].attention)
+        return construct.sinks(self.tokens, self.seen[0].attention)
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class Reading:
         Sinks are set aside unless `sinks`, and the word itself unless `itself`; the column *of the rest* then says
         which share of what is left each word gets.
         """
-        return ranking.looks(self, query, layer, head, sinks, itself)
+        return tables.looks(self, query, layer, head, sinks, itself)
 
     def pairs(
         self,
@@ -148,11 +148,11 @@ class Reading:
 
         words   from which word up to which one; all of them, in O(n²) time, by default
         """
-        return ranking.pairs(self, layer, head, sinks, itself, making.span(self, words))
+        return tables.pairs(self, layer, head, sinks, itself, construct.span(self, words))
 
     def heads_for(self, query: Any, key: Any = None) -> Table:
         """All heads, those first in which one word looks most at the key, or at any single word of the text."""
-        return ranking.heads_for(self, query, key)
+        return tables.heads_for(self, query, key)
 
     def top(
         self,
@@ -163,31 +163,31 @@ class Reading:
         itself: bool = False,
     ) -> Table:
         """The k strongest looks from one word at another, in any layer and head."""
-        return ranking.top(self, making.count("k", k), layer, head, sinks, itself)
+        return tables.top(self, construct.count("k", k), layer, head, sinks, itself)
 
     def norms(self, layer: int, head: int | None = None, query: Any = 0) -> Table:
         """‖weight · v · W_O‖: how much of each word really arrives at one word, beside the weight alone; O(n).
 
         A weight can be large on a value that is tiny. Without `head`, what all heads bring is added up first.
         """
-        return flowing.norms(self, layer, head, query)
+        return norms.norms(self, layer, head, query)
 
     def rollout(self, query: Any = None, limit: int | None = LIMIT) -> Numbers:
         """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), rows of sum 1.
 
         With a `query`, that word's row alone, (token,), by products `u @ A` in O(n) memory.
         """
-        return flowing.rollout(self, query, limit)
+        return rollout.rollout(self, query, limit)
 
     def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
         """How far a word's vector moves between two texts, layer by layer: the mean over its pieces is compared."""
-        return flowing.moved(self, word, other, other_word)
+        return norms.moved(self, word, other, other_word)
 
     # Every number
 
     def explain(self, query: Any = None, layer: int = 0) -> Trace:
         """Every step of one layer as a `Trace`: of all tokens of a short text, or in O(n) of one word's last piece."""
-        return making.explained(self, query, layer)
+        return construct.explained(self, query, layer)
 
     def table(self, query: Any, layer: int = 0, head: int = 0) -> Table:
         """The slide's table on the model's own vectors: q, k, v, score, score/√d_k, softmax, softmax × v, sum."""
@@ -206,14 +206,14 @@ class Reading:
 
     def save(self, path: str | os.PathLike[str], *, blocks: bool = False) -> None:
         """Write the reading to a safetensors file; with `blocks`, the weights of the model's blocks as well."""
-        from regard.reading.saving import save
+        from regard.reading.codec import save
 
         save(self, path, blocks)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Reading:
         """Read what `save` wrote. Nothing is unpickled; a broken file gives an error that says what is wrong."""
-        from regard.reading.saving import load
+        from regard.reading.codec import load
 
         return load(path)
 

@@ -80,7 +80,7 @@ class Library:
 
 
 def _load(name: str) -> Any:
-    from regard.models.loading import model
+    from regard.models.architectures import model
 
     return model(name)
 

@@ -37,7 +37,7 @@ from starlette.routing import Route
 
 from regard.errors import RegardError
 from regard.reading import Reading
-from regard.reading.saving import KEY
+from regard.reading.codec import KEY
 from regard.studio import pages
 from regard.studio.auth import Refused
 from regard.studio.jobs import Job, Jobs

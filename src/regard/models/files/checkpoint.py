@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.errors import ShapeError
 from regard.models import tokens
-from regard.models.faults import BrokenFile, broken, missing
+from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files import folder, gguf_names, gguf_tokens
 from regard.models.files.gguf_file import open_gguf
 from regard.models.files.weights import Array, Weights

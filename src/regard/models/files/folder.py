@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.models.faults import broken, missing
+from regard.models.errors import broken, missing
 from regard.models.files.json_file import object_in
 from regard.models.files.safetensors_file import SafetensorsFile, open_safetensors
 from regard.models.files.weights import Array, Weights

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from regard.errors import unsupported
-from regard.models.faults import broken, missing
+from regard.models.errors import broken, missing
 from regard.models.files import gguf_names
-from regard.models.files.dequantising import dequantised
+from regard.models.files.ggml_quants import dequantised
 from regard.models.files.gguf_header import Header, StoredTensor, read_header
 from regard.models.files.weights import Array, widened
 

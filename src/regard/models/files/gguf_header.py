@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import unsupported
-from regard.models.faults import BrokenFile, broken, missing
+from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files.weights import Array
 
 MAGIC = b"GGUF"

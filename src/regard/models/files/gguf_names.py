@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import unsupported
-from regard.models.faults import broken
+from regard.models.errors import broken
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}

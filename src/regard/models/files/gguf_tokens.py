@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import unsupported
 from regard.models import tokens
-from regard.models.faults import broken
+from regard.models.errors import broken
 
 # How text is cut before pairs are merged, by the name in the metadata. Contractions, a word with the blank or sign
 # before it, digits, signs, blanks: the families differ in how many digits stay together.

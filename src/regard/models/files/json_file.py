@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regard.models.faults import broken, missing
+from regard.models.errors import broken, missing
 
 LARGEST = 2**24  # bytes: an index of a million tensors; tokenisers, which may be larger, are not read here
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from regard.errors import unsupported
-from regard.models.faults import broken, missing
+from regard.models.errors import broken, missing
 from regard.models.files.json_file import object_of
 from regard.models.files.weights import Array, widened
 

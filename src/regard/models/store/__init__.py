@@ -2,6 +2,6 @@
 
 from regard.models.store.cache import Kept, all_kept, kept, root
 from regard.models.store.catalogue import CATALOGUE, File, Known
-from regard.models.store.finding import find, get, remove
+from regard.models.store.resolve import find, get, remove
 
 __all__ = ["CATALOGUE", "File", "Kept", "Known", "all_kept", "find", "get", "kept", "remove", "root"]

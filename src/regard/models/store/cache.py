@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.errors import OptionError
-from regard.models.faults import BrokenFile
+from regard.models.errors import BrokenFile
 from regard.models.files.json_file import object_in
 
 MANIFEST = "regard.json"  # written last: a folder that has it is whole

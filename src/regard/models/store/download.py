@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.models.faults import BrokenFile, NotFetched
+from regard.models.errors import BrokenFile, NotFetched
 from regard.models.store.progress import Advance
 
 PIECE = 2**18  # bytes read at once

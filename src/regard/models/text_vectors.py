@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.arrays import Array, unit_length
 from regard.layers import given
-from regard.models.running import Packed, packed, run
+from regard.models.forward import Packed, packed, run
 
 if TYPE_CHECKING:
     from regard.models.model import Model

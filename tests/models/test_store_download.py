@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from regard.models import store
-from regard.models.faults import NotFetched
-from regard.models.store import fetching
+from regard.models.errors import NotFetched
+from regard.models.store import download
 
 from .serving import hub
 
@@ -29,7 +29,7 @@ def served():
 
 def get(served, path, size=SIZE, sha256: str | None = HASH) -> list[int]:
     seen: list[int] = []
-    fetching.download(f"{served.address}/resolve/file", path, size, sha256, seen.append)
+    download.download(f"{served.address}/resolve/file", path, size, sha256, seen.append)
     return seen
 
 
@@ -58,7 +58,7 @@ def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it(served, tmp_path):
 
 
 def test_what_came_before_too_many_breaks_is_kept_for_the_next_run(served, tmp_path):
-    served.breaks = [1000] * fetching.TRIES
+    served.breaks = [1000] * download.TRIES
     with pytest.raises(NotFetched, match=r"broke off after 4000 of 384000 bytes"):
         get(served, tmp_path / "file")
     assert not (tmp_path / "file").exists()
@@ -97,7 +97,7 @@ def test_without_a_hash_nothing_is_resumed(served, tmp_path):
 
 def test_wrong_bytes_are_deleted_and_both_hashes_said(served, tmp_path):
     expected = hashlib.sha256(b"other").hexdigest()
-    with pytest.raises(fetching.WrongHash) as caught:
+    with pytest.raises(download.WrongHash) as caught:
         get(served, tmp_path / "file", sha256=expected)
     assert HASH in str(caught.value) and expected in str(caught.value)
     assert "file from http://" in str(caught.value)
@@ -118,7 +118,7 @@ def test_a_disk_that_is_too_small_is_noticed_before_anything_is_asked(served, tm
 
 def test_only_the_web_is_asked(tmp_path):
     with pytest.raises(NotFetched, match="no address of the web"):
-        fetching.download("file:///etc/passwd", tmp_path / "file", 10, None, lambda _: None)
+        download.download("file:///etc/passwd", tmp_path / "file", 10, None, lambda _: None)
 
 
 # Two processes, and one that is killed. Each runs the store as a program would.

@@ -14,7 +14,7 @@ from regard import biases, errors
 from regard.arrays import Array
 from regard.attention import Attention, selecting
 from regard.layers import Encoder, Seen
-from regard.layers import saving as of_layers
+from regard.layers import codec as of_layers
 from regard.masks import given, kinds, mask
 from regard.reading import wording
 from regard.reading.reading import Reading

@@ -12,7 +12,7 @@ from regard import errors
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.layers import Encoder, Seen, Transformer, given
-from regard.models.running import Step, embedded, finished, packed, run
+from regard.models.forward import Step, embedded, finished, packed, run
 from regard.reading import Reading, Token
 
 if TYPE_CHECKING:
