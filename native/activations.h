@@ -68,6 +68,12 @@ REGARD_INLINE Vec<Real> silu_of(Vec<Real> x) {
     return x / (Real(1) + exp_of<Real>(-x));
 }
 
+// x σ(1.702 x), the cheap approximation of gelu that CLIP uses.
+template <class Real>
+REGARD_INLINE Vec<Real> quick_gelu_of(Vec<Real> x) {
+    return x / (Real(1) + exp_of<Real>(Real(-1.702) * x));
+}
+
 template <class Real, Activation activation>
 REGARD_INLINE Vec<Real> activated(Vec<Real> x) {
     switch (activation) {
@@ -76,6 +82,7 @@ REGARD_INLINE Vec<Real> activated(Vec<Real> x) {
         case Activation::gelu_tanh: return gelu_tanh_of<Real>(x);
         case Activation::silu: return silu_of<Real>(x);
         case Activation::tanh: return tanh_of<Real>(x);
+        case Activation::quick_gelu: return quick_gelu_of<Real>(x);
         default: return x;
     }
 }

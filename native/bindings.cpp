@@ -223,7 +223,8 @@ void linear(nb::handle x, nb::handle weight, nb::handle bias, nb::handle residua
     if (l.bias && l.bias.shape[3] != out) shapes("bias");
     if (l.times && !same(l.times, 1, 1, rows, out)) shapes("times");
     if (l.residual && !same(l.residual, 1, 1, rows, out)) shapes("residual");
-    if (activation < 0 || activation > 5) throw std::invalid_argument("`activation` is unknown.");
+    if (activation < 0 || activation > static_cast<int>(Activation::quick_gelu))
+        throw std::invalid_argument("`activation` is unknown.");
     for (const View* view : {&l.x, &l.weight, &l.bias, &l.times, &l.residual, &l.output})
         if (*view && view->type > Type::f64) throw std::invalid_argument("linear wants floating point arrays.");
     call(kernels().linear, l);

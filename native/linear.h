@@ -145,6 +145,7 @@ FinishSums<Real> finisher(Activation activation) {
         case Activation::gelu_tanh: return finish_sums<Real, Activation::gelu_tanh>;
         case Activation::silu: return finish_sums<Real, Activation::silu>;
         case Activation::tanh: return finish_sums<Real, Activation::tanh>;
+        case Activation::quick_gelu: return finish_sums<Real, Activation::quick_gelu>;
         default: return finish_sums<Real, Activation::none>;
     }
 }

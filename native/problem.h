@@ -123,7 +123,7 @@ struct Backward {
     double* grad_sinks = nullptr;  // one a head
 };
 
-enum class Activation : int32_t { none, relu, gelu, gelu_tanh, silu, tanh };
+enum class Activation : int32_t { none, relu, gelu, gelu_tanh, silu, tanh, quick_gelu };
 
 struct Linear {
     View x;         // 1, 1, row, in

@@ -16,6 +16,7 @@ inline double activation_of(Activation activation, double x) {
         case Activation::gelu_tanh: return x / (1 + std::exp(-2 * 0.79788456080286536 * (x + 0.044715 * x * x * x)));
         case Activation::silu: return x / (1 + std::exp(-x));
         case Activation::tanh: return std::tanh(x);
+        case Activation::quick_gelu: return x / (1 + std::exp(-1.702 * x));
         default: return x;
     }
 }
@@ -118,8 +119,8 @@ inline void check_linear_storage(const Kernels& kernels, Failures& failures) {
 
 // Each activation alone: one number in, weight 1.
 inline void check_activations(const Kernels& kernels, Failures& failures) {
-    const Activation all[] = {Activation::none,      Activation::relu, Activation::gelu,
-                              Activation::gelu_tanh, Activation::silu, Activation::tanh};
+    const Activation all[] = {Activation::none, Activation::relu, Activation::gelu,      Activation::gelu_tanh,
+                              Activation::silu, Activation::tanh, Activation::quick_gelu};
     const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
     std::vector<double> points = {0., nan, infinity, 1e-30, -1e-30, 1e20, 3e4, -3e4, -200};
     for (int i = -2400; i <= 2400; ++i) points.push_back(i / 200. + 0.0013 * random_number());

@@ -112,4 +112,4 @@ class Engine(Protocol):
         """A number that changes when the array's content is changed in place."""
 
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh")
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh", "quick_gelu")

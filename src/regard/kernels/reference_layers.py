@@ -34,6 +34,11 @@ def silu(x: Array) -> Array:
     return x * (0.5 * (1 + np.tanh(x / 2)))
 
 
+def quick_gelu(x: Array) -> Array:
+    """x · σ(1.702 x), the cheap approximation of gelu that CLIP uses."""
+    return silu(1.702 * x) / 1.702
+
+
 ACTIVATION: dict[str | None, Callable[[Array], Array]] = {
     None: lambda x: x,
     "relu": relu,
@@ -41,6 +46,7 @@ ACTIVATION: dict[str | None, Callable[[Array], Array]] = {
     "gelu_tanh": gelu_tanh,
     "silu": silu,
     "tanh": np.tanh,
+    "quick_gelu": quick_gelu,
 }
 
 

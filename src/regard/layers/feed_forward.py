@@ -20,7 +20,7 @@ from regard.layers.seeding import Seed, seed_of
 class FeedForward(Layer):
     """down(activation(up(x))); with a gate, down(activation(gate(x)) · up(x)), which is SwiGLU for "silu".
 
-    Activations: "relu", "gelu", "gelu_tanh", "silu", "tanh".
+    Activations: "relu", "gelu", "gelu_tanh", "silu", "tanh", "quick_gelu".
     """
 
     up: Linear
