@@ -100,6 +100,51 @@ def complaints(path: Path) -> Iterator[str]:
 
 PATHS = sorted(SOURCE.rglob("*.py"))
 
+MOST_TWO_WAY = 27  # pairs of modules that import each other; lower it when the count falls, the aim is 4
+
+
+def two_way_pairs() -> set[tuple[str, str]]:
+    """Pairs of modules that import each other, imports in function bodies and for type checking included.
+
+    A package's `__init__` that lists the names of its own modules is not counted.
+    """
+    names = {module_name(path): path for path in PATHS}
+    uses: dict[str, set[str]] = {}
+    for module, path in names.items():
+        package = ".".join(["regard", *path.relative_to(SOURCE).parent.parts])
+        found = set()
+        for one in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+            target = one.target.removeprefix("regard.") if one.target.startswith("regard.") else ""
+            while target and target not in names:  # from regard.errors import ShapeError: the module is regard.errors
+                target = target.rpartition(".")[0]
+            if target and target != module:
+                found.add(_definer(one.target, target, names))
+        uses[module] = found
+    return {
+        (one, other)
+        for one, targets in uses.items()
+        for other in targets
+        if one < other and one in uses.get(other, ()) and not other.startswith(f"{one}.")
+    }
+
+
+def _definer(target: str, module: str, names: dict[str, Path]) -> str:
+    """The module that a name comes from where a package's `__init__` passes it on."""
+    path = names[module]
+    if path.name != "__init__.py":
+        return module
+    name = target.rpartition(".")[2]
+    for one in imports_of(ast.parse(path.read_text(encoding="utf-8")), f"regard.{module}"):
+        if one.target.rpartition(".")[2] == name and one.target.startswith("regard."):
+            source = one.target.removeprefix("regard.").rpartition(".")[0]
+            return source if source in names else module
+    return module
+
+
+def test_few_modules_import_each_other():
+    pairs = two_way_pairs()
+    assert len(pairs) <= MOST_TWO_WAY, "\n".join(f"{one} ⇄ {other}" for one, other in sorted(pairs))
+
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path):

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { headsOf, ordered, shareOf, walked } from "../../src/regard/web/views/grid/ordering.js";
+import { headsOf, ordered, shareOf, walked } from "../../src/regard/web/views/grid/model.js";
 
 const names = (heads) => heads.map(({ layer, head }) => `${layer}.${head}`);
 

@@ -7,8 +7,8 @@ import {
   similarities,
   temperatureAt,
   vectorFrom,
-} from "../../src/regard/web/views/lookup/looking.js";
-import { piecesOf, spelling } from "../../src/regard/web/views/lookup/spelling.js";
+} from "../../src/regard/web/views/lookup/model.js";
+import { piecesOf, spelling } from "../../src/regard/web/views/lookup/trigrams.js";
 
 const near = (one, other, by = 1e-12) => assert.ok(Math.abs(one - other) < by, `${one} ${other}`);
 

@@ -18,7 +18,7 @@ import {
   within,
   zoomed,
 } from "../../src/regard/web/views/matrix/geometry.js";
-import { colourOfWeight, paint, stepOfWeight } from "../../src/regard/web/views/matrix/painting.js";
+import { colourOfWeight, paint, stepOfWeight } from "../../src/regard/web/views/matrix/pixels.js";
 import { makeTiles } from "../../src/regard/web/views/matrix/tiles.js";
 
 const PLOT = { width: 701, height: 503 };

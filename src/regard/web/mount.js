@@ -2,7 +2,7 @@
 import { choosers } from "./choosers.js";
 import { makeColours } from "./colours.js";
 import { element, replaced } from "./elements.js";
-import { exportButtons, headerOf, tabsOf, themeSwitch } from "./frame.js";
+import { exportButtons, headerOf, tabsOf, themeSwitch } from "./toolbar.js";
 import { makeLifetime } from "./lifetime.js";
 import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";

@@ -1,10 +1,10 @@
 /** The views, in the order of their tabs. */
-import { grid } from "./views/grid.js";
-import { lookup } from "./views/lookup.js";
-import { matrix } from "./views/matrix.js";
-import { sentence } from "./views/sentence.js";
-import { steps } from "./views/steps.js";
-import { wordsInContext } from "./views/words_in_context.js";
+import { grid } from "./views/grid/view.js";
+import { lookup } from "./views/lookup/view.js";
+import { matrix } from "./views/matrix/view.js";
+import { sentence } from "./views/sentence/view.js";
+import { steps } from "./views/steps/view.js";
+import { wordsInContext } from "./views/words_in_context/view.js";
 
 /**
  * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,

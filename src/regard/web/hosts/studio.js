@@ -3,7 +3,7 @@ import { latestOnly, makeLifetime } from "../lifetime.js";
 import { makeViewer } from "../mount.js";
 import { servedSource } from "../sources/served.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
-import { described, finished, talk } from "./studio/talking.js";
+import { described, finished, talk } from "./studio/requests.js";
 
 const QUICK = 12; // milliseconds after the last key; what is no longer wanted is cancelled
 const PATIENT = 400;

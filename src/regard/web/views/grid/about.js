@@ -2,7 +2,7 @@
 import { element, replaced, drawn } from "../../elements.js";
 import { printedCount, printedNumber } from "../../numbers.js";
 import { keptHeads, keptLayers } from "../../state.js";
-import { STATISTICS, shareOf } from "./ordering.js";
+import { STATISTICS, shareOf } from "./model.js";
 
 export const NOT_KEPT = "not kept in this page";
 

@@ -1,7 +1,7 @@
 /** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
 import { largestOf } from "../../numbers.js";
 import { keptLayers } from "../../state.js";
-import { paint } from "../matrix/painting.js";
+import { paint } from "../matrix/pixels.js";
 
 const SIDE = 48; // cells along a side
 const MOST_ASKED = 2;

@@ -2,7 +2,7 @@
 import { element, replaced } from "../../elements.js";
 import { printedCount, printedWeight } from "../../numbers.js";
 import { wordElement } from "../../words.js";
-import { bottomOf } from "./painting.js";
+import { bottomOf } from "./pixels.js";
 
 /** The words of the queries; in most subjects those of the keys. @param {any} description @returns {string[]} */
 export function queriesOf(description) {
@@ -120,7 +120,7 @@ export function makeLegend() {
   );
   return {
     el,
-    /** @param {import("./painting.js").Scale} scale @param {string} said @param {any} description */
+    /** @param {import("./pixels.js").Scale} scale @param {string} said @param {any} description */
     show(scale, said, description) {
       const drawing = bar.getContext("2d");
       const image = drawing.createImageData(256, 1);

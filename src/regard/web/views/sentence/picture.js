@@ -2,7 +2,7 @@
 import { svgText } from "../../export.js";
 import { printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
-import { pathOf, strokeOf } from "./linking.js";
+import { pathOf, strokeOf } from "./lines.js";
 
 const ROW = 30;
 const LETTER = 8.2; // of a letter, about
@@ -10,7 +10,7 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', 
 
 /**
  * @param {{left: {text: string, chosen: boolean, weight: number|null}[], right: {text: string, chosen: boolean, weight: number|null}[],
- *   links: import("./linking.js").Link[], heads: number[], apart: boolean, title: string, alone: boolean, colours: any}} scene
+ *   links: import("./lines.js").Link[], heads: number[], apart: boolean, title: string, alone: boolean, colours: any}} scene
  */
 export function pictureOf({ left, right, links, heads, apart, title, alone, colours }) {
   const widest = (/** @type {any[]} */ words) =>

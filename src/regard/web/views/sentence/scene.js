@@ -1,10 +1,10 @@
 /** What is to be seen and said of the words in sight. */
 import { printable } from "../../words.js";
-import { linksOf } from "./linking.js";
+import { linksOf } from "./lines.js";
 
 /**
  * What is to be seen: lines, and a number for each word.
- * @param {import("./gathering.js").Gathered} gathered
+ * @param {import("./weights.js").Gathered} gathered
  * @param {{queries: any[], keys: any[]}} units
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how
  */

@@ -11,7 +11,7 @@ const LEAST = { alone: 0.01, together: 0.04 }; // of the strongest: fainter line
 
 /**
  * The lines of a gathered region, faintest first.
- * @param {import("./gathering.js").Gathered} gathered
+ * @param {import("./weights.js").Gathered} gathered
  * @param {{apart: boolean, query: number|null, key: number|null, aside: Set<number>}} how  query and key count rows of the
  *   region; keys in `aside` get no line
  * @returns {Link[]}

@@ -1,11 +1,11 @@
 /** Lookup: a dictionary made soft. Everything is computed here, but for queries that only the source can embed. */
-import { slider, uniqueId } from "../controls.js";
-import { element, replaced } from "../elements.js";
-import { svgText } from "../export.js";
-import { latestOnly } from "../lifetime.js";
-import { printedNumber, printedVector } from "../numbers.js";
-import { printable, shortened, wordElement } from "../words.js";
-import { EXAMPLES } from "./lookup/examples.js";
+import { slider, uniqueId } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { svgText } from "../../export.js";
+import { latestOnly } from "../../lifetime.js";
+import { printedNumber, printedVector } from "../../numbers.js";
+import { printable, shortened, wordElement } from "../../words.js";
+import { EXAMPLES } from "./examples.js";
 import {
   blended,
   saidTemperature,
@@ -14,8 +14,8 @@ import {
   SIMILARITIES,
   temperatureAt,
   vectorFrom,
-} from "./lookup/looking.js";
-import { spelling } from "./lookup/spelling.js";
+} from "./model.js";
+import { spelling } from "./trigrams.js";
 
 const LONGEST = 60;
 
@@ -71,7 +71,7 @@ function dictionaries(description) {
   return [own, ...found];
 }
 
-/** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
+/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
 function drawLookup({ el, source, description, state, colours, announce, lifetime }) {
   const all = dictionaries(description);
   const latest = latestOnly(lifetime);

@@ -1,16 +1,15 @@
 /** Sentence: words on two sides, and lines from each query to the keys it looks at, by weight. */
-import { segments, toggle } from "../controls.js";
-import { drawn, element, replaced } from "../elements.js";
-import { latestOnly } from "../lifetime.js";
-import { strongest } from "../links.js";
-import { printedNumber } from "../numbers.js";
-import { shortened, unitOf, unitsOf, wordElement } from "../words.js";
-import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./sentence/gathering.js";
-import { pathOf, strokeOf } from "./sentence/linking.js";
-import { pictureOf } from "./sentence/picture.js";
-import { sceneOf, tableOf } from "./sentence/scene.js";
-import { digitsOf, makeSide } from "./sentence/side.js";
-import { queryUnits } from "./sentence/units.js";
+import { segments, toggle } from "../../controls.js";
+import { drawn, element, replaced } from "../../elements.js";
+import { latestOnly } from "../../lifetime.js";
+import { strongest } from "../../links.js";
+import { printedNumber } from "../../numbers.js";
+import { queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
+import { pathOf, strokeOf } from "./lines.js";
+import { pictureOf } from "./picture.js";
+import { sceneOf, tableOf } from "./scene.js";
+import { digitsOf, makeSide } from "./side.js";
 
 const ROW = 30; // pixels, as in sentence.css
 const WINDOW = 40;
@@ -25,7 +24,7 @@ export const sentence = {
   draw: drawSentence,
 };
 
-/** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
+/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
 function drawSentence({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
   let drawnOnce = () => {};
@@ -35,7 +34,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const latestRow = latestOnly(lifetime);
   /** @type {{queries: any[], keys: any[]}} */
   let units = { queries: [], keys: [] };
-  /** @type {import("./sentence/gathering.js").Gathered|null} */
+  /** @type {import("./weights.js").Gathered|null} */
   let gathered = null;
   /** @type {{unit: number, row: any}|null} the chosen query's weights on the whole text, where it is not all in sight */
   let farther = null;

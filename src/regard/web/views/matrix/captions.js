@@ -1,6 +1,6 @@
 /** What the matrix says in words. Pure functions. */
 import { printedCount, printedPower, printedWeight } from "../../numbers.js";
-import { NUMBERS_FROM, unitFor } from "./drawing.js";
+import { NUMBERS_FROM, unitFor } from "./draw.js";
 import { partOf } from "./geometry.js";
 import { coarseness } from "./tiles.js";
 
@@ -8,7 +8,7 @@ import { coarseness } from "./tiles.js";
  * What a cell and its colour stand for.
  * @param {import("./tiles.js").Loaded[]} here
  * @param {"mean"|"max"} pool
- * @param {import("./painting.js").Scale} scale
+ * @param {import("./pixels.js").Scale} scale
  * @param {number} size of a cell on the screen
  */
 export function saidOfCells(here, pool, scale, size) {

@@ -1,6 +1,6 @@
 /** What a word gives and receives, and what each word of the text does, averaged over the chosen heads. */
 import { summedOver } from "../../words.js";
-import { byUnits, meanOf } from "../sentence/gathering.js";
+import { byUnits, meanOf } from "../sentence/weights.js";
 
 const WIDEST = 1024; // cells along one side of a tile
 const BINS = 10; // that are looked into where a text is longer than that: as many as bars are drawn

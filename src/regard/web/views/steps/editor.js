@@ -8,7 +8,7 @@ const FEW_ENTRIES = 100; // up to which they are in sight at once
  * @param {any} editable of the description
  * @param {() => void} changed
  */
-export function makeEditing(editable, changed) {
+export function makeEditor(editable, changed) {
   /** @type {any} */
   let numbers = structuredClone(editable);
   let edited = false;

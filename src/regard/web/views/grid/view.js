@@ -1,12 +1,12 @@
 /** Grid: all heads of all layers as small maps, in the order of the model or by what they do. */
-import { segments } from "../controls.js";
-import { element, replaced } from "../elements.js";
-import { svgText } from "../export.js";
-import { latestOnly } from "../lifetime.js";
-import { isKept, makeAbout, printedStatistic, saidOfHead } from "./grid/about.js";
-import { makeMaps } from "./grid/maps.js";
-import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./grid/ordering.js";
-import { svgDocument } from "./matrix/exporting.js";
+import { segments } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { svgText } from "../../export.js";
+import { latestOnly } from "../../lifetime.js";
+import { isKept, makeAbout, printedStatistic, saidOfHead } from "./about.js";
+import { makeMaps } from "./maps.js";
+import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./model.js";
+import { svgDocument } from "../matrix/figure.js";
 
 export const grid = {
   name: "grid",

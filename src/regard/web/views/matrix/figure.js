@@ -4,7 +4,7 @@ import { printedCount, printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
 import { isHidden, partOf } from "./geometry.js";
 import { LABEL_ROOM } from "./labels.js";
-import { colourOfWeight } from "./painting.js";
+import { colourOfWeight } from "./pixels.js";
 
 const MOST_CELLS = 64; // along a side, drawn one by one
 const MOST_ROWS = 512; // of a table

@@ -2,7 +2,7 @@
 import { printedNumber } from "../../numbers.js";
 import { isHidden, partWith } from "./geometry.js";
 import { drawLabels } from "./labels.js";
-import { colourOfWeight, pictureOf } from "./painting.js";
+import { colourOfWeight, pictureOf } from "./pixels.js";
 import { coarseness } from "./tiles.js";
 
 const LINES_FROM = 9; // pixels of a cell from which lines part it from its neighbours

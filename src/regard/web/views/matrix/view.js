@@ -1,11 +1,11 @@
 /** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
-import { element, replaced } from "../elements.js";
-import { printedWeight, roundedUp } from "../numbers.js";
-import { shortened } from "../words.js";
-import { makeBar } from "./matrix/bar.js";
-import { drawFrame, drawnAt } from "./matrix/drawing.js";
-import { makeExact } from "./matrix/exact.js";
-import { matrixSvg, matrixTable, strongestIn } from "./matrix/exporting.js";
+import { element, replaced } from "../../elements.js";
+import { printedWeight, roundedUp } from "../../numbers.js";
+import { shortened } from "../../words.js";
+import { makeBar } from "./bar.js";
+import { drawFrame, drawnAt } from "./draw.js";
+import { makeExact } from "./exact.js";
+import { matrixSvg, matrixTable, strongestIn } from "./figure.js";
 import {
   LARGEST_CELL,
   WHOLE,
@@ -22,13 +22,13 @@ import {
   wholeView,
   within,
   zoomed,
-} from "./matrix/geometry.js";
-import { layoutFor } from "./matrix/layout.js";
-import { pointing } from "./matrix/pointing.js";
-import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./matrix/readout.js";
-import { nameOfMatrix, regionOfText, saidOfCells, saidOfPool, saidOfSampling, titleOfMatrix } from "./matrix/saying.js";
-import { smallTable } from "./matrix/small_table.js";
-import { coarseness, makeTiles } from "./matrix/tiles.js";
+} from "./geometry.js";
+import { layoutFor } from "./layout.js";
+import { listenToInput } from "./input.js";
+import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./readout.js";
+import { nameOfMatrix, regionOfText, saidOfCells, saidOfPool, saidOfSampling, titleOfMatrix } from "./captions.js";
+import { smallTable } from "./small_table.js";
+import { coarseness, makeTiles } from "./tiles.js";
 
 const SETTLED = 160; // milliseconds without a move after which the scale and the lists follow
 
@@ -81,7 +81,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   let plot = { left: 0, top: 0, width: 0, height: 0 };
   let ratio = 1;
-  /** @type {import("./matrix/geometry.js").Placed|null} */
+  /** @type {import("./geometry.js").Placed|null} */
   let view = null;
   /** @type {{row: number, column: number}|null} */
   let cursor = null;
@@ -121,7 +121,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   /** Everything a frame shows. */
   function seen() {
-    const placed = /** @type {import("./matrix/geometry.js").Placed} */ (view);
+    const placed = /** @type {import("./geometry.js").Placed} */ (view);
     const shown = cellsShown(placed, whole, plot);
     const level = levelFor(placed.size, ratio);
     const sharp = tilesOver(level, shown, whole);
@@ -197,7 +197,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     schedule();
   }
 
-  /** @param {import("./matrix/tiles.js").Loaded[]} here */
+  /** @param {import("./tiles.js").Loaded[]} here */
   function sayWhatIsShown(here) {
     legend.show(scale, saidOfCells(here, state.get().pool, scale, view?.size ?? 0), description);
     say(saidOfSampling(here), false);
@@ -233,7 +233,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     }
   }
 
-  /** @param {import("./matrix/geometry.js").Placed} next */
+  /** @param {import("./geometry.js").Placed} next */
   function look(next) {
     if (view && next.x === view.x && next.y === view.y && next.size === view.size) return false;
     view = next;
@@ -271,7 +271,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     column: Math.min(Math.max(column, 0), whole.columns - 1),
   });
 
-  pointing(
+  listenToInput(
     stage,
     {
       pan: (right, down) => view && look(panned(view, right, down, whole, plot)),

@@ -1,24 +1,29 @@
 /** Steps: one head for one query, every number from q, k and v to the sum, and what becomes of it after. */
-import { element, replaced } from "../elements.js";
-import { latestOnly } from "../lifetime.js";
-import { largestOf, printedCount, printedNumber, projected, rowOf } from "../numbers.js";
-import { printable } from "../words.js";
-import { makeAfter } from "./steps/after.js";
-import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./steps/model.js";
-import { makeEditing } from "./steps/editing.js";
-import { flowDiagram } from "./steps/flow.js";
+import { element, replaced } from "../../elements.js";
+import { latestOnly } from "../../lifetime.js";
+import { largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
+import { printable } from "../../words.js";
+import { makeAfter } from "./after.js";
+import { makeEditor } from "./editor.js";
+import { flowDiagram } from "./flow.js";
 import {
+  UNCHANGED,
   headingOf,
+  isChanged,
+  keysToShow,
   pickedGiven,
   pickedSteps,
+  projectedHead,
   saidOfChange,
+  stepsOf,
   stepsTable,
   titleOfSteps,
   totalOf,
-} from "./steps/picking.js";
-import { queryChooser } from "./steps/query.js";
-import { makeTable } from "./steps/table.js";
-import { makeWhatIf } from "./steps/what_if.js";
+  visibleKeys,
+} from "./model.js";
+import { queryChooser } from "./query.js";
+import { makeTable } from "./table.js";
+import { makeWhatIf } from "./what_if.js";
 
 const MOST_KEYS = 4096; // vectors that come at once
 const SHOWN = 12; // words of a longer text in the table, before somebody asks for more
@@ -43,7 +48,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const queryTokens = description.query_tokens ?? tokens;
   const long = tokens.length > MOST_KEYS;
 
-  /** @type {import("./steps/model.js").Given|null} */
+  /** @type {import("./model.js").Given|null} */
   let given = null;
   /** @type {ArrayLike<number>|null} */
   let truth = null; // the weights as the source has them
@@ -63,7 +68,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const whatIf = makeWhatIf(() => show());
   const table = makeTable(() => show());
   const after = makeAfter(() => show());
-  const editing = description.editable ? makeEditing(description.editable, () => show()) : null;
+  const editing = description.editable ? makeEditor(description.editable, () => show()) : null;
   const title = element("h3", { class: "regard-steps-heading" });
   const note = element("p", { class: "regard-note", role: "status" });
   const all = element("button", {
@@ -163,7 +168,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
 
   /** What is given, with what somebody edited. @param {number} head */
   function givenOf(head) {
-    if (!editing?.edited) return /** @type {import("./steps/model.js").Given} */ (given);
+    if (!editing?.edited) return /** @type {import("./model.js").Given} */ (given);
     const { queries, keys, values } = projectedHead(editing.numbers, head);
     return { .../** @type {any} */ (given), query: queries[query()], keys, values };
   }

@@ -13,7 +13,7 @@ const STILL = 5; // pixels a press may wander and still be a click
 const KEY_ZOOM = 1.5;
 
 /** @param {HTMLElement} stage @param {Meanings} meanings @param {import("../../lifetime.js").Lifetime} lifetime */
-export function pointing(stage, meanings, lifetime) {
+export function listenToInput(stage, meanings, lifetime) {
   /** @type {Map<number, {x: number, y: number}>} */
   const pressed = new Map();
   /** @type {{from: {x: number, y: number}, moved: boolean, selecting: boolean, apart: number|null}|null} */

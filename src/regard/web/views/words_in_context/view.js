@@ -1,16 +1,15 @@
 /** Words in context: what a word gives and receives, how evenly words look along the text, and the strongest links. */
-import { steppedTo, toggle } from "../controls.js";
-import { element, replaced } from "../elements.js";
-import { latestOnly } from "../lifetime.js";
-import { printedNumber } from "../numbers.js";
-import { printable, shortened, unitOf, unitsOf, wordElement } from "../words.js";
-import { chosenHeads, gatherRow, windowAround } from "./sentence/gathering.js";
-import { queryUnits } from "./sentence/units.js";
-import { makeAlong } from "./words_in_context/along.js";
-import { barsOf, makeBars } from "./words_in_context/bars.js";
-import { gatherAlong, gatherReceived } from "./words_in_context/gathering.js";
-import { makeLinks } from "./words_in_context/links.js";
-import { wordPicture } from "./words_in_context/picture.js";
+import { steppedTo, toggle } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { latestOnly } from "../../lifetime.js";
+import { printedNumber } from "../../numbers.js";
+import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { chosenHeads, gatherRow, windowAround } from "../sentence/weights.js";
+import { makeAlong } from "./along.js";
+import { barsOf, makeBars } from "./bars.js";
+import { gatherAlong, gatherReceived } from "./weights.js";
+import { makeLinks } from "./links.js";
+import { wordPicture } from "./picture.js";
 
 const LINKS = 40;
 const TEXT = 240; // words of the text shown at once
@@ -24,7 +23,7 @@ export const wordsInContext = {
   draw: drawWords,
 };
 
-/** @param {import("../views.js").Context} context @returns {import("../views.js").Drawn} */
+/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
 function drawWords({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
   let drawnOnce = () => {};
