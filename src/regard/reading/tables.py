@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.reading import weights
+from regard.reading.links import UNRANKED, ranked_weights, strongest, strongest_links
 from regard.reading.weights import Numbers
 from regard.tables import Column, Table, printed_number
 
@@ -22,11 +23,11 @@ def looks(reading: Reading, query: Any, layer: int | None, head: int | None, sin
     word = reading.word(query)
     found = weights.averaged(reading, word, layer, head)
     own = reading.words.index(word)
-    listed = np.ones(len(found), bool)
-    if not sinks:
-        listed[list(reading.sink_words)] = False
-    listed[own] = itself and (sinks or own not in reading.sink_words)
-    order = [place for place in _strongest_first(found) if listed[place] and found[place] > 0]
+    # The word asked for may be a sink itself: sinks are left out as keys only.
+    ranked = ranked_weights(found[None], None, itself=True, sinks=() if sinks else reading.sink_words)[0]
+    if not itself:
+        ranked[own] = UNRANKED
+    order, listed = strongest(ranked), ranked != UNRANKED
     labels, rest = reading.labels, float(found[listed].sum())
     columns = [Column("Word", "word"), Column("weight", "number", shade=True)]
     cells: list[Any] = [[labels[place] for place in order], [float(found[place]) for place in order]]
@@ -56,12 +57,9 @@ def pairs(
                 continue
             to_sinks.append(row[list(reading.sink_words)].sum())
             to_itself.append(row[place])
-            row[set_aside] = -1.0
-            if not itself:
-                row[place] = -1.0
-            best = int(row.argmax())
-            seen = row[best] > 0
-            rows.append((labels[place], labels[best] if seen else None, float(row[best]) if seen else None))
+            best = strongest_links(row[None], [place], [place], 1, itself=itself, sinks=set_aside)
+            partner = (labels[best.key[0]], float(best.weight[0])) if len(best.key) else (None, None)
+            rows.append((labels[place], *partner))
     columns = Column("query", "word"), Column("key", "word"), Column("probability", "number", shade=True)
     notes = []
     if rows and not sinks and reading.sink_words:
@@ -88,11 +86,11 @@ def heads_for(reading: Reading, query: Any, key: Any = None) -> Table:
             in_sinks.append(share)
             place = target
             if place is None:
-                others = row.copy()
-                others[[own, *reading.sink_words]] = -1.0
-                place = int(others.argmax())
-                if not others[place] > 0:  # there is no other word that it sees
+                others = ranked_weights(row[None], None, itself=True, sinks={own, *reading.sink_words})[0]
+                first = strongest(others, 1)
+                if not len(first):  # no other word is visible
                     continue
+                place = int(first[0])
             rows.append((layer, head, labels[place], float(row[place]), share))
     rows.sort(key=lambda row: (-row[3], row[0], row[1]))
     columns = [
@@ -117,15 +115,10 @@ def top(reading: Reading, k: int, layer: int | None, head: int | None, sinks: bo
         kept = ~np.isin(words, set_aside)
         in_sinks += float(found[:, kept][:, :, list(reading.sink_words)].sum())
         asking += found.shape[0] * int(kept.sum())
-        found[:, :, set_aside] = -1.0
-        found[:, ~kept] = -1.0
-        if not itself:
-            found[:, words - block.first, words] = -1.0
-        flat = found.reshape(-1)
-        for place in np.argsort(-flat, kind="stable")[:k]:
-            of_head, row, key = np.unravel_index(place, found.shape)
-            if flat[place] > 0:
-                best.append((-float(flat[place]), block.layer, block.heads[int(of_head)], int(words[row]), int(key)))
+        for of_head, rows_of_head in zip(block.heads, found, strict=True):
+            links = strongest_links(rows_of_head, words, words, k, itself=itself, sinks=set_aside)
+            listed = zip(-links.weight, links.query, links.key, strict=True)
+            best += [(float(less), block.layer, of_head, int(query), int(key)) for less, query, key in listed]
         best = sorted(best)[:k]
     labels = reading.labels
     rows = tuple((place, of_head, labels[query], labels[key], -weight) for weight, place, of_head, query, key in best)
@@ -176,8 +169,3 @@ def sink_notes(reading: Reading, row: Numbers | None, share: Any = None) -> list
     taken = row[list(reading.sink_words)].sum() if row is not None else share
     average = "" if row is not None else " on average"
     return [f"{_named(reading)} {_take(reading)} {printed_number(taken, 2)} of the weight{average}."]
-
-
-def _strongest_first(row: Numbers) -> Any:
-    """Places by weight, the earlier first where two are equal."""
-    return np.argsort(-row, kind="stable")
