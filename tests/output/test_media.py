@@ -18,6 +18,7 @@ from rich.console import Console
 from regard.attention import Attention
 from regard.output import csv_json, html, latex, markdown, text
 from regard.output.figure import heat_map
+from regard.teaching.scaling import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn, hard_table
 
@@ -186,22 +187,47 @@ def test_latex_escapes_what_latex_reads():
     assert "日本語" in body and r"\DeclareUnicodeCharacter{65E5}" in latex.document(hard_table())
 
 
+def test_latex_sets_formulas_as_formulas():
+    body = latex.document([cat_sat().table("cat"), *scaling_lesson(sizes=(4, 16), draws=1).tables()])
+    assert r"$\sqrt{d_k}$" in body and r"$d_k$" in body and r"$\partial W_q$" in body
+    assert r"\_" not in body
+    assert latex.formula("W_q x_10 d_model some_name") == r"$W_q$ $x_{\mathrm{10}}$ $d_{\mathrm{model}}$ some\_name"
+
+
+def test_latex_splits_what_is_wider_than_the_page():
+    trace = drawn(FORTY[:5], size=64)
+    whole, split = latex.render(cat_sat().table("cat")), latex.render(trace.table(2))
+    assert whole.count(r"\begin{tabular}{") == 1
+    blocks = re.findall(r"\\begin\{tabular\}\{[lr]+\}.*?\\bottomrule", split, re.DOTALL)
+    assert len(blocks) > 1 and all(block.count("Word &") == 1 for block in blocks)
+    numbers = re.findall(r"\d\.\d\d", "".join(re.sub(r"\\phantom\{[^$]*?\}\}?", "", block) for block in blocks))
+    assert len(numbers) >= 64 * (1 + 5 + 5 + 5 + 1)  # q, k, v, softmax × v and their sum, all of them
+
+
 ENGINES = ("pdflatex", "lualatex", "xelatex")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_latex_compiles(engine, tmp_path):
+def test_latex_compiles_to_pages_that_hold_everything(engine, tmp_path):
     if not shutil.which(engine):
-        pytest.skip(f"{engine} is not installed: apt-get install texlive-latex-base texlive-luatex texlive-xetex")
+        pytest.skip(f"{engine} is not installed: `make latex` installs it")
     tables = [hard_table(), *cat_sat().tables(), drawn(FORTY[:5], size=64, masked=True).table(2)]
+    tables += [drawn(FORTY[:3], size=size).table(2) for size in (3, 9, 300)]
+    tables += [drawn((FORTY * 3)[:100], size=2).table(2), *scaling_lesson(sizes=(4, 16), draws=1).tables()]
     (tmp_path / "tables.tex").write_text(latex.document(tables), encoding="utf-8")
-    finished = subprocess.run(
-        [engine, "-interaction=nonstopmode", "-halt-on-error", "tables.tex"], cwd=tmp_path, capture_output=True,
-        timeout=300,
-    )  # fmt: skip
-    assert finished.returncode == 0, finished.stdout.decode("utf-8", "replace")[-2000:]
-    assert (tmp_path / "tables.pdf").stat().st_size > 1000
+    for _ in range(2):  # a table of several pages knows its columns the second time
+        finished = subprocess.run(
+            [engine, "-interaction=nonstopmode", "-halt-on-error", "tables.tex"], cwd=tmp_path, capture_output=True,
+            timeout=300,
+        )  # fmt: skip
+        said = finished.stdout.decode("utf-8", "replace")
+        assert finished.returncode == 0, said[-2000:]
+    assert "Overfull \\hbox" not in said
+    assert "Overfull \\vbox" not in said
+    if shutil.which("pdffonts"):
+        fonts = subprocess.run(["pdffonts", "tables.pdf"], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+        assert "Type 3" not in fonts.stdout.decode()  # bitmaps
 
 
 @pytest.mark.parametrize("name", ["regard", "regard.output.figure", "regard.output.html", "regard.output.latex"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from regard.output.printable import printable
@@ -40,3 +41,21 @@ def strongest(table: Table, place: int) -> float | None:
     if not table.columns[place].shade:
         return None
     return max((row[place] for row in table.rows if row[place] is not None and row[place] > 0), default=None)
+
+
+def sum_below(table: Table) -> tuple[Table, bool]:
+    """The table with its last column, if that is the sum of the vectors in the column before it, as a last row."""
+    if len(table.columns) < 3 or table.columns[-1].name != "sum" or len(table.rows) < 2:
+        return table, False
+    if any(column.kind != "vector" for column in table.columns[-2:]):
+        return table, False
+    sums = [row[-1] for row in table.rows if row[-1] is not None]
+    if len(sums) != 1:
+        return table, False
+    foot: list[Any] = [None] * (len(table.columns) - 1)
+    foot[0], foot[-1] = "sum", sums[0]
+    for place, column in enumerate(table.columns[:-1]):
+        if column.shade:
+            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
+    rows = (*(row[:-1] for row in table.rows), tuple(foot))
+    return replace(table, columns=table.columns[:-1], rows=rows), True

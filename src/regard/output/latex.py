@@ -1,13 +1,20 @@
-"""Tables in LaTeX with booktabs, for papers and slides."""
+"""Tables in LaTeX with booktabs, for papers and slides: formulas as formulas, and never wider than the page.
+
+A table that is too wide is set in a smaller size; its vectors are broken into lines; its columns are split into several
+tables below each other, each with the first column.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.output.cells import parts_of, printed, strongest
+from regard.output.cells import parts_of, printed, shortened, strongest, sum_below
 from regard.output.printable import printable
+from regard.output.text_width import text_width
 from regard.tables import Column, Table
 
 _SPECIAL = {
@@ -27,74 +34,110 @@ _ACCENTS = {
     "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c", "\u0328": "k",
 }  # fmt: skip
 
+LINEWIDTH = 480.0  # points: A4 and letter with margins of 2 cm
+SIZES = {"": 10.0, "small": 9.0, "footnotesize": 8.0}
+NARROWER = 0.86  # letters of Latin Modern beside those of DejaVu, which `text_width` measures
+BETWEEN = 12.0  # two columns, in points
+PER_LINE = 8  # numbers of a vector that has to be broken
+MANY_LINES = 40  # from here on, a table may take more than a page
+LONGEST = 64  # numbers of a vector that is shown whole
+SHORTENED = "… stands for numbers that are left out: vectors have up to {} numbers."
+
+# Formulas in headings, titles and notes: W_q, d_model, √d_k, √4, ‖∂W_q‖.
+_FORMULA = re.compile(
+    r"√(?P<under>[A-Za-z]_\w+|[A-Za-z]\b|\d+)|(?<![\w\\])(?P<name>∂?[dhkqvxzEKNQVW])_(?P<below>[A-Za-z]{1,5}|\d{1,3})(?![\w])"
+    r"|‖|∂(?P<part>[A-Za-z](?:_\w+)?)?"
+)
+_LETTERS = {"q", "k", "v", "z", "x"}  # names of vectors: set as formulas where they are a whole heading
+
 _PREAMBLE = r"""\documentclass{article}
 \usepackage[margin=2cm]{geometry}
 \usepackage{booktabs}
-\usepackage{graphicx}
+\usepackage{longtable}
 \usepackage{textcomp}
 \usepackage{iftex}
+\setlength{\LTleft}{0pt}
+\setlength{\LTpre}{0pt}
+\setlength{\LTpost}{0pt}
 \ifPDFTeX
   \usepackage[T1]{fontenc}
   \usepackage[utf8]{inputenc}
-"""
-_WIDE = r"""\newsavebox{\regardtable}
-\newcommand{\fitted}{\ifdim\wd\regardtable>\linewidth\resizebox{\linewidth}{!}{\usebox{\regardtable}}%
-  \else\usebox{\regardtable}\fi}
-\begin{document}
-\pagestyle{empty}
+  \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}% outlines, which scale; without it, T1 fonts can be bitmaps
 """
 
 
-def render(table: Table) -> str:
+@dataclass(frozen=True, eq=False, slots=True)
+class _Block:
+    """Columns that fit the page side by side: their headings and cells as LaTeX, and the size to set them in."""
+
+    kinds: tuple[str, ...]  # l or r
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    size: str
+    has_sum: bool  # whether the last row is the sum of those above
+
+    def set(self, may_break: bool) -> str:
+        """As a `tabular`, or, if it has many lines and may break, as a `longtable` that continues on the next page."""
+        lines = sum(max(cell.count("\\\\") for cell in row) + 1 for row in self.rows)
+        environment = "longtable" if may_break and lines > MANY_LINES else "tabular"
+        head = ["\\toprule", _line(self.headings), "\\midrule"]
+        head += ["\\endhead", "\\bottomrule", "\\endlastfoot"] if environment == "longtable" else []
+        rows = [_line(row) for row in self.rows]
+        if self.has_sum:
+            rows.insert(len(rows) - 1, "\\midrule")
+        foot = ["\\bottomrule"] if environment == "tabular" else []
+        shape = "".join(self.kinds)
+        parts = [f"\\begin{{{environment}}}{{{shape}}}", *head, *rows, *foot, f"\\end{{{environment}}}"]
+        return "\n".join(["{\\" + self.size, *parts, "}"] if self.size else parts)
+
+
+def render(table: Table, width: float = LINEWIDTH) -> str:
     r"""A `tabular` with the rules of booktabs, its title above and its notes below, for a document that loads booktabs.
+
+    A table wider than `width` points is split into several.
 
     >>> table = Table("", (Column("Word", "word"), Column("v", "vector", 0)), (("R&D", [1, -1]),))
     >>> print(render(table), end="")
     \begin{tabular}{ll}
     \toprule
-    Word & v \\
+    Word & $v$ \\
     \midrule
-    R\&D & $[\,1\;\,{-}1\,]$ \\
+    R\&D & $[\,\phantom{{-}}1\;\,{-}1\,]$ \\
     \bottomrule
     \end{tabular}
     """
-    parts = [f"\\textbf{{{escaped(table.title)}}}\\par\\smallskip"] if table.title else []
-    parts += [tabular(table)]
-    parts += [f"\\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}" for note in table.notes]
-    return "\n".join(parts) + "\n"
-
-
-def tabular(table: Table) -> str:
-    """Only the table itself."""
-    shape = "".join("r" if column.kind == "number" else "l" for column in table.columns)
-    largest = [strongest(table, place) for place in range(len(table.columns))]
-    lines = [f"\\begin{{tabular}}{{{shape}}}", "\\toprule"]
-    lines += [_line(_heading(column) for column in table.columns), "\\midrule"]
-    for place, row in enumerate(table.rows):
-        cells = zip(row, table.columns, largest, strict=True)
-        lines.append(_line(_cell(cell, column, place == table.highlight, most) for cell, column, most in cells))
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
+    return _set(table, width, may_break=False)
 
 
 def document(tables: Table | Iterable[Table]) -> str:
-    """A whole document that compiles with pdflatex, lualatex or xelatex; tables wider than the page are scaled to it.
+    """A whole document that compiles with pdflatex, lualatex or xelatex; long tables go on on the next page.
 
     Letters that pdflatex has no font for are set as their code points; lualatex and xelatex take them from DejaVu or
-    Noto where these are installed.
+    Noto if these are installed.
     """
     tables = [tables] if isinstance(tables, Table) else list(tables)
-    parts = []
-    for table in tables:
-        fitted = f"\\sbox{{\\regardtable}}{{%\n{tabular(table)}%\n}}\\noindent\\fitted"
-        parts.append(render(table).replace(tabular(table), fitted))
-    body = "\n\\par\\bigskip\n".join(parts)
+    body = "\n\\par\\bigskip\n".join(_set(table, LINEWIDTH, may_break=True) for table in tables)
     foreign = sorted({character for character in body if ord(character) > 0x7F})
     lines = [f"  \\DeclareUnicodeCharacter{{{ord(c):04X}}}{{\\texttt{{[{ord(c):X}]}}}}" for c in foreign]
     lines += ["\\else", "  \\usepackage{fontspec}"]
     if foreign:
         lines.append("  \\IfFontExistsTF{Noto Sans}{\\setmainfont{Noto Sans}}{%")
         lines.append("    \\IfFontExistsTF{DejaVu Sans}{\\setmainfont{DejaVu Sans}}{}}")
-    return _PREAMBLE + "\n".join([*lines, "\\fi"]) + "\n" + _WIDE + body + "\\end{document}\n"
+    start = "\\begin{document}\n\\pagestyle{empty}\\raggedright\n"
+    return _PREAMBLE + "\n".join([*lines, "\\fi"]) + "\n" + start + body + "\\end{document}\n"
+
+
+def formula(text: str) -> str:
+    r"""Text whose W_q, √d_k and ∂ are set as formulas, and all else as it is.
+
+    >>> formula("score/√d_k"), formula("W_q = I & d_model = 4"), formula("‖∂W_q‖"), formula("√4 = 2")
+    ('score/$\\sqrt{d_k}$', '$W_q$ = I \\& $d_{\\mathrm{model}}$ = 4', '$\\|$$\\partial W_q$$\\|$', '$\\sqrt{4}$ = 2')
+    """
+    found, start = "", 0
+    for match in _FORMULA.finditer(text):
+        found += escaped(text[start : match.start()]) + f"${_formula(match)}$"
+        start = match.end()
+    return found + escaped(text[start:])
 
 
 def escaped(text: str) -> str:
@@ -117,26 +160,166 @@ def _character(character: str) -> str:
     return character
 
 
-def _heading(column: Column) -> str:
-    """The names of columns are formulas: √d_k is set as one."""
-    return escaped(column.name).replace(r"$\surd$d\_k", r"$\sqrt{d_k}$").replace(r"d\_k", "$d_k$")
+def _set(table: Table, width: float, *, may_break: bool) -> str:
+    longest = max((len(cell) for row in table.rows for cell in row if _is_vector(cell)), default=0)
+    notes = [*table.notes, *([SHORTENED.format(longest)] if longest > LONGEST else [])]
+    parts = [f"\\textbf{{{formula(table.title)}}}\\par\\nobreak\\smallskip"] if table.title else []
+    parts += ["\n\\par\\medskip\n".join(block.set(may_break) for block in _blocks(table, width))]
+    parts += [f"\\par\\smallskip{{\\footnotesize {formula(note)}\\par}}" for note in notes]
+    return "\n".join(parts) + "\n"
 
 
-def _cell(cell: Any, column: Column, highlighted: bool, largest: float | None) -> str:
+def _blocks(table: Table, width: float) -> list[_Block]:
+    """The table in pieces that fit the width: whole if possible, with vectors in lines, split into columns."""
+    below, has_sum = sum_below(table)
+    for size, points in SIZES.items():
+        for one, foot in ((table, False), (below, has_sum)):
+            if _total(one, points, None) <= width:
+                return [_block(one, range(len(one.columns)), size, None, foot)]
+    size, points = "footnotesize", SIZES["footnotesize"]
+    for per_line in (PER_LINE, PER_LINE // 2):
+        if _total(below, points, per_line) <= width:
+            return [_block(below, range(len(below.columns)), size, per_line, has_sum)]
+    return [_block(below, columns, size, PER_LINE, has_sum) for columns in _split(below, points, width)]
+
+
+def _is_vector(cell: Any) -> bool:
+    return cell is not None and not isinstance(cell, str) and hasattr(cell, "__len__")
+
+
+def _split(table: Table, points: float, width: float) -> list[list[int]]:
+    """Columns in groups that fit the width, the first one in each."""
+    wide = [_column_width(table, place, points, PER_LINE) for place in range(len(table.columns))]
+    groups: list[list[int]] = [[0]]
+    for place in range(1, len(table.columns)):
+        if len(groups[-1]) > 1 and sum(wide[one] + BETWEEN for one in [*groups[-1], place]) > width:
+            groups.append([0])
+        groups[-1].append(place)
+    return groups
+
+
+def _total(table: Table, points: float, per_line: int | None) -> float:
+    return sum(_column_width(table, place, points, per_line) + BETWEEN for place in range(len(table.columns)))
+
+
+def _column_width(table: Table, place: int, points: float, per_line: int | None) -> float:
+    column = table.columns[place]
+    widths = [text_width(column.name, points)]
+    for row in table.rows:
+        cell = row[place]
+        if cell is None:
+            continue
+        if column.kind == "vector":
+            parts = _parts(cell, column.digits)
+            count = min(len(parts), per_line or len(parts))
+            widths.append(count * (max(map(len, parts), default=0) * 0.58 + 0.44) * points + points)  # digits: 0.58 em
+        else:
+            widths.append(text_width(printed(cell, column), points))
+    return max(widths) * NARROWER
+
+
+def _block(table: Table, columns: Sequence[int], size: str, per_line: int | None, has_sum: bool) -> _Block:
+    """Some columns of a table; rows that hold nothing but their name are left out of a part."""
+    chosen = [table.columns[place] for place in columns]
+    summands = replace(table, rows=table.rows[: len(table.rows) - has_sum])
+    largest = [strongest(summands, place) for place in columns]
+    widest = [_widest(table, place) for place in columns]
+    rows, is_part = [], len(columns) < len(table.columns)
+    for line, row in enumerate(table.rows):
+        cells = [row[place] for place in columns]
+        is_sum = has_sum and line == len(table.rows) - 1
+        if is_part and all(cell is None for cell in cells[1:]):
+            continue
+        rows.append(
+            tuple(
+                _cell(cell, column, line == table.highlight, None if is_sum else most, wide, per_line)
+                for cell, column, most, wide in zip(cells, chosen, largest, widest, strict=True)
+            )
+        )
+    last = has_sum and table.rows[-1][columns[-1]] is not None
+    return _Block(
+        tuple("r" if column.kind == "number" else "l" for column in chosen),
+        tuple(f"${column.name}$" if column.name in _LETTERS else formula(column.name) for column in chosen),
+        tuple(rows), size, last or (has_sum and not is_part),
+    )  # fmt: skip
+
+
+def _parts(vector: Any, digits: int) -> list[str]:
+    return shortened(parts_of(vector, digits), PER_LINE) if len(vector) > LONGEST else parts_of(vector, digits)
+
+
+def _widest(table: Table, place: int) -> str:
+    """What the numbers of a column of vectors are aligned by: the longest sign and digits before the point."""
+    column = table.columns[place]
+    if column.kind != "vector":
+        return ""
+    vectors = [_parts(row[place], column.digits) for row in table.rows if row[place] is not None]
+    return max((_before_point(part) for parts in vectors for part in parts), key=len, default="")
+
+
+def _before_point(number: str) -> str:
+    return number.partition(".")[0]
+
+
+def _cell(
+    cell: Any, column: Column, highlighted: bool, largest: float | None, widest: str, per_line: int | None
+) -> str:
     if cell is None:
         return ""
     if column.kind == "vector":
-        return "$[\\," + "\\;\\,".join(map(_number, parts_of(cell, column.digits))) + "\\,]$"
+        return _vector(_parts(cell, column.digits), widest, per_line)
     if column.kind == "number":
         number = _number(printed(cell, column))
         return f"$\\mathbf{{{number}}}$" if largest is not None and cell == largest else f"${number}$"
-    text = escaped(str(cell))
+    text = escaped(str(cell)) if column.kind == "word" and column.name != "Step" else formula(str(cell))
     return f"\\textbf{{{text}}}" if highlighted and column.kind == "word" and text else text
+
+
+def _vector(parts: list[str], widest: str, per_line: int | None) -> str:
+    """[ a b c ], in lines of so many numbers."""
+    aligned = [_aligned(part, widest) for part in parts]
+    lines = [
+        aligned[start : start + (per_line or len(parts))] for start in range(0, len(parts), per_line or len(parts))
+    ]
+    joined = ["\\;\\,".join(line) for line in lines]
+    if len(joined) == 1:
+        return f"$[\\,{joined[0]}\\,]$"
+    first, *middle, last = joined
+    shown = [f"$[\\,{first}$", *(f"$\\phantom{{[}}\\,{line}$" for line in middle), f"$\\phantom{{[}}\\,{last}\\,]$"]
+    return "\\begin{tabular}[t]{@{}l@{}}" + " \\\\ ".join(shown) + "\\end{tabular}"
+
+
+def _aligned(part: str, widest: str) -> str:
+    """A number with as much room before it as the widest has."""
+    missing = len(widest) - len(_before_point(part))
+    if missing <= 0 or part == "…" or not widest:
+        return _number(part)
+    return f"\\phantom{{{_number(widest[:missing])}}}{_number(part)}"
+
+
+def _formula(match: re.Match[str]) -> str:
+    if match["under"]:
+        return f"\\sqrt{{{_indexed(match['under'])}}}"
+    if match["name"]:
+        return _indexed(f"{match['name']}_{match['below']}")
+    if match[0] == "‖":
+        return "\\|"
+    return f"\\partial {_indexed(match['part'])}" if match["part"] else "\\partial"
+
+
+def _indexed(name: str) -> str:
+    """d_k, W_q, d_model as formulas."""
+    base, _, below = name.partition("_")
+    base = base.replace("∂", "\\partial ")
+    if not below:
+        return base
+    return f"{base}_{below}" if len(below) == 1 else f"{base}_{{\\mathrm{{{below}}}}}"
 
 
 def _number(text: str) -> str:
     """A printed number for formulas."""
-    return text.replace("−", "{-}").replace("∞", r"\infty").replace("NaN", r"\mathrm{NaN}")
+    text = text.replace("−", "{-}").replace("∞", r"\infty").replace("NaN", r"\mathrm{NaN}")
+    return text.replace("…", r"\dots")
 
 
 def _line(cells: Iterable[str]) -> str:

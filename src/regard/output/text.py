@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from regard.output import colours
-from regard.output.cells import parts_of, printed, shortened
+from regard.output.cells import parts_of, printed, shortened, sum_below
 from regard.output.printable import printable
 from regard.tables import Column, Table
 from regard.trace import Trace
@@ -139,7 +139,7 @@ class Layout:
 
 def laid_out(table: Table, width: int, full: bool) -> Layout:
     """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
-    table, has_sum = _with_sum_below(table)
+    table, has_sum = sum_below(table)
     most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
     columns = [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
     if _total(columns) > width:
@@ -186,24 +186,6 @@ def _widest_that(
 
 def _longest_vector(columns: list[Laid]) -> int:
     return max((len(parts) for laid in columns for parts in laid.parts), default=2)
-
-
-def _with_sum_below(table: Table) -> tuple[Table, bool]:
-    """A last column that holds one vector, the sum of those in the column before it, goes below them."""
-    if len(table.columns) < 3 or table.columns[-1].name != "sum" or len(table.rows) < 2:
-        return table, False
-    if any(column.kind != "vector" for column in table.columns[-2:]):
-        return table, False
-    sums = [row[-1] for row in table.rows if row[-1] is not None]
-    if len(sums) != 1:
-        return table, False
-    foot: list[Any] = [None] * (len(table.columns) - 1)
-    foot[0], foot[-1] = "sum", sums[0]
-    for place, column in enumerate(table.columns[:-1]):
-        if column.shade:
-            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
-    rows = (*(row[:-1] for row in table.rows), tuple(foot))
-    return replace(table, columns=table.columns[:-1], rows=rows), True
 
 
 def _laid(column: Column, values: list[Any], most: int | None) -> Laid:
