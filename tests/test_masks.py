@@ -253,11 +253,11 @@ def test_tiles_trace_too(name: str) -> None:
     [
         (lambda: window(-1), "`left` is -1"),
         (lambda: window(1.5), "`left` is 1.5"),  # type: ignore[arg-type]
-        (lambda: chunks(0), "`n` is 0; expected a whole number, 1 or more"),
+        (lambda: chunks(0), "`n` is 0; expected an integer, at least 1"),
         (lambda: first("4"), "`n` is '4'"),  # type: ignore[arg-type]
         (lambda: lengths([3, 4], side="rihgt"), "Did you mean 'right'"),
         (lambda: lengths([3.5]), "`counts` is 3.5"),
-        (lambda: lengths(np.ones((2, 2), dtype=int)), "one for each sequence"),
+        (lambda: lengths(np.ones((2, 2), dtype=int)), "one per sequence"),
         (lambda: prefix(-1), "`n` is -1"),
         (lambda: documents(np.zeros((1, 1, 1))), r"\(batch, position\)"),
         (lambda: allowed(np.ones((3, 3))), "bias=array"),

@@ -23,6 +23,8 @@ from regard.errors.wording import did_you_mean, shown, there_are
 
 def is_integer(value: Any) -> bool:
     """Whether this is an integer of Python, NumPy or PyTorch; True and False are not."""
+    if type(value) is int:
+        return True
     if isinstance(value, (bool, np.bool_)) or "bool" in str(getattr(value, "dtype", "")):
         return False
     try:

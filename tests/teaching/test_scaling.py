@@ -103,7 +103,7 @@ def test_tables_say_what_they_show(lesson):
         ({"divisors": ["half"]}, "a function of d_k"),
         ({"divisors": [0]}, "positive"),
         ({"divisors": []}, "at least one"),
-        ({"sizes": [0]}, "1 or more"),
+        ({"sizes": [0]}, "at least 1"),
         ({"sizes": []}, "at least one"),
     ],
 )

@@ -96,7 +96,7 @@ def test_every_block_of_a_stack(draw):
     first = model.explain([1, 2, 3], [4, 5])
     np.testing.assert_array_equal(first["embedding"], model.embedding([1, 2, 3]))
     np.testing.assert_array_equal(first["positioned"], run.states[0])
-    with pytest.raises(errors.OptionError, match="below 4"):
+    with pytest.raises(errors.OutOfRange, match="there are 4 blocks"):
         model.explain([1, 2, 3], [4, 5], block=4)
 
 

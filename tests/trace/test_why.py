@@ -41,7 +41,7 @@ def test_one_number_of_a_vector(trace):
     assert why.value == trace["output"][0, 0, 1]
     assert sum(why.terms) == pytest.approx(why.value)
     assert str(trace.why("weighted_value", query="The", key="cat", component=-1)) == "0.16·1 = 0.16"
-    with pytest.raises(errors.OutOfRange, match="4 numbers"):
+    with pytest.raises(errors.OutOfRange, match="there are 4 components"):
         trace.why("output", query="The", component=4)
 
 

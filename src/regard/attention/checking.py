@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array, floats, is_tensor
 from regard.biases import Bias
 from regard.masks import Mask
@@ -76,9 +76,7 @@ def softcap(given: Any) -> float | None:
 
 def similarity(given: Any) -> str:
     """One of SIMILARITIES."""
-    if not isinstance(given, str) or given not in SIMILARITIES:
-        raise errors.bad_name("similarity", given, SIMILARITIES)
-    return given
+    return validate.choice("similarity", given, SIMILARITIES)
 
 
 def mask(given: Any) -> Mask:
@@ -235,10 +233,3 @@ def is_vector(thing: Any) -> bool:
 def as_column(vector: Any) -> Any:
     """A row of numbers as a matrix of one column."""
     return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]
-
-
-def whole(name: str, given: Any, lowest: int) -> int:
-    """A count, such as how many keys are the strongest; True is none."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < lowest:
-        raise errors.option(name, given, f"a whole number, {lowest} or more")
-    return int(given)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
@@ -215,7 +215,7 @@ class Attention:
                 raise errors.bad_statistic(name, ROW_STATISTICS)
         if "distance" in names:
             offset_known(self)
-        output, found = self._outputs(values, names, checking.whole("top", top, 0))
+        output, found = self._outputs(values, names, validate.integer("top", top, 0))
         strongest = Top(self.outside(found["top_index"]), self.outside(found["top_weight"])) if top else None
         return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
@@ -311,7 +311,7 @@ class Attention:
     def top(self, k: int) -> Top:
         """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory."""
         scores = self._scores()
-        found = engine_for(scores.queries).forward(scores, None, (), checking.whole("k", k, 1))[1]
+        found = engine_for(scores.queries).forward(scores, None, (), validate.integer("k", k, 1))[1]
         return Top(self.outside(found["top_index"]), self.outside(found["top_weight"]))
 
     def mass(self, keys: Any) -> Array:

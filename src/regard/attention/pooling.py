@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention.looking import LIMIT, check_size
 from regard.attention.remembering import normaliser_for, normaliser_of_rows
@@ -62,8 +62,7 @@ def even_edges(start: int, stop: int, cells: int) -> Edges:
 
 def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: Pool) -> PooledMap:
     """The map with these edges; one pass over the region, one more over its rows if their normaliser is not known."""
-    if not isinstance(pool, str) or pool not in POOLS:
-        raise errors.bad_name("pool", pool, POOLS)
+    validate.choice("pool", pool, POOLS)
     cells = (len(row_edges) - 1, len(column_edges) - 1)
     check_size(attention, (*attention.shape[:-2], *cells), LIMIT)
     rows = slice(int(row_edges[0]), int(row_edges[-1]))
@@ -95,15 +94,11 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
                     f"{name}_edges", given[axis], f"these alone, without a shape or a region of {name}s"
                 )
             found.append(_given_edges(f"{name}_edges", given[axis], counts[axis]))
-        elif _is_whole(shape[axis]) and 1 <= shape[axis] <= stop - start:
+        elif validate.is_integer(shape[axis]) and 1 <= shape[axis] <= stop - start:
             found.append(even_edges(start, stop, int(shape[axis])))
         else:
             raise errors.bad_map_shape(shape, (spans[0][1] - spans[0][0], spans[1][1] - spans[1][0]))
     return found[0], found[1]
-
-
-def _is_whole(cells: Any) -> bool:
-    return isinstance(cells, (int, np.integer)) and not isinstance(cells, bool)
 
 
 def _region(name: str, given: Any, count: int) -> tuple[int, int]:

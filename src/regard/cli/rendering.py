@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import validate
 from regard.arrays import numpy_of
 from regard.cli import printing
 from regard.cli.outputs import FIGURES, Format
@@ -135,7 +136,9 @@ def _page(steps: Traced, wanted: Wanted) -> str:
     found = tables(steps, wanted)
     notes, found[-1] = found[-1].notes, replace(found[-1], notes=())
     trace = _trace(steps, wanted)
-    heads = range(min(trace.heads, MOST_HEADS)) if wanted.head is None else [trace.checked_head(wanted.head)]
+    heads: Sequence[int] = range(min(trace.heads, MOST_HEADS))
+    if wanted.head is not None:
+        heads = [validate.index("head", wanted.head, trace.heads)]
     bare = trace.noted(None)  # the page says it once
     draw = heat_map if wanted.query is None else flow
     figures = [draw(bare, head=head) for head in heads]
@@ -145,7 +148,7 @@ def _page(steps: Traced, wanted: Wanted) -> str:
 
 def _of_query(trace: Trace, head: int | None) -> Iterator[Table]:
     """A table for each head, and what becomes of their outputs."""
-    for place in range(trace.heads) if head is None else [trace.checked_head(head)]:
+    for place in range(trace.heads) if head is None else [validate.index("head", head, trace.heads)]:
         yield trace.table(head=place)
     if head is None and (trace.heads > 1 or "projected" in trace):
         yield _together(trace)

@@ -65,7 +65,10 @@ def kind_of(thing: object) -> str:
 
 def shown(value: object) -> str:
     """The value on one short line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001 - a message must not fail; integers of more than 4,300 digits have no repr
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.kernels.interface import Engine
 
 NAMES = ("reference", "native", "torch")
@@ -69,8 +69,8 @@ def _tensor_engine(on_cpu: bool) -> Engine:
 
 
 def _use_native() -> bool:
-    if WANTED is not None and WANTED not in NAMES:
-        raise errors.bad_name("REGARD_ENGINE", WANTED, NAMES)
+    if WANTED is not None:
+        validate.choice("REGARD_ENGINE", WANTED, NAMES)
     if WANTED == "native" and NATIVE_PROBLEM is not None:
         raise errors.unsupported("REGARD_ENGINE=native", f"{NATIVE_PROBLEM.capitalize()}.")
     if WANTED == "reference" or NATIVE_PROBLEM is not None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.layers import given
 from regard.layers.layer import Layer
@@ -42,7 +42,7 @@ class Embedding(Layer):
     @classmethod
     def seeded(cls, vocabulary: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
         """Vectors from a seed, normal with variance 1."""
-        shape = given.whole("vocabulary", vocabulary), given.whole("width", width)
+        shape = validate.integer("vocabulary", vocabulary, 1), validate.integer("width", width, 1)
         return cls(seed_of(seed).normal(shape, dtype))
 
     @classmethod

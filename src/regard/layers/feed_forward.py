@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.kernels.interface import ACTIVATIONS
-from regard.layers import given
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
 from regard.layers.seeding import Seed, seed_of
@@ -29,8 +28,7 @@ class FeedForward(Layer):
     gate: Linear | None = None
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise errors.bad_name("activation", self.activation, ACTIVATIONS)
+        validate.choice("activation", self.activation, ACTIVATIONS)
         if self.up.outputs != self.down.inputs or (self.gate and self.gate.weight.shape != self.up.weight.shape):
             gate = "" if self.gate is None else f", `gate` {tuple(self.gate.weight.shape)}"
             shapes = f"`up` is {tuple(self.up.weight.shape)}, `down` {tuple(self.down.weight.shape)}{gate}"
@@ -64,7 +62,7 @@ class FeedForward(Layer):
         dtype: Any = np.float32,
     ) -> Self:
         """Weights from a seed; four times as wide inside unless told otherwise."""
-        seed, hidden = seed_of(seed), 4 * given.whole("width", width) if hidden is None else hidden
+        seed, hidden = seed_of(seed), 4 * validate.integer("width", width, 1) if hidden is None else hidden
         options: dict[str, Any] = {"bias": bias, "dtype": dtype}
         return cls(
             Linear.seeded(width, hidden, seed=seed.part("up"), **options),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from typing import Any
 
@@ -56,17 +55,6 @@ def numbers_of_tokens(given: Any, weight: Array) -> Array:
         if lowest < 0 or highest >= count:
             raise errors.index_out_of_range("token", lowest if lowest < 0 else highest, count)
     return array
-
-
-def whole(name: str, given: Any, lowest: int = 1) -> int:
-    """A whole number from `lowest` on."""
-    try:
-        number = operator.index(given)
-    except TypeError:
-        number = lowest - 1
-    if number < lowest or isinstance(given, bool):
-        raise errors.option(name, given, f"a whole number, {lowest} or more")
-    return number
 
 
 def width_differs(name: str, array: Array, weight: Array, width: int) -> errors.ShapeError:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
 from regard.layers import given
@@ -56,7 +56,7 @@ class Linear(Layer):
         cls, inputs: int, outputs: int, *, bias: bool = True, seed: int | Seed = 0, dtype: Any = np.float32
     ) -> Self:
         """Weights from a seed, Xavier uniform; biases 0."""
-        inputs, outputs = given.whole("inputs", inputs), given.whole("outputs", outputs)
+        inputs, outputs = validate.integer("inputs", inputs, 1), validate.integer("outputs", outputs, 1)
         weight = seed_of(seed).projection(outputs, inputs, dtype)
         return cls(weight, constant(0.0, outputs, dtype) if bias else None)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
 from regard.layers import given
@@ -254,7 +254,7 @@ class MultiHead(Layer):
         dtype: Any = np.float32,
     ) -> Self:
         """Weights from a seed, each projection for itself; heads of size width / heads unless told otherwise."""
-        width, heads, seed = given.whole("width", width), given.whole("heads", heads), seed_of(seed)
+        width, heads, seed = validate.integer("width", width, 1), validate.integer("heads", heads, 1), seed_of(seed)
         if size is None and width % heads:
             raise errors.option("heads", heads, f"a divisor of the width {width}", "Or give `size`, that of a head.")
         groups = heads if kv_heads is None else kv_heads
@@ -317,7 +317,7 @@ def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
 
 
 def _check(layer: MultiHead) -> None:
-    heads, groups = given.whole("heads", layer.heads), given.whole("kv_heads", layer.groups)
+    heads, groups = validate.integer("heads", layer.heads, 1), validate.integer("kv_heads", layer.groups, 1)
     if heads % groups:
         raise errors.option("kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly.")
     query, key, value = (part.outputs for part in (layer.w_q, layer.w_k, layer.w_v))
@@ -336,4 +336,4 @@ def _check(layer: MultiHead) -> None:
             f"`w_k` takes width {layer.w_k.inputs}, `w_v` {layer.w_v.inputs}: they see one context."
         )
     if layer.window is not None:
-        given.whole("window", layer.window, 0)
+        validate.integer("window", layer.window, 0)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
 from regard.layers import given
@@ -41,7 +41,7 @@ class LayerNorm(Layer):
     @classmethod
     def seeded(cls, width: int, *, bias: bool = True, epsilon: float = 1e-5, dtype: Any = np.float32) -> Self:
         """Weights 1 and biases 0: where training starts, whatever the seed."""
-        width = given.whole("width", width)
+        width = validate.integer("width", width, 1)
         return cls(constant(1.0, width, dtype), constant(0.0, width, dtype) if bias else None, epsilon)
 
     @classmethod
@@ -75,7 +75,7 @@ class RMSNorm(Layer):
     @classmethod
     def seeded(cls, width: int, *, epsilon: float = 1e-6, dtype: Any = np.float32) -> Self:
         """Weights 1, whatever the seed."""
-        return cls(constant(1.0, given.whole("width", width), dtype), epsilon)
+        return cls(constant(1.0, validate.integer("width", width, 1), dtype), epsilon)
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:

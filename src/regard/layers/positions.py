@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import arrays, biases, errors
+from regard import arrays, biases, errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
 from regard.layers import given
@@ -63,7 +63,7 @@ class Learned(Layer):
     @classmethod
     def seeded(cls, count: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
         """Vectors from a seed, normal with variance 1."""
-        shape = given.whole("count", count), given.whole("width", width)
+        shape = validate.integer("count", count, 1), validate.integer("width", width, 1)
         return cls(seed_of(seed).normal(shape, dtype))
 
 
@@ -83,7 +83,7 @@ class Rotary(Layer):
     frequencies: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if given.whole("size", self.size) % 2:
+        if validate.integer("size", self.size, 1) % 2:
             raise errors.option("size", self.size, "an even number", "Numbers are turned in pairs.")
         if self.frequencies is not None:
             object.__setattr__(self, "frequencies", tuple(float(number) for number in self.frequencies))
@@ -133,7 +133,7 @@ class Alibi(Layer):
     @classmethod
     def of(cls, heads: int) -> Self:
         """The slopes of the paper."""
-        return cls(tuple(biases.paper_slopes(given.whole("heads", heads))))
+        return cls(tuple(biases.paper_slopes(validate.integer("heads", heads, 1))))
 
 
 def positions_of(offset: Any, count: int, like: Array) -> Array:

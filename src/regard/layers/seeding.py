@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors
+from regard import validate
 from regard.arrays import Array
 
 
@@ -58,9 +58,7 @@ def seed_of(given: int | Seed) -> Seed:
     """A seed from what was given."""
     if isinstance(given, Seed):
         return given
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise errors.option("seed", given, "a whole number, 0 or more")
-    return Seed(int(given))
+    return Seed(validate.integer("seed", given, 0))
 
 
 def constant(value: float, count: int, dtype: Any) -> Array:

@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers import given
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder
@@ -188,11 +187,11 @@ class Transformer(Layer):
     ) -> Self:
         """Weights from a seed: so many blocks; `longest` counts learned positions, `head` the scores at the end."""
         kinds = ("sinusoidal", "learned", "rotary", "alibi")
-        if positions is not None and positions not in kinds:
-            raise errors.bad_name("positions", positions, kinds)
-        seed, width = seed_of(seed), given.whole("width", width)
+        if positions is not None:
+            validate.choice("positions", positions, kinds)
+        seed, width = seed_of(seed), validate.integer("width", width, 1)
         options: dict[str, Any] = {"activation": activation, "norm_first": norm_first, "dtype": dtype}
-        options["rotary"] = Rotary(width // given.whole("heads", heads)) if positions == "rotary" else None
+        options["rotary"] = Rotary(width // validate.integer("heads", heads, 1)) if positions == "rotary" else None
         options["alibi"] = Alibi.of(heads) if positions == "alibi" else None
         added: Sinusoidal | Learned | None = Sinusoidal() if positions == "sinusoidal" else None
         if positions == "learned":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from dataclasses import dataclass
 from typing import Any
 
-from regard import errors
+from regard import errors, validate
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,24 +23,14 @@ class Given:
 Numbers = int | tuple[int, ...] | Given  # one, or one for each sequence
 
 
-def whole(name: str, number: Any, lowest: int = 0) -> int:
-    try:
-        whole = operator.index(number)
-    except TypeError:
-        raise errors.option(name, number, "a whole number") from None
-    if whole < lowest:
-        raise errors.option(name, number, f"a whole number, {lowest} or more")
-    return whole
-
-
 def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
     """One number, or one for each sequence."""
     if isinstance(given, (list, tuple)):
-        return tuple(whole(name, number, lowest) for number in given)
+        return tuple(validate.integer(name, number, lowest) for number in given)
     if not hasattr(given, "dtype"):
-        return whole(name, given, lowest)
+        return validate.integer(name, given, lowest)
     if "int" not in str(given.dtype) or len(given.shape) > 1:
-        raise errors.option(name, given, "a whole number, or whole numbers (batch,), one for each sequence")
+        raise errors.option(name, given, "an integer, or integers (batch,), one per sequence")
     return Given(given.reshape(-1))
 
 

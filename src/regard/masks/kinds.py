@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.masks import rest
-from regard.masks.given import Given, Numbers, numbers, parameters, plain, sequences, whole
+from regard.masks.given import Given, Numbers, numbers, parameters, plain, sequences
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
 from regard.masks.placing import Keys, Place, Sizes, same_document
@@ -54,8 +54,8 @@ def window(left: int, right: int | None = None) -> Mask:
     ·███·
     ··███
     """
-    left = whole("left", left)
-    return Window(left, left if right is None else whole("right", right))
+    left = validate.integer("left", left, 0)
+    return Window(left, left if right is None else validate.integer("right", right, 0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,8 +88,7 @@ def lengths(counts: Any, side: str = "right") -> Mask:
     ···██  ·████
     ···██  ·████
     """
-    if side not in ("right", "left"):
-        raise errors.bad_name("side", side, ("right", "left"))
+    validate.choice("side", side, ("right", "left"))
     return Lengths(numbers("counts", counts), side)
 
 
@@ -215,7 +214,7 @@ def chunks(n: int) -> Mask:
     ··██·
     ····█
     """
-    return Chunks(whole("n", n, lowest=1))
+    return Chunks(validate.integer("n", n, 1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,7 +244,7 @@ def first(n: int) -> Mask:
     █·███·
     █··███
     """
-    return First(whole("n", n))
+    return First(validate.integer("n", n, 0))
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Attention
-from regard.layers import Encoder, Seen, Transformer, given
+from regard.layers import Encoder, Seen, Transformer
 from regard.models.forward import Step, embedded, finished, packed, run
 from regard.reading import Reading, Token
 
@@ -38,8 +38,8 @@ class Drawing:
             if value is not None and (wrong or (name == "top_p" and value == 0) or value == float("inf")):
                 raise errors.option(name, value, what)
         if self.top_k is not None:
-            given.whole("top_k", self.top_k)
-        given.whole("seed", self.seed, 0)
+            validate.integer("top_k", self.top_k, 1)
+        validate.integer("seed", self.seed, 0)
 
     def choices(self) -> Callable[[Array], int]:
         """A function that chooses from scores (vocabulary,), drawing on from where it was."""
@@ -92,7 +92,7 @@ def generate(
         raise errors.unsupported(
             f"Writing with {model.name}", "It sees the whole text at once: take a model that writes, such as smollm2."
         )
-    tokens, stops = given.whole("tokens", tokens), _texts(stop)
+    tokens, stops = validate.integer("tokens", tokens, 1), _texts(stop)
     ids = model.tokeniser.encode(prompt).ids
     check_length(model, len(ids), tokens)
     writing = _Writing(model, ids, tokens)

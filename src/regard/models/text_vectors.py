@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from regard import validate
 from regard.arrays import Array, unit_length
-from regard.layers import given
 from regard.models.forward import Packed, packed, run
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def embed(model: Model, texts: list[str], batch: int, normalise: bool) -> Array:
     """Vectors (text, width) in the order of the texts; computed by length, so that texts of one length are together."""
-    batch = given.whole("batch", batch)
+    batch = validate.integer("batch", batch, 1)
     ids = model.numbers_of(texts)
     order = sorted(range(len(ids)), key=lambda text: len(ids[text]))
     vectors = np.empty((len(ids), model.width), np.float32)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import validate
 from regard.output import colours
 from regard.output.drawn_weights import Numbers, numbers_of
 from regard.output.heat_map import MARGIN, titled
@@ -22,7 +23,7 @@ SMALLEST = 8.0
 
 def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
     """The components of a query and a key, and below them their products, which sum to the score."""
-    row, head = trace.row_of(query), trace.checked_head(head)
+    row, head = trace.row_of(query), validate.index("head", head, trace.heads)
     column = trace.key_of(key, "score")
     query_vector = numbers_of("query", trace["query"][head, row])
     key_vector = numbers_of("key", trace["key"][head, column])

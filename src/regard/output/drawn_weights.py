@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.attention import Attention
 from regard.trace import Trace
 
@@ -74,7 +74,7 @@ def numbers_of(name: str, given: Any) -> Numbers:
 
 
 def _of_trace(trace: Trace, head: int) -> Weights:
-    head = trace.checked_head(head)
+    head = validate.index("head", head, trace.heads)
     array = numbers_of("weights", trace["weight"][head])
     hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
     weights = Weights(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
@@ -149,6 +149,4 @@ def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ..
 
 
 def _checked(head: int, heads: int) -> int:
-    if not -heads <= head < heads:
-        raise errors.index_out_of_range("head", head, heads)
-    return head % heads
+    return validate.index("head", head, heads)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import validate
 from regard.output import colours
 from regard.output.cells import parts_of, shortened
 from regard.output.drawn_weights import Numbers, numbers_of
@@ -43,7 +44,7 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     With more than 12 words, those with the largest weights are drawn, in the order of the sentence, and the others
     together as one.
     """
-    row, head = trace.row_of(query), trace.checked_head(head)
+    row, head = trace.row_of(query), validate.index("head", head, trace.heads)
     word = trace.query_words[row]
     weights = numbers_of("weight", trace["weight"][head, row])
     headings, rows = _rows(trace, row, head, weights)

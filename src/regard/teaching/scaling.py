@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors
+from regard import errors, validate
 from regard.attention.matrix import Attention
 from regard.tables import Column, Table, printed_number
 
@@ -52,8 +52,7 @@ class ScalingLesson:
 
     def curve(self, quantity: str, divisor: Any = "√d_k") -> Floats:
         """One quantity over the sizes, for a plot."""
-        if quantity not in QUANTITIES:
-            raise errors.bad_name("quantity", quantity, QUANTITIES)
+        validate.choice("quantity", quantity, QUANTITIES)
         return np.array(getattr(self, quantity)[self._row(divisor)])
 
     def table(self, divisor: Any = "√d_k") -> Table:
@@ -102,9 +101,7 @@ class ScalingLesson:
 
     def _row(self, divisor: Any) -> int:
         name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)
-        if name not in self.divisors:
-            raise errors.bad_name("divisor", name, self.divisors)
-        return self.divisors.index(name)
+        return self.divisors.index(validate.choice("divisor", name, self.divisors))
 
 
 def scaling_lesson(
@@ -128,10 +125,12 @@ def scaling_lesson(
     True
     """
     chosen = _divisors(divisors)
-    sizes = tuple(_whole("sizes", size) for size in sizes)
+    sizes = tuple(validate.integer("sizes", size, 1) for size in sizes)
     if not sizes:
         raise errors.option("sizes", sizes, "at least one d_k")
-    tokens, width, draws = _whole("tokens", tokens), _whole("width", width), _whole("draws", draws)
+    tokens, width, draws = (
+        validate.integer(name, given, 1) for name, given in (("tokens", tokens), ("width", width), ("draws", draws))
+    )
     divided_by = np.array([[_positive(name, rule(size)) for size in sizes] for name, rule in chosen.items()])
     measured = np.empty((len(QUANTITIES), len(chosen), len(sizes)))
     for column, size in enumerate(sizes):
@@ -257,7 +256,3 @@ def _positive(name: str, divisor: Any) -> float:
     return float(divisor)
 
 
-def _whole(name: str, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
-        raise errors.option(name, given, "a whole number, 1 or more")
-    return int(given)

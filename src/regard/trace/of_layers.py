@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, MultiHead, RMSNorm, Transformer
 from regard.layers import given as of_layers
@@ -67,9 +67,7 @@ def of_transformer(
 ) -> Trace:
     """One block of a stack, encoders counted first: what comes before it runs as always."""
     blocks = (*model.encoders, *model.decoders)
-    if isinstance(place, bool) or not isinstance(place, int) or not -len(blocks) <= place < len(blocks):
-        raise errors.option("block", place, f"a whole number below {len(blocks)}: encoders first, then decoders")
-    place %= len(blocks)
+    place = validate.index("block", place, len(blocks))  # encoders first, then decoders
     block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
     both = bool(model.encoders and model.decoders)
     before = _embedded(model, tokens, False)
@@ -261,8 +259,7 @@ def _self_attention(block: Encoder | Decoder, before: Before, asked: Asked) -> T
 def _decoder(
     block: Decoder, before: Before, memory: Array | None, which: Which, asked: Asked, memory_mask: Mask | None
 ) -> Trace:
-    if which not in ("self", "cross"):
-        raise errors.bad_name("which", which, ("self", "cross"))
+    validate.choice("which", which, ("self", "cross"))
     if block.cross is None or block.norm_2 is None:
         if which == "cross":
             raise errors.option("which", which, '"self"', "This decoder has no cross attention.")

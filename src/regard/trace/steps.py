@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import arrays
+from regard import arrays, validate
 from regard.arrays import Array
 from regard.tables import Table
 from regard.trace import tables, wording
@@ -151,11 +151,11 @@ class Trace:
         cat | 0 1 0 1 | 0 1 0 1 | 0 1 0 1 | 2 | 1 | 0.42 | 0.00 0.42 0.00 0.42 | 0.58 0.84 0.58 0.84
         sat |         | 1 1 1 1 | 1 1 1 1 | 2 | 1 | 0.42 | 0.42 0.42 0.42 0.42 |
         """
-        return tables.of_query(self, self.row_of(query), self.checked_head(head))
+        return tables.of_query(self, self.row_of(query), validate.index("head", head, self.heads))
 
     def tables(self, head: int = 0) -> tuple[Table, ...]:
         """The slide's table of every query."""
-        head = self.checked_head(head)
+        head = validate.index("head", head, self.heads)
         return tuple(tables.of_query(self, row, head) for row in range(len(self.query_words)))
 
     def why(
@@ -170,11 +170,12 @@ class Trace:
         """
         from regard.trace.why import why
 
-        return why(self, name, query=query, key=key, head=self.checked_head(head), component=component, full=full)
+        head = validate.index("head", head, self.heads)
+        return why(self, name, query=query, key=key, head=head, component=component, full=full)
 
     def weighted_values(self, query: Any = None, head: int = 0) -> Array:
         """Weight × value of one query and head for every key, (key, size); O(n)."""
-        return self.weighted_values_of(self.row_of(query), self.checked_head(head))
+        return self.weighted_values_of(self.row_of(query), validate.index("head", head, self.heads))
 
     def weighted_values_of(self, row: int, head: int) -> Array:
         """The same, by the place of the query among those here."""
@@ -219,12 +220,6 @@ class Trace:
         """The position of a query's own key, where it has one."""
         own = None if self.own_key is None else self.own_key + row
         return own if own is not None and own < len(self.words) else None
-
-    def checked_head(self, head: Any) -> int:
-        """A head that is there, counted from 0."""
-        if isinstance(head, bool) or not isinstance(head, (int, np.integer)) or not -self.heads <= head < self.heads:
-            raise wording.no_such_head(head, self.heads)
-        return int(head) % self.heads
 
     def __repr__(self) -> str:
         shown: Sequence[str] = self.words if len(self.words) <= 12 else (*self.words[:11], "…", self.words[-1])

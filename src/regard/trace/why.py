@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard import validate
 from regard.arrays import numpy_of
-from regard.trace import wording
 from regard.trace.formatting import dot, factor, number, softmax_line, vector
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ def picked(place: Place, values: Any) -> int | None:
     if component is None:
         return None
     size = len(values)
-    if isinstance(component, bool) or not isinstance(component, (int, np.integer)) or not -size <= component < size:
-        raise wording.no_such_component(component, size)
-    return int(component) % size
+    return validate.index("component", component, size)
 
 
 def _score(place: Place) -> Why:

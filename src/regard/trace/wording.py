@@ -64,16 +64,6 @@ def only_this_query(position: int, first: int, words: Sequence[str]) -> OutOfRan
     )
 
 
-def no_such_head(head: object, heads: int) -> OutOfRange:
-    """A head past the last."""
-    return OutOfRange(f"`head` is {shown(head)}; there {there_are(heads, 'head')}, counted from 0.")
-
-
-def no_such_component(component: object, size: int) -> OutOfRange:
-    """A number past the end of a vector."""
-    return OutOfRange(f"`component` is {shown(component)}; the vector has {count(size, 'number')}, counted from 0.")
-
-
 def no_such_step(name: str, names: Sequence[str], known: Sequence[str]) -> OptionError:
     """A step that does not exist, or not in this trace."""
     there = f"The steps: {', '.join(names)}."

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.trace import wording
+from regard.validate import is_integer
 
 
 def words_for(name: str, given: Sequence[Any] | None, count: int, what: str) -> tuple[str, ...]:
@@ -53,12 +54,9 @@ def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
 
 
 def _whole(name: str, number: Any, given: Any) -> int:
-    if isinstance(number, bool):
+    if not is_integer(number):
         raise wording.not_a_place(name, given)
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise wording.not_a_place(name, given) from None
+    return operator.index(number)
 
 
 def numbered(labels: Sequence[str]) -> list[str]:

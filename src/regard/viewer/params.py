@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard import errors
+from regard import errors, validate
 from regard.errors import OptionError
 
 MOST_CELLS = 1024  # along each side of a picture
@@ -20,24 +19,21 @@ def parameters(given: Any, known: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise errors.option("parameters", given, "an object with names and values")
     for name in given:
-        if name not in known:
-            raise errors.bad_name("parameters", name, known)
+        validate.choice("parameters", name, known)
     return given
 
 
 def place(name: str, given: Any, count: int) -> int:
-    """A whole number from 0 up to `count`."""
-    if not _is_whole(given) or not 0 <= given < count:
-        raise errors.option(name, given, f"a whole number from 0 to {count - 1}")
-    return int(given)
+    """An integer from 0 up to `count`."""
+    return validate.integer(name, given, 0, count - 1)
 
 
 def places(name: str, given: Any, count: int, most: int | None = None) -> list[int]:
-    """Some whole numbers from 0 up to `count`, at least one; all of them where none are given."""
+    """Some integers from 0 up to `count`, at least one; all of them where none are given."""
     if given is None:
         return list(range(count))
     if not isinstance(given, list) or not given or len(given) > (count if most is None else most):
-        raise errors.option(name, given, f"a list of 1 to {count if most is None else most} whole numbers")
+        raise errors.option(name, given, f"a list of 1 to {count if most is None else most} integers")
     return [place(name, number, count) for number in given]
 
 
@@ -62,9 +58,7 @@ def word(name: str, given: Any, known: Sequence[str]) -> str:
     """One of a few words; the first where none is given."""
     if given is None:
         return known[0]
-    if not isinstance(given, str) or given not in known:
-        raise errors.bad_name(name, given, known)
-    return given
+    return validate.choice(name, given, known)
 
 
 def switch(name: str, given: Any, usual: bool) -> bool:
@@ -77,21 +71,17 @@ def switch(name: str, given: Any, usual: bool) -> bool:
 
 
 def count(name: str, given: Any, most: int, usual: int) -> int:
-    """A whole number from 1 to `most`."""
+    """An integer from 1 to `most`."""
     if given is None:
         return min(usual, most)
-    if not _is_whole(given) or not 1 <= given <= most:
-        raise errors.option(name, given, f"a whole number from 1 to {most}")
-    return int(given)
+    return validate.integer(name, given, 1, most)
 
 
 def number(name: str, given: Any) -> float | None:
     """A finite number, 0 or more, or None."""
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < math.inf:
-        raise errors.option(name, given, "a finite number, 0 or more")
-    return float(given)
+    return validate.number(name, given, least=0)
 
 
 def text(name: str, given: Any, most: int) -> str:
@@ -107,9 +97,5 @@ def text(name: str, given: Any, most: int) -> str:
     return given
 
 
-def _is_whole(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool)
-
-
 def _is_pair(given: Any) -> bool:
-    return isinstance(given, list) and len(given) == 2 and all(map(_is_whole, given))
+    return isinstance(given, list) and len(given) == 2 and all(map(validate.is_integer, given))

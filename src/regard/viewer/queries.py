@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.reading import links
@@ -57,8 +57,7 @@ class Answers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a question; `stop` is called between steps and may raise to give up."""
         known = ["describe", *answered(self.subject)]
-        if not isinstance(kind, str) or kind not in known:
-            raise errors.bad_name("kind", kind, known)
+        validate.choice("kind", kind, known)
         stop()
         with np.errstate(all="ignore"):
             return self._kinds[kind]({} if parameters is None else parameters, stop)

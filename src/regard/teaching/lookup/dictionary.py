@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.attention.matrix import Attention
 from regard.teaching.lookup import given, similarity
 from regard.teaching.lookup.answer import Answer
@@ -236,7 +236,7 @@ class Lookup:
         elif given.are_numbers(self.keys):
             many = isinstance(query, (list, tuple)) and given.are_numbers(query)
         else:
-            many = isinstance(query, (list, tuple)) and bool(query) and not any(map(given.is_number, query))
+            many = isinstance(query, (list, tuple)) and bool(query) and not any(map(validate.is_number, query))
         return (tuple(query), True) if many else ((query,), False)
 
     def _query_vectors(self, queries: Sequence[Any]) -> Floats:
@@ -317,10 +317,8 @@ class Lookup:
 def _temperature(temperature: Any) -> float | None:
     if temperature is None:
         return None
-    if not given.is_number(temperature) or not 0 <= temperature < np.inf:
-        fix = "Towards 0 the most similar key takes all; the larger it is, the more alike the shares."
-        raise errors.option("temperature", temperature, "a finite number, 0 or more", fix)
-    return float(temperature)
+    fix = "Towards 0 the most similar key gets all the weight; large temperatures give even weights."
+    return validate.number("temperature", temperature, least=0, fix=fix)
 
 
 def _same(key: Any, query: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.errors.wording import count, kind_of
 
 Floats = NDArray[np.float64]
@@ -58,17 +58,12 @@ def _rows(given: Any) -> Iterable[Any]:
     return rows
 
 
-def is_number(thing: Any) -> bool:
-    """True and False are answers, not numbers to blend."""
-    return isinstance(thing, (int, float, np.integer, np.floating)) and not isinstance(thing, bool)
-
-
 def _is_vector(thing: Any) -> bool:
     if hasattr(thing, "ndim"):
         return bool(thing.ndim) and "bool" not in str(thing.dtype)
-    return (
-        isinstance(thing, (list, tuple)) and bool(thing) and all(is_number(part) or _is_vector(part) for part in thing)
-    )
+    if not isinstance(thing, (list, tuple)) or not thing:
+        return False
+    return all(validate.is_number(part) or _is_vector(part) for part in thing)
 
 
 def are_vectors(things: Sequence[Any]) -> bool:
@@ -78,7 +73,7 @@ def are_vectors(things: Sequence[Any]) -> bool:
 
 def are_numbers(things: Sequence[Any]) -> bool:
     """Whether each of these is a single number."""
-    return bool(things) and all(is_number(thing) for thing in things)
+    return bool(things) and all(validate.is_number(thing) for thing in things)
 
 
 def numbers(name: str, things: Sequence[Any]) -> Floats:
@@ -114,9 +109,8 @@ def embedding(embed: Any) -> Embed | None:
         return None
     if callable(embed):
         return embed  # type: ignore[no-any-return]
-    if embed == "model":
-        return by_model
-    raise errors.bad_name("embed", embed, METHODS)
+    validate.choice("embed", embed, METHODS)
+    return by_model
 
 
 def by_model(text: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.attention.matrix import Attention
 from regard.teaching.lookup.given import Floats
 
@@ -23,9 +23,9 @@ SHARP = 2.0**20
 
 def checked(similarity: Any) -> Similarity:
     """A function, or one of the names."""
-    if callable(similarity) or similarity in NAMES:
+    if callable(similarity):
         return similarity  # type: ignore[no-any-return]
-    raise errors.bad_name("similarity", similarity, NAMES)
+    return validate.choice("similarity", similarity, NAMES)  # type: ignore[return-value]
 
 
 def attention(queries: Floats, keys: Floats, similarity: Similarity, temperature: float) -> Attention | None:
