@@ -70,7 +70,7 @@ def test_the_models_are_listed_and_others_are_refused():
     assert {"minilm", "smollm2", "words"} <= set(listed) and listed["words"]["default"]
     for name in ("../../etc/passwd", "/etc", "nobody/nothing", 5, [], ""):
         reply = browser.post("/read", json={"text": "a", "model": name})
-        assert reply.status_code == 400 and "no such model" in reply.json()["error"]
+        assert reply.status_code == 400 and "Unknown model" in reply.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_said():
     browser = client()
     assert browser.post("/ask/unknown/row", json={}).status_code == 404
     assert browser.get("/jobs/unknown").status_code == 404
-    assert browser.get("/nothing").json() == {"error": "There is no such address."}
+    assert browser.get("/nothing").json() == {"error": "Not found."}
     assert browser.get("/read").status_code == 405
 
 
@@ -133,22 +133,22 @@ def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
 def test_too_much_at_once_is_refused(monkeypatch):
     monkeypatch.setattr(workers, "MOST_AT_ONCE", 0)
     reply = client().post("/read", json={"text": "a"})
-    assert reply.status_code == 429 and "ask again" in reply.json()["error"]
+    assert reply.status_code == 429 and "try again" in reply.json()["error"]
 
 
-def test_an_answer_that_takes_too_long_is_given_up(monkeypatch):
+def test_an_answer_that_takes_too_long_is_cancelled(monkeypatch):
     monkeypatch.setattr(server, "SECONDS", 0.05)
     reader = Words()
     reader.go_on.clear()
     made = studio(reader)
     reply = client(made).post("/read", json={"text": "a"})
     reader.go_on.set()
-    assert reply.status_code == 503 and "given up" in reply.json()["error"]
+    assert reply.status_code == 503 and "Cancelled after" in reply.json()["error"]
 
 
 def test_only_the_newest_readings_are_kept(monkeypatch):
     made = studio(subject=Words().read("first"))
-    made.shelf._most = 3
+    made.sessions._most = 3
     with client(made) as browser:
         names = [read(browser, f"text {place}")["reading"] for place in range(5)]
         known = [browser.post(f"/ask/{name}/describe", json={}).status_code for name in (made.first, *names)]
@@ -180,7 +180,7 @@ def test_generation_tells_how_far_it_is():
         assert news["description"]["tokens"] == ["tra", "la", "la", "la"]
 
 
-def test_a_job_is_given_up_when_told_so():
+def test_a_job_is_cancelled_when_told_so():
     reader = Words()
     reader.go_on.clear()
     with client(studio(reader)) as browser:
@@ -191,7 +191,7 @@ def test_a_job_is_given_up_when_told_so():
         assert finished(browser, job)["state"] == "cancelled"
 
 
-def test_a_job_that_nobody_asks_about_is_given_up():
+def test_an_unattended_job_is_cancelled():
     reader = Words()
     reader.go_on.clear()
     made = studio(reader)
@@ -217,7 +217,7 @@ def test_a_failed_job_says_why():
     reader.causal = False
     with client(studio(reader)) as browser:
         job = browser.post("/generate", json={"text": "a"}).json()["job"]
-        assert finished(browser, job)["error"] == "words reads and does not write: choose another model."
+        assert finished(browser, job)["error"] == "words cannot generate text: choose another model."
 
 
 @pytest.mark.parametrize("after", ["x", "1.5", "²", "-", "9" * 30, "--1"])

@@ -1,4 +1,4 @@
-"""Modules are joined in the order they need each other, each in a scope of its own; what cannot be joined says why."""
+"""Modules are bundled dependencies first, each in its own scope; what cannot be bundled says why."""
 
 import shutil
 import subprocess
@@ -78,7 +78,7 @@ def test_words_in_texts_and_comments_are_left_alone(tmp_path):
                 "a.js": 'import { b } from "./b.js";',
                 "b.js": 'import { a } from "./a.js";',
             },
-            "in a circle: a.js → b.js → a.js",
+            "in a cycle: a.js → b.js → a.js",
         ),
         ({"main.js": 'import { a } from "./gone.js";'}, "no module gone.js, which main.js imports"),
         ({"main.js": 'import { a } from "../../etc/passwd";'}, "outside"),
@@ -92,7 +92,7 @@ def test_words_in_texts_and_comments_are_left_alone(tmp_path):
         ({"main.js": "export { a b };"}, "expected `a` or `a as b`"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_joined_says_why(modules, said):
+def test_what_cannot_be_bundled_says_why(modules, said):
     with pytest.raises(BundleError, match=said.replace("(", r"\(")):
         join(modules)
 
@@ -103,7 +103,7 @@ def test_an_export_that_is_not_there_is_noticed():
 
 
 @pytest.mark.parametrize("entry", ["hosts/page.js", "hosts/widget.js"])
-def test_the_viewer_itself_can_be_joined(entry, tmp_path):
+def test_the_viewer_itself_can_be_bundled(entry, tmp_path):
     script = bundle.script(entry)
     path = tmp_path / "viewer.mjs"
     path.write_text(script, encoding="utf-8")

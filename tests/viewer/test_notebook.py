@@ -63,7 +63,7 @@ def lab(tmp_path):
 
 
 def pass_on(lines, said):
-    """Read on, so that whoever writes never waits; an empty line is the end."""
+    """Read on, so that the writer never blocks; an empty line is the end."""
     for line in lines:
         said.put(line)
     said.put("")

@@ -329,7 +329,7 @@ def test_more_than_a_million_cells_are_refused():
         asked(subject, "tile", layer=0, head=0, shape=[1025, 1])
 
 
-def test_an_answer_nobody_waits_for_is_given_up():
+def test_a_cancelled_query_stops():
     class Gone(Exception):
         pass
 

@@ -85,7 +85,7 @@ def test_too_many_questions_at_once_are_refused():
     page = Page(slow)
     for place in range(widget.WAITING + 1):
         page.send(id=str(place), kind="any")
-    assert "questions wait" in page.reply()[0]["error"]
+    assert "queries are waiting" in page.reply()[0]["error"]
     slow.go_on.set()
 
 
@@ -105,7 +105,7 @@ def test_outside_of_a_notebook_there_is_no_widget():
 
 def test_without_anywidget_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(widget, "find_spec", lambda _: None)
-    with pytest.raises(NotImplementedError, match=r"regard\[notebook\]"):
+    with pytest.raises(NotImplementedError, match="pip install anywidget"):
         widget.widget(reading())
     monkeypatch.setattr(widget, "_in_notebook", lambda: True)
     assert widget.mimebundle(reading()) is None

@@ -1,4 +1,4 @@
-"""Who may ask: only the browser that was given the address, only from the studio's own page, and nothing too large."""
+"""Access control: only the browser that was given the address, and only from the studio's own page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 )
-# A strict cookie does not come along on a redirect from another site's link, but does from a page of our own.
-# The script goes on at once, and keeps what stands behind the address's `#`; without it, the page does so later.
+# A SameSite=Strict cookie is not sent on a redirect that follows a link from another site, but is from our own page.
+# The script forwards at once and keeps the URL fragment; without JavaScript, the meta refresh does it after a second.
 WELCOME = (
     b'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1;url=/">'
     b'<script src="/web/hosts/welcome.js"></script><link rel="icon" href="data:,">'
@@ -41,14 +41,14 @@ WELCOME = (
 
 @dataclass(frozen=True)
 class Secrets:
-    """The token of the first address, and what the cookie holds from then on."""
+    """The token of the printed address, and the session cookie it is exchanged for."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
 
 class Refused(Exception):
-    """A request that is not answered, and why."""
+    """A refused request: HTTP status and reason."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -57,12 +57,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Guard:
-    """Wraps the application: every request is looked at before anything else sees it."""
+    """Wraps the application; checks every request first."""
 
     application: Application
     secrets: Secrets
-    hosts: frozenset[str] = LOCAL  # names that browsers may know us by
-    any_address: bool = False  # also by any number, where we listen on all of them
+    hosts: frozenset[str] = LOCAL  # accepted host names
+    any_address: bool = False  # accept any IP address: when listening on all of them
     cookie: str = "regard"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,41 +85,41 @@ class Guard:
         await self.application(scope, receive, _with_headers(send))
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        """Against other names that somebody points at this machine."""
+        """Against DNS rebinding."""
         name = _host_name(headers.get("host", ""))
         if name not in self.hosts and not (self.any_address and _is_address(name)):
-            raise Refused(421, "This server is not known by that name.")
+            raise Refused(421, "Unknown host name.")
 
     def _check_site(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Against other sites' pages: only the first address may be opened from elsewhere."""
+        """Against cross-site requests: only the start page may be opened from elsewhere."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         own = f"http://{headers['host']}"
         if origin is not None and origin != own:
-            raise Refused(403, "Only the studio's own page may ask.")
+            raise Refused(403, "Cross-site requests are refused.")
         opens = scope["path"] == "/" and scope["method"] == "GET"
         if site is not None and site not in ("same-origin", "none") and not opens:
-            raise Refused(403, "Only the studio's own page may ask.")
+            raise Refused(403, "Cross-site requests are refused.")
         if scope["method"] not in SAFE_METHODS and origin is None and site != "same-origin":
-            raise Refused(403, "A request that changes something says where it comes from, with an Origin.")
+            raise Refused(403, "The Origin header is missing.")
 
     def _check_cookie(self, headers: dict[str, str]) -> None:
         for part in headers.get("cookie", "").split(";"):
             name, _, value = part.strip().partition("=")
             if name == self.cookie and _same(value, self.secrets.session):
                 return
-        raise Refused(403, "Open the address that `regard studio` printed: it holds the token that is missing here.")
+        raise Refused(403, "Not signed in: open the address that `regard studio` printed, which contains the token.")
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
-        """The first address: its token is exchanged for a cookie."""
+        """The printed address: exchange its token for a session cookie."""
         given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])
         if not _same(given[0], self.secrets.token):
-            raise Refused(403, "That is not the token of this studio: open the address that `regard studio` printed.")
+            raise Refused(403, "The token is wrong: open the address that `regard studio` printed.")
         cookie = f"{self.cookie}={self.secrets.session}; HttpOnly; SameSite=Strict; Path=/"
         await _reply(send, 200, WELCOME, b"text/html; charset=utf-8", [(b"set-cookie", cookie.encode())])
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
-    """A refusal, as JSON."""
+    """Answer with an error as JSON."""
     import json
 
     await _reply(send, status, json.dumps({"error": sentence}).encode(), b"application/json", [])
@@ -143,7 +143,7 @@ def _with_headers(send: Send) -> Send:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Headers by name; one that comes twice where once is meant counts as something that fits nowhere."""
+    """Headers by name; repeated ones are joined, so that a duplicate Host or Origin matches nothing."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
@@ -153,7 +153,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _host_name(host: str) -> str:
-    """The name without its port.
+    """The host name without its port.
 
     >>> _host_name("LOCALHOST:8000"), _host_name("[::1]:8000"), _host_name("127.0.0.1")
     ('localhost', '::1', '127.0.0.1')

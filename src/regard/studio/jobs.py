@@ -1,4 +1,4 @@
-"""Long work in the background: its progress, its end, and an end for it when nobody asks any more."""
+"""Long work in the background: progress, results, and cancellation when the client is gone."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from regard.studio.auth import Refused
 from regard.studio.workers import Cancelled, CancelToken
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-MOST = 4  # at once
-PATIENCE = 20.0  # seconds that a question about a job waits for news
-UNATTENDED = 45.0  # seconds after the last question: the tab was closed
-LEFT = 5.0  # seconds after somebody went away while waiting for news
+MOST = 4  # running at once
+PATIENCE = 20.0  # seconds that a status request waits for progress
+UNATTENDED = 45.0  # seconds after the last status request: the tab was closed
+LEFT = 5.0  # seconds after a client disconnected during a status request
 THREADS = 2
-KEPT = 32  # jobs that are over
+KEPT = 32  # finished jobs
 
 
 class Job:
-    """One piece of long work."""
+    """One background job."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.name = secrets.token_hex(8)
@@ -42,11 +42,11 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it has finished, failed or been cancelled."""
         return self.state in ("done", "failed", "cancelled")
 
     def tell(self, **news: Any) -> None:
-        """Something changed; from any thread. Gives up where nobody waits any more."""
+        """Report progress, from any thread; raises `Cancelled` if the job was cancelled."""
         self.wish.stop()
         self._change(**news)
 
@@ -61,25 +61,25 @@ class Job:
             self._loop.call_soon_threadsafe(self._news.set)
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Cancel the job."""
         self.wish.end()
-        self._change(state="cancelled", message="Given up.")
+        self._change(state="cancelled", message="Cancelled.")
 
     def run(self, work: Callable[[Job], dict[str, Any]]) -> None:
-        """Do it, on this thread."""
+        """Run the work on this thread."""
         try:
             self.tell(state="running")
             result = work(self)
             self.tell(state="done", progress=1.0, result=result)
         except Cancelled:
-            self._change(state="cancelled", message="Given up.")
+            self._change(state="cancelled", message="Cancelled.")
         except (RegardError, Refused) as problem:
             self._change(state="failed", message=str(problem))
-        except Exception as problem:  # noqa: BLE001 - whoever waits must hear of it, whatever went wrong
+        except Exception as problem:  # noqa: BLE001 - every failure must reach the waiting client
             self._change(state="failed", message=f"{type(problem).__name__}: {problem}")
 
     async def news(self, after: int) -> dict[str, Any]:
-        """How it stands, as soon as more than `after` steps were made or it has waited long enough."""
+        """The status, as soon as it is past step `after` or the wait times out."""
         until = time.monotonic() + PATIENCE
         while self.step <= after and not self.is_over and (left := until - time.monotonic()) > 0:
             self._news.clear()
@@ -93,11 +93,11 @@ class Job:
         return self.said()
 
     def left_alone(self) -> None:
-        """Whoever waited for news went away; a page that is loaded again asks soon."""
+        """The client disconnected; a reloaded page asks again soon."""
         self.asked = time.monotonic() - UNATTENDED + LEFT
 
     def said(self) -> dict[str, Any]:
-        """How it stands, as JSON can hold it."""
+        """The status, ready for JSON."""
         with self._lock:
             found = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
             if self.text is not None:
@@ -115,27 +115,27 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def start(self, work: Callable[[Job], dict[str, Any]]) -> Job:
-        """A new job, begun as soon as a thread is free."""
+        """Start a job as soon as a thread is free."""
         self.tidy()
         if sum(not job.is_over for job in self._jobs.values()) >= MOST:
-            raise Refused(429, f"{MOST} texts are being read already: wait for one, or give one up.")
+            raise Refused(429, f"{MOST} jobs are running already: wait for one, or cancel one.")
         job = Job(asyncio.get_running_loop())
         self._jobs[job.name] = job
         self._threads.submit(job.run, work)
         return job
 
     def prepare(self, work: Callable[[], Any]) -> None:
-        """Something that will be needed soon; what goes wrong with it is told to whoever needs it then."""
+        """Run something ahead of time; errors surface when it is needed."""
         self._threads.submit(work)
 
     def get(self, name: str) -> Job:
-        """A job that is known."""
+        """A job by name."""
         if name not in self._jobs:
             raise Refused(404, "There is no such job.")
         return self._jobs[name]
 
     def tidy(self, now: float | None = None) -> None:
-        """Give up jobs that nobody asks about, and forget old ones."""
+        """Cancel unattended jobs and forget old ones."""
         now = time.monotonic() if now is None else now
         for job in self._jobs.values():
             if not job.is_over and now - job.asked > UNATTENDED:
@@ -145,7 +145,7 @@ class Jobs:
             del self._jobs[name]
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Cancel all jobs."""
         for job in self._jobs.values():
             job.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

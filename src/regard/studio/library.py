@@ -1,4 +1,4 @@
-"""The models at hand: those of the catalogue, and one that the command line named; loaded when first used."""
+"""The available models: the catalogue, and one named on the command line; loaded on first use."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from regard.reading import Reading
 from regard.studio.auth import Refused
 
 LOADED = 2  # models in memory at once
-QUICK = 1_500  # characters: what a small model reads between two keystrokes
+QUICK = 1_500  # characters that a small model reads between two keystrokes
 
 
 class Reader(Protocol):
-    """What the studio needs of a model."""
+    """The part of a model that the studio uses."""
 
     @property
     def causal(self) -> bool:
-        """Whether it can write."""
+        """Whether it can generate text."""
 
     def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
-        """One text; `on_layer` hears of each layer that is done, and may give up."""
+        """Read a text; `on_layer` is called after each layer and may raise to cancel."""
 
     def generate(self, prompt: str, tokens: int, *, temperature: float, seed: int, on_token: Any) -> Reading:
-        """The prompt, and what the model writes after it."""
+        """Continue the prompt."""
 
 
 class Library:
-    """Models by name. Only names that are known beforehand can be asked for: a page names no files."""
+    """Models by name. A page can only ask for names known beforehand, never for files."""
 
     def __init__(self, chosen: str | None = None, load: Callable[[str], Any] | None = None) -> None:
         self._load = _load if load is None else load
@@ -42,30 +42,30 @@ class Library:
         self._loading = threading.Lock()
 
     def listed(self) -> list[dict[str, Any]]:
-        """All models that can be asked for."""
+        """All models that can be requested."""
         return [
             {"name": name, "about": about, "here": self.is_here(name), "default": name == self.usual}
             for name, about in self._names.items()
         ]
 
     def is_here(self, name: str) -> bool:
-        """Whether nothing has to be fetched for it."""
+        """Whether it needs no download."""
         return name in self._loaded or name not in _catalogue() or name in _kept()
 
     def checked(self, name: Any) -> str:
-        """A name that is known."""
+        """A known name; the default for None."""
         if name is None:
             return self.usual
         if not isinstance(name, str) or name not in self._names:
-            raise Refused(400, f"There is no such model here; there are {', '.join(self._names)}.")
+            raise Refused(400, f"Unknown model; available: {', '.join(self._names)}.")
         return name
 
     def is_quick(self, name: str, text: str) -> bool:
-        """Whether a text is read so soon that a page can wait for it."""
+        """Whether a text is read quickly enough to answer within the request."""
         return name in self._loaded and len(text) <= QUICK
 
     def model(self, name: str) -> Reader:
-        """A model, loaded if it is not yet."""
+        """A model, loaded on first use."""
         with self._loading:
             with self._lock:
                 if name in self._loaded:

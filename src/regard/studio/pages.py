@@ -12,7 +12,7 @@ _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
 
 
 def index() -> str:
-    """The page: nothing in it but where its style and its script are."""
+    """The page: only links to its style sheets and its script."""
     sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
     links = "".join(f'<link rel="stylesheet" href="/web/{name}">\n' for name in sheets)
     return (
@@ -20,13 +20,13 @@ def index() -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
         f'{links}<script type="module" src="/web/hosts/studio.js"></script>\n</head>\n'
-        '<body class="regard-page"><div id="regard"><noscript>The studio draws itself with JavaScript, which is '
-        "switched off here.</noscript></div></body>\n</html>\n"
+        '<body class="regard-page"><div id="regard"><noscript>The studio needs JavaScript, which is '
+        "disabled.</noscript></div></body>\n</html>\n"
     )
 
 
 def web_file(path: str) -> tuple[bytes, str]:
-    """One of the viewer's files and its type."""
+    """One of the viewer's files and its content type."""
     found = files("regard").joinpath("web", *path.split("/"))
     if not _PATH.fullmatch(path) or not found.is_file():
         raise Refused(404, "There is no such file.")

@@ -1,4 +1,4 @@
-"""From a command to a running server."""
+"""Starts the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def serve(
     studio: Callable[[], Any], *, host: str = "127.0.0.1", port: int = 0, browser: bool = True,
     tell: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Serve until somebody stops it; `studio` makes a `Studio`, `tell` says where it is."""
+    """Serve until interrupted; `studio` creates the `Studio`, `tell` prints the address."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise missing_package("The studio", *missing)
@@ -40,8 +40,8 @@ def serve(
     )  # fmt: skip
     tell(f"The studio is at {address}")
     if host not in LOCAL:
-        tell(f"It listens on {host}: whoever can reach this machine and has the address can use it.")
-    if browser:  # it waits in the socket's queue until the server answers
+        tell(f"It listens on {host}: anyone who can reach this machine and has the address can use it.")
+    if browser:  # the request waits in the socket's queue until the server runs
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
         uvicorn.Server(settings).run(sockets=[listening])
@@ -54,7 +54,7 @@ def serve(
 
 def _socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol said, asyncio sends small answers at once; otherwise each waits 40 ms for an acknowledgement.
+    # With an explicit IPPROTO_TCP, asyncio sets TCP_NODELAY; otherwise small answers wait 40 ms for an acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,21 +1,21 @@
 """The studio's application.
 
-Every address needs the cookie that the first one gave (auth.py). Questions and answers are JSON, but for frames.
-What goes wrong is answered by {"error": "a sentence"} with a status from 400 on.
+Every route needs the session cookie (auth.py). Requests and answers are JSON, except frames. Errors are
+{"error": "message"} with a status of 400 or more.
 
     GET    /                  the page
     GET    /web/{path}        the viewer's modules and style sheets
-    GET    /start             {"text", "model", "reading", "description"?}: what the command line asked for
+    GET    /start             {"text", "model", "reading", "description"?}: given on the command line
     GET    /models            {"models": [{"name", "about", "here", "default"}]}
-    POST   /read              {"text", "model"} → {"reading", "description"}, or {"job"} where that takes longer
+    POST   /read              {"text", "model"} → {"reading", "description"}, or {"job"} for longer texts
     POST   /generate          {"text", "model", "tokens", "temperature", "seed"} → {"job"}
-    POST   /open?name=x.txt   a file: a text, or a reading that was saved → {"reading", "description"} or {"job"}
-    POST   /ask/{id}/{kind}   the parameters of a question about a reading → a frame
-    DELETE /readings/{id}     let go of a reading
-    GET    /jobs/{id}?after=N waits up to 20 s for news, a step after the Nth → {"state", "step", "progress", "message",
+    POST   /open?name=x.txt   a text file or a saved reading → {"reading", "description"} or {"job"}
+    POST   /ask/{id}/{kind}   the parameters of a query → a frame
+    DELETE /readings/{id}     close a reading
+    GET    /jobs/{id}?after=N waits up to 20 s for a step after the Nth → {"state", "step", "progress", "message",
                               "text"?, "error"?, "reading"? and "description"? when done}; states are "waiting",
                               "running", "done", "failed" and "cancelled"
-    DELETE /jobs/{id}         give a job up
+    DELETE /jobs/{id}         cancel a job
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ from regard.viewer.metadata import describe
 MOST_TEXT = 400_000  # characters
 MOST_BODY = 4 << 20  # bytes of JSON
 MOST_FILE = 1 << 30  # bytes of a saved reading
-MOST_TOKENS = 2048  # to be written
-SECONDS = 30.0  # for an answer
-SECONDS_WHOLE = 180.0  # for a picture: the exact one of a long text takes a pass over all its weights
-TIDY = 2.0  # seconds between looks for jobs that nobody asks about
-START = 4096  # bytes that tell what a file is
+MOST_TOKENS = 2048  # to be generated
+SECONDS = 30.0  # per answer
+SECONDS_WHOLE = 180.0  # per map: an exact map of a long text takes a pass over all its weights
+TIDY = 2.0  # seconds between checks for unattended jobs
+START = 4096  # bytes that identify a file
 FRAME = "application/octet-stream"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Studio:
-    """The application's parts, and what each address does with them."""
+    """The application's state and routes."""
 
     def __init__(self, library: Library, text: str | None = None, subject: Any = None) -> None:
         self.library = library
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
-        self.shelf = Sessions()
-        self.first: str | None = None if subject is None else self.shelf.put(subject, keep=True)[0]
+        self.sessions = Sessions()
+        self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
 
     def application(self) -> Starlette:
-        """What a server runs, without its guard."""
+        """The ASGI application, without access control."""
         routes = [
             Route("/", self._page),
             Route("/web/{path:path}", self._file),
@@ -82,7 +82,7 @@ class Studio:
             Route("/generate", self._generate, methods=["POST"]),
             Route("/open", self._open, methods=["POST"]),
             Route("/ask/{reading}/{kind}", self._ask, methods=["POST"]),
-            Route("/readings/{reading}", self._forget, methods=["DELETE"]),
+            Route("/readings/{reading}", self._close_reading, methods=["DELETE"]),
             Route("/jobs/{job}", self._job, methods=["GET"]),
             Route("/jobs/{job}", self._cancel, methods=["DELETE"]),
         ]
@@ -106,7 +106,7 @@ class Studio:
             self.jobs.tidy()
 
     def close(self) -> None:
-        """Give all work up."""
+        """Cancel all work."""
         self.jobs.close()
         self.workers.close()
 
@@ -124,7 +124,7 @@ class Studio:
     async def _start(self, request: Request) -> Response:
         found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
         if self.first is not None:
-            subject = self.shelf.get(self.first).subject
+            subject = self.sessions.get(self.first).subject
             found["description"] = await self.workers.answer(lambda _wish: describe(subject), _gone(request), SECONDS)
         return _reply(found)
 
@@ -141,15 +141,15 @@ class Studio:
 
             def work(wish: CancelToken) -> dict[str, Any]:
                 wish.stop()
-                return self._shelved(self.library.model(name).read(text))
+                return self._opened(self.library.model(name).read(text))
 
             return _reply(await self.workers.answer(work, _gone(request), SECONDS))
 
         def long_work(job: Job) -> dict[str, Any]:
-            job.tell(message=f"{name} is being loaded.")
+            job.tell(message=f"Loading {name}.")
             model = self.library.model(name)
-            job.tell(message=f"{name} reads {len(text):,} characters.", progress=0.0)
-            return self._shelved(model.read(text, on_layer=lambda done, of: job.tell(progress=done / of)))
+            job.tell(message=f"{name} is reading {len(text):,} characters.", progress=0.0)
+            return self._opened(model.read(text, on_layer=lambda done, of: job.tell(progress=done / of)))
 
         return _reply({"job": self.jobs.start(long_work).name}, 202)
 
@@ -162,24 +162,24 @@ class Studio:
         seed = params.place("seed", given.get("seed", 0), 1 << 31)
 
         def work(job: Job) -> dict[str, Any]:
-            job.tell(message=f"{name} is being loaded.")
+            job.tell(message=f"Loading {name}.")
             model = self.library.model(name)
             if not model.causal:
-                raise Refused(400, f"{name} reads and does not write: choose another model.")
+                raise Refused(400, f"{name} cannot generate text: choose another model.")
             written: list[str] = []
 
             def on_token(piece: str) -> None:
                 written.append(piece)
-                said = f"{name} writes: {len(written)} of at most {tokens} tokens."
+                said = f"{name}: {len(written)} of at most {tokens} tokens."
                 job.tell(text="".join(written), progress=len(written) / tokens, message=said)
 
-            job.tell(message=f"{name} reads the beginning.", text="")
-            return self._shelved(model.generate(text, tokens, temperature=temperature, seed=seed, on_token=on_token))
+            job.tell(message=f"{name} is reading the prompt.", text="")
+            return self._opened(model.generate(text, tokens, temperature=temperature, seed=seed, on_token=on_token))
 
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _open(self, request: Request) -> Response:
-        """A file: what a saved reading is can be told from its beginning, anything else is a text."""
+        """A file: a saved reading is recognised by its header, anything else is a text."""
         with NamedTemporaryFile(suffix=".regard", delete=False) as file:
             path = Path(file.name)
             try:
@@ -191,7 +191,7 @@ class Studio:
 
                 def work(_wish: CancelToken) -> dict[str, Any]:
                     try:
-                        return self._shelved(Reading.load(path))
+                        return self._opened(Reading.load(path))
                     except RegardError as problem:
                         raise Refused(400, str(problem).replace(str(path), "The file")) from None
 
@@ -200,19 +200,19 @@ class Studio:
                 path.unlink(missing_ok=True)
 
     async def _ask(self, request: Request) -> Response:
-        answers = self.shelf.get(request.path_params["reading"])
+        answers = self.sessions.get(request.path_params["reading"])
         given = await _json(request)
         kind = request.path_params["kind"]
         seconds = SECONDS_WHOLE if kind == "tile" else SECONDS
         frame = await self.workers.answer(lambda wish: answers.answer(kind, given, wish.stop), _gone(request), seconds)
         return Response(frame, media_type=FRAME)
 
-    async def _forget(self, request: Request) -> Response:
-        self.shelf.remove(request.path_params["reading"])
+    async def _close_reading(self, request: Request) -> Response:
+        self.sessions.remove(request.path_params["reading"])
         return _reply({})
 
-    def _shelved(self, subject: Any) -> dict[str, Any]:
-        name, answers = self.shelf.put(subject)
+    def _opened(self, subject: Any) -> dict[str, Any]:
+        name, answers = self.sessions.put(subject)
         return {"reading": name, "description": describe(answers.subject)}
 
     # Jobs
@@ -221,7 +221,7 @@ class Studio:
         job = self.jobs.get(request.path_params["job"])
         after = request.query_params.get("after", "-1")
         if not re.fullmatch(r"-?[0-9]{1,9}", after):
-            raise Refused(400, "`after` is the step of the last answer, a whole number.")
+            raise Refused(400, "`after` must be an integer: the step of the last answer.")
         news, gone = asyncio.ensure_future(job.news(int(after))), asyncio.ensure_future(_gone(request)())
         try:
             await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -239,26 +239,26 @@ class Studio:
         return _reply(job.said())
 
 
-# What comes in
+# Requests
 
 
 def is_saved(start: bytes) -> bool:
-    """Whether a file that begins so is a reading that was saved: the length of a header, then the header in JSON."""
+    """Whether a file that starts like this is a saved reading: the header's length, then the header in JSON."""
     return start[8:9] == b"{" and KEY.encode() in start
 
 
 async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
-    """The body as an object with no other names than these."""
+    """The body as a JSON object; with `known`, only these names are allowed."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refused(415, "The body is to be application/json.")
+        raise Refused(415, "Content-Type must be application/json.")
     body = b"".join([part async for part in _limited(request, MOST_BODY)])
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
         raise Refused(400, "The body is not JSON.") from None
     if not isinstance(given, dict):
-        raise Refused(400, "The body is to be a JSON object.")
+        raise Refused(400, "The body must be a JSON object.")
     return given if known is None else params.parameters(given, known)
 
 
@@ -272,7 +272,7 @@ async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 async def _stored(request: Request, file: Any) -> bytes:
-    """The body written to a file, and its beginning."""
+    """Write the body to a file; returns its first bytes."""
     start = b""
     async for part in _limited(request, MOST_FILE):
         start += part[: START - len(start)]
@@ -282,16 +282,16 @@ async def _stored(request: Request, file: Any) -> bytes:
 
 def _text_in(path: Path) -> str:
     if path.stat().st_size > 4 * MOST_TEXT:
-        raise Refused(413, f"A text may have up to {MOST_TEXT:,} characters.")
+        raise Refused(413, f"The text has more than {MOST_TEXT:,} characters.")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise Refused(400, "The file is neither a text in UTF-8 nor a reading that was saved.") from None
+        raise Refused(400, "The file is neither UTF-8 text nor a saved reading.") from None
     return params.text("text", text, MOST_TEXT)
 
 
 def _gone(request: Request) -> Callable[[], Awaitable[None]]:
-    """What ends when the client goes away."""
+    """Completes when the client disconnects."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -304,7 +304,7 @@ def _reply(found: dict[str, Any], status: int = 200) -> Response:
     return Response(frames.json_bytes(found), status, media_type="application/json")
 
 
-# What goes wrong
+# Errors
 
 
 def _refused(_request: Request, problem: Exception) -> Response:
@@ -318,7 +318,7 @@ def _problem(_request: Request, problem: Exception) -> Response:
 
 def _not_found(_request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    said = {404: "There is no such address.", 405: "That address is not asked in this way."}
+    said = {404: "Not found.", 405: "Method not allowed."}
     return _reply({"error": said.get(problem.status_code, problem.detail)}, problem.status_code)
 
 
@@ -327,11 +327,11 @@ def _broken(_request: Request, problem: Exception) -> Response:
         return Response(status_code=499)
     with suppress(Exception):
         print_problem(problem)
-    return _reply({"error": f"Something went wrong: {type(problem).__name__}."}, 500)
+    return _reply({"error": f"Internal error: {type(problem).__name__}."}, 500)
 
 
 def print_problem(problem: Exception) -> None:
-    """For whoever runs the server."""
+    """Log an unexpected exception."""
     import logging
 
     logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)

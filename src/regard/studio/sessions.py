@@ -1,4 +1,4 @@
-"""The readings at hand, each under a name that cannot be guessed; those used longest ago make room."""
+"""The open readings, each under an unguessable name; the least recently used are evicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_BYTES = 1 << 30
 
 
 class Sessions:
-    """Subjects with their answers, by name."""
+    """Open subjects by name."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._answers: OrderedDict[str, Answers] = OrderedDict()
@@ -24,7 +24,7 @@ class Sessions:
         self._most, self._most_bytes = most, most_bytes
 
     def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
-        """A subject under a new name; `keep` holds it as long as the server runs."""
+        """Open a subject under a new name; with `keep` it is never evicted."""
         answers, name = Answers(subject), secrets.token_hex(8)
         with self._lock:
             self._answers[name] = answers
@@ -34,15 +34,15 @@ class Sessions:
         return name, answers
 
     def get(self, name: str) -> Answers:
-        """The answers of a subject that is still here."""
+        """The answers of an open subject."""
         with self._lock:
             if name not in self._answers:
-                raise Refused(404, "That reading is not here any more: read the text again.")
+                raise Refused(404, "This reading has been closed: read the text again.")
             self._answers.move_to_end(name)
             return self._answers[name]
 
     def remove(self, name: str) -> None:
-        """Let go of a subject."""
+        """Close a subject."""
         with self._lock:
             if name not in self._kept:
                 self._answers.pop(name, None)

@@ -1,4 +1,4 @@
-"""Computation on threads of its own, so that the server goes on answering; given up when nobody waits for it."""
+"""Computation on threads, so that the server stays responsive; cancelled when the client disconnects."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from regard.studio.auth import Refused
 
 T = TypeVar("T")
 THREADS = 4
-MOST_AT_ONCE = 24  # requests that compute or wait for it
-CLOSED = 499  # what others call a request whose client went away
+MOST_AT_ONCE = 24  # requests computing or waiting
+CLOSED = 499  # nginx's status for a client that closed the connection
 
 
 class Cancelled(Exception):
-    """Nobody waits for this any more."""
+    """The work was cancelled."""
 
 
 class CancelToken:
-    """Whether somebody still waits for an answer."""
+    """Whether some work was cancelled."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the work."""
         self._over.set()
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the work was cancelled."""
         return self._over.is_set()
 
     def stop(self) -> None:
-        """Between two steps of a computation: give up where nobody waits."""
+        """Called between steps of a computation: raises `Cancelled` once cancelled."""
         if self._over.is_set():
             raise Cancelled
 
 
 class Workers:
-    """A few threads; the kernels they call use all cores and leave Python's lock alone."""
+    """A few threads; the kernels they call use all cores and release the GIL."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, "regard-studio")
@@ -50,13 +50,13 @@ class Workers:
 
     @property
     def busy(self) -> int:
-        """How many requests compute or wait for it."""
+        """Number of requests computing or waiting."""
         return len(self._wishes)
 
     async def answer(self, work: Callable[[CancelToken], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
-        """What `work` gives, unless the client goes away or it takes too long; then it is told to give up."""
+        """The result of `work`; it is cancelled if the client disconnects or it takes too long."""
         if len(self._wishes) >= MOST_AT_ONCE:
-            raise Refused(429, f"More than {MOST_AT_ONCE} requests are being answered: ask again in a moment.")
+            raise Refused(429, f"More than {MOST_AT_ONCE} requests are being answered: try again shortly.")
         wish = CancelToken()
         self._wishes.add(wish)
         future = asyncio.get_running_loop().run_in_executor(self._threads, work, wish)
@@ -67,15 +67,15 @@ class Workers:
             if future.done():
                 return future.result()
             if watching.done():
-                raise Refused(CLOSED, "The client went away.")
-            raise Refused(503, f"That took more than {seconds:g} seconds and was given up: ask for less at once.")
+                raise Refused(CLOSED, "The client disconnected.")
+            raise Refused(503, f"Cancelled after {seconds:g} seconds: ask for a smaller part.")
         finally:
             wish.end()
             watching.cancel()
             future.add_done_callback(lambda done: self._settle(wish, done))
 
     def close(self) -> None:
-        """Give everything up."""
+        """Cancel everything."""
         for wish in list(self._wishes):
             wish.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -83,4 +83,4 @@ class Workers:
     def _settle(self, wish: CancelToken, done: asyncio.Future[Any]) -> None:
         self._wishes.discard(wish)
         if not done.cancelled():
-            done.exception()  # whoever asked has heard of it, or is gone
+            done.exception()  # already reported, or the client is gone

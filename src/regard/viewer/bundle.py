@@ -1,7 +1,7 @@
-r"""The viewer's JavaScript modules joined into one script, for places where imports do not work.
+r"""The viewer's JavaScript modules bundled into one script, for hosts where imports do not work.
 
-Pages opened from disk and the blobs that notebooks load from cannot import other files. Each module becomes a function
-that returns what it exports, in the order in which they need each other:
+Pages opened from disk and the Blobs that notebooks load cannot import other files. Each module becomes a function that
+returns its exports, dependencies first:
 
 >>> modules = {
 ...     "b.js": "export const two = 2;\n",
@@ -47,19 +47,19 @@ DEFAULT = "default_"
 
 
 class BundleError(RegardError, ValueError):
-    """Modules that cannot be joined."""
+    """Modules that cannot be bundled."""
 
 
 @dataclass(frozen=True)
 class _Module:
     path: str
     body: str  # without its imports and the word `export`
-    imports: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # a module, and its names with ours for them
-    exports: tuple[tuple[str, str], ...]  # names outside, and the names inside
+    imports: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # a module, and (its name, our name) of each import
+    exports: tuple[tuple[str, str], ...]  # (exported name, local name)
 
 
 def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ()) -> str:
-    """The entry and all modules it needs as one script; `exported` names are exported, others stay inside."""
+    """The entry and its dependencies as one script, which exports only the names in `exported`."""
     order: dict[str, _Module] = {}
     _collect(entry, read, order, ())
     places = {path: f"module_{place}" for place, path in enumerate(order, 1)}
@@ -76,7 +76,7 @@ def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ())
 
 @lru_cache(maxsize=8)
 def script(entry: str, exported: tuple[str, ...] = ()) -> str:
-    """One of the viewer's own modules, with all it needs."""
+    """One of the viewer's modules with its dependencies."""
     return joined(entry, web_file, exported)
 
 
@@ -93,12 +93,12 @@ def web_file(path: str) -> str:
 
 
 def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], above: tuple[str, ...]) -> None:
-    """Depth first: what a module needs stands before it."""
+    """Depth first: dependencies come before the module."""
     if path in order:
         return
     if path in above:
         circle = " → ".join([*above[above.index(path) :], path])
-        raise BundleError(f"Modules import each other in a circle: {circle}.")
+        raise BundleError(f"Modules import each other in a cycle: {circle}.")
     try:
         text = read(path)
     except (OSError, KeyError):
@@ -111,11 +111,11 @@ def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], a
 
 
 def _parsed(path: str, text: str) -> _Module:
-    """A module taken apart: edits are found beside comments, and made in the text from its end on."""
+    """Parse a module. Edits are located with comments blanked out and applied from the end of the text."""
     bare = _blank_comments(text)
     imports: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     exports: list[tuple[str, str]] = []
-    edits: list[tuple[int, int, str]] = []  # from, to, what stands there instead
+    edits: list[tuple[int, int, str]] = []  # start, stop, replacement
     for found in _IMPORT.finditer(bare):
         imports.append((_source(path, found[2]), _parts(path, found[1])))
         edits.append((*found.span(), ""))
@@ -135,17 +135,17 @@ def _parsed(path: str, text: str) -> _Module:
     left = _LEFT.search(_edited(bare, edits))
     if left is not None:
         said = left[0].strip()
-        raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be joined.")
+        raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be bundled.")
     return _Module(path, _edited(text, edits).strip("\n"), tuple(imports), tuple(exports))
 
 
 def _source(path: str, given: str) -> str:
-    """The path of a module that another one imports."""
+    """The path of an imported module."""
     if not given.startswith("."):
-        raise BundleError(f"{path} imports {given!r}; only modules by their relative path can be joined.")
+        raise BundleError(f"{path} imports {given!r}; only relative paths can be bundled.")
     found = normpath(join(dirname(path), given))
     if found.startswith(".."):
-        raise BundleError(f"{path} imports {given!r}, which lies outside of the viewer's files.")
+        raise BundleError(f"{path} imports {given!r}, which is outside the viewer's files.")
     return found
 
 
@@ -156,7 +156,7 @@ def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blank_comments(text: str) -> str:
-    """The text with blanks for its comments, so that all places stay; those behind code are left alone."""
+    """The text with comments replaced by spaces of equal length; comments after code are left alone."""
     return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
@@ -172,7 +172,7 @@ def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:
 
 
 def _scoped(module: _Module, order: dict[str, _Module], places: dict[str, str]) -> str:
-    """The module as a function that is called at once."""
+    """The module as an immediately invoked function."""
     lines = []
     for needed, names in module.imports:
         known = {outside for outside, _ in order[needed].exports}

@@ -1,8 +1,7 @@
-"""Frames: a header in JSON and arrays behind it, as every answer travels.
+"""Frames, the wire format of every answer: a JSON header followed by arrays.
 
-A frame is the length of the header (32 bits, little-endian), the header in UTF-8, padded with blanks so that what
-follows starts at a multiple of 8, and the arrays, each starting at a multiple of 8. The header says under "arrays"
-where they are:
+A frame is the header's length (32 bits, little-endian), the header in UTF-8, padded with spaces so that the body starts
+at a multiple of 8, and the arrays, each aligned to 8 bytes. The header lists them under "arrays":
 
 >>> frame = pack({"exact": True}, {"weight": np.array([[0.25, 0.75]])})
 >>> header, arrays = unpack(frame)
@@ -32,7 +31,7 @@ _NARROWED = {"f8": "f4", "i8": "i4", "b1": "u1"}
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> bytes:
-    """A header and arrays as bytes; double precision and 64-bit integers are narrowed to 32 bits."""
+    """A header and arrays as bytes; 64-bit floats and integers are narrowed to 32 bits."""
     places: dict[str, Any] = {}
     pieces: list[bytes] = []
     offset = 0
@@ -48,15 +47,15 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> 
 
 
 def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header, and the arrays as views of the bytes; an error where they do not fit in there."""
+    """The header, and the arrays as views of the bytes; raises if they do not fit in the frame."""
     if len(frame) < 4 or 4 + (length := struct.unpack_from("<I", frame)[0]) > len(frame):
-        raise errors.option("frame", f"{len(frame)} bytes", "a header of the length that its first four bytes say")
+        raise errors.option("frame", f"{len(frame)} bytes", "a header as long as its first four bytes say")
     try:
         header = json.loads(frame[4 : 4 + length].decode())
         places = dict(header["arrays"])
         arrays = {name: _array(frame, 4 + length, place) for name, place in places.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise errors.option("frame", "broken", "a JSON header, and arrays that lie within the frame") from None
+        raise errors.option("frame", "broken", "a JSON header, and arrays within the frame") from None
     return header, arrays
 
 
@@ -77,7 +76,7 @@ def _portable(array: NDArray[Any]) -> tuple[str, NDArray[Any]]:
 
 
 def json_bytes(header: Mapping[str, Any]) -> bytes:
-    """In JSON: NaN and infinities, which it has not, become null; half a surrogate pair is written as an escape."""
+    """As JSON; NaN and infinities become null, unpaired surrogates are escaped."""
     header = _finite(header)
     try:
         return json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -98,5 +97,5 @@ def _finite(thing: Any) -> Any:
 
 
 def _plain(things: Any) -> bool:
-    """Whether a list holds nothing but texts or whole numbers: those of 100,000 tokens need no second look."""
+    """Whether a list holds only strings and integers: skips the recursion for 100,000 tokens."""
     return all(type(thing) in (str, int) for thing in things)

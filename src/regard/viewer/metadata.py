@@ -1,4 +1,4 @@
-"""What a view has to know before it draws: tokens, sizes, masks, and which questions will be answered."""
+"""The `describe` answer: tokens, sizes, masks, and the kinds of queries that can be answered."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from regard.trace.provenance import Projection
 from regard.viewer.subject import Subject
 
 FORMAT = 1
-SMALL = 16  # words, and numbers in an embedding: every entry can be edited
-CERTIFIED = 4096  # tokens: checking a longer reading takes more than a moment
+SMALL = 16  # words, and embedding width, up to which every entry can be edited
+CERTIFIED = 4096  # tokens: certifying a longer reading takes too long
 
 
 def describe(
@@ -57,7 +57,7 @@ def describe(
 
 
 def answered(subject: Subject) -> list[str]:
-    """The kinds of questions that this subject can answer."""
+    """The kinds of queries that this subject can answer."""
     if subject.lookup is not None:
         return ["lookup"]
     found = ["tile", "row", "statistics", "thumbnails", "along", "links", "vectors"]
@@ -85,7 +85,7 @@ def _sizes(subject: Subject, attention: Attention | None) -> dict[str, Any]:
 
 
 def _is_causal(subject: Subject, attention: Attention) -> bool:
-    """Whether no query sees a later key: by the kind of the mask, or by looking where the matrix is small."""
+    """Whether no query sees a later key: from the kind of mask, or checked weight by weight if the matrix is small."""
     if attention.mask is None:
         return False
     if any(isinstance(part, Causal) for part in _parts(attention.mask)):
@@ -99,15 +99,15 @@ def _is_causal(subject: Subject, attention: Attention) -> bool:
 
 
 def _window(mask: Mask | None) -> int | None:
-    """How many keys a query sees up to its own and with it, where a window says so."""
+    """Width of a sliding window, own key included; None without one."""
     return min((part.left + 1 for part in _parts(mask) if isinstance(part, Window)), default=None)
 
 
 def _parts(mask: Mask | None) -> list[Mask]:
-    """The masks that are joined by `&`."""
+    """The masks combined by `&`."""
     if isinstance(mask, Both):
         return [*_parts(mask.one), *_parts(mask.other)]
-    whole = getattr(mask, "whole", None)  # a mask for some heads of a larger one
+    whole = getattr(mask, "whole", None)  # a mask selected for some heads
     if isinstance(whole, Mask):
         return _parts(whole)
     return [] if mask is None else [mask]
@@ -130,7 +130,7 @@ def _certificate(subject: Subject) -> dict[str, Any] | None:
 
 
 def _editable(trace: Trace) -> dict[str, Any] | None:
-    """Embeddings and matrices, where they are few enough to be changed by hand."""
+    """Embeddings and projection matrices, if small enough to edit by hand."""
     parts = trace.origin.parts
     made = [parts.get(name) for name in ("query", "key", "value")]
     if "embedding" not in trace or len(trace.words) > SMALL or len(trace.query_words) != len(trace.words):
@@ -150,7 +150,7 @@ def _editable(trace: Trace) -> dict[str, Any] | None:
 
 
 def _of_heads(part: Projection) -> tuple[Any, Any]:
-    """(head, size, width), and biases (head, size); heads that share theirs have them repeated."""
+    """Weights (head, head_dim, width) and biases (head, head_dim), repeated for heads that share them."""
     weight, bias = (None if array is None else numpy_of(array) for array in (part.linear.weight, part.linear.bias))
     assert weight is not None
     split = np.repeat(weight.reshape(part.heads, -1, weight.shape[1]), part.shared_by, 0)

@@ -125,7 +125,7 @@ def _head(subject: Subject, script: str, style: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
-        '<div id="regard"><noscript>This page draws itself with JavaScript, which is switched off here.'
+        '<div id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{_certified(subject)}</noscript></div>\n"
     )
 
@@ -139,7 +139,7 @@ def _hash(content: str) -> str:
 
 
 def _script() -> str:
-    """The script as a page can hold it: nothing in it ends the element early."""
+    """The script, escaped so that nothing in it closes the element."""
     found = '"use strict";\n' + bundle.script(ENTRY)
     return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -147,5 +147,5 @@ def _script() -> str:
 def _style() -> str:
     found = bundle.style()
     if "</style" in found.lower():
-        raise bundle.BundleError("The style sheet holds </style, which would end it early.")
+        raise bundle.BundleError("The style sheet contains </style, which would close the element.")
     return found

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-ACCURATE = 1.5e-3  # how far a weight from rounded vectors may be off; a page promises 2e-3
-TRIED = 512  # rows that are computed both ways; all of them where there are no more
+ACCURATE = 1.5e-3  # largest error of a weight from rounded vectors; a page promises 2e-3
+TRIED = 512  # rows compared; all of them in shorter texts
 TRIED_WEIGHTS = 1 << 21  # at once
-LARGEST_HALF = 60_000.0  # in 16 bits, numbers end at 65,504
-MOST_STEPS = 2 << 20  # bytes of steps after attention, of all queries and layers
+LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
+MOST_STEPS = 2 << 20  # bytes of the steps after attention, for all queries and layers
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ def layer(subject: Subject, place: int, values: bool, heads: Sequence[int]) -> b
 
 
 def _half(array: Floats) -> tuple[Floats, float]:
-    """In 16 bits, and what to multiply it by: more than 1 where its numbers are too large for them."""
+    """As float16, and the factor to multiply by: above 1 if the numbers exceed the range of float16."""
     largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
     times = max(1.0, largest / LARGEST_HALF)
     return (array / times).astype(np.float16), times
 
 
 def _rounded(attention: Attention, queries: Floats, keys: Floats) -> Attention:
-    """The attention of the vectors as a page gets them."""
+    """The attention of the vectors as rounded for a page."""
     back = []
     for array in (queries, keys):
         half, times = _half(array)
@@ -159,7 +159,7 @@ def _is_accurate(attention: Attention, narrow: Attention) -> bool:
 
 
 def _visible(scores: Scores) -> tuple[dict[str, Any], str]:
-    """Which keys each query may see: all, one or two intervals, or an array."""
+    """Visible keys of each query: all, one or two intervals, or a dense array."""
     visible = scores.visible
     if visible is None:
         return {}, "none"
@@ -190,7 +190,7 @@ def steps(subject: Subject, kept: Kept) -> dict[int, bytes]:
 
 
 def _short(array: Array) -> Floats:
-    """In 16 bits, unless numbers get lost."""
+    """As float16, or float32 if the numbers exceed its range."""
     kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
     found: Floats = array.astype(kind)
     return found

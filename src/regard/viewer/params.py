@@ -1,4 +1,4 @@
-"""The parameters of a question, each checked: what a page sends is data from outside."""
+"""Validation of query parameters: a page's requests are untrusted input."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 from regard import errors, validate
 from regard.errors import OptionError
 
-MOST_CELLS = 1024  # along each side of a picture
+MOST_CELLS = 1024  # along each side of a map
 MOST_LINKS = 1000
-MOST_KEYS = 4096  # vectors at once
-MOST_LETTERS = 10_000  # of a query to a dictionary
+MOST_KEYS = 4096  # vectors per answer
+MOST_LETTERS = 10_000  # in a query to a dictionary
 
 
 def parameters(given: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """A mapping with no other names than these."""
+    """A mapping whose names are all known."""
     if not isinstance(given, Mapping):
-        raise errors.option("parameters", given, "an object with names and values")
+        raise errors.option("parameters", given, "an object of names and values")
     for name in given:
         validate.choice("parameters", name, known)
     return given
 
 
 def place(name: str, given: Any, count: int) -> int:
-    """An integer from 0 up to `count`."""
+    """An integer from 0 to `count` − 1."""
     return validate.integer(name, given, 0, count - 1)
 
 
 def places(name: str, given: Any, count: int, most: int | None = None) -> list[int]:
-    """Some integers from 0 up to `count`, at least one; all of them where none are given."""
+    """A non-empty list of integers from 0 to `count` − 1; all of them by default."""
     if given is None:
         return list(range(count))
     if not isinstance(given, list) or not given or len(given) > (count if most is None else most):
@@ -38,7 +38,7 @@ def places(name: str, given: Any, count: int, most: int | None = None) -> list[i
 
 
 def span(name: str, given: Any, count: int) -> tuple[int, int]:
-    """[start, stop] with at least one of `count` between them; everything where nothing is given."""
+    """A non-empty range [start, stop] within `count`; the whole range by default."""
     if given is None:
         return 0, count
     if not _is_pair(given) or not 0 <= given[0] < given[1] <= count:
@@ -47,7 +47,7 @@ def span(name: str, given: Any, count: int) -> tuple[int, int]:
 
 
 def cells(given: Any, rows: int, columns: int) -> tuple[int, int]:
-    """[rows, columns] of a picture, no more than there are weights, and not too many."""
+    """[rows, columns] of a pooled map: at most one cell per weight, and at most MOST_CELLS."""
     most = (min(rows, MOST_CELLS), min(columns, MOST_CELLS))
     if not _is_pair(given) or not (1 <= given[0] <= most[0] and 1 <= given[1] <= most[1]):
         raise errors.option("shape", given, f"[rows, columns] from [1, 1] to [{most[0]}, {most[1]}]")
@@ -55,14 +55,14 @@ def cells(given: Any, rows: int, columns: int) -> tuple[int, int]:
 
 
 def word(name: str, given: Any, known: Sequence[str]) -> str:
-    """One of a few words; the first where none is given."""
+    """One of several words; the first by default."""
     if given is None:
         return known[0]
     return validate.choice(name, given, known)
 
 
 def switch(name: str, given: Any, usual: bool) -> bool:
-    """True or false."""
+    """A boolean."""
     if given is None:
         return usual
     if not isinstance(given, bool):
@@ -78,21 +78,21 @@ def count(name: str, given: Any, most: int, usual: int) -> int:
 
 
 def number(name: str, given: Any) -> float | None:
-    """A finite number, 0 or more, or None."""
+    """A finite number ≥ 0, or None."""
     if given is None:
         return None
     return validate.number(name, given, least=0)
 
 
 def text(name: str, given: Any, most: int) -> str:
-    """A text that is not too long."""
+    """A string of at most `most` characters that UTF-8 can encode."""
     if not isinstance(given, str):
-        raise errors.option(name, given, "a text")
+        raise errors.option(name, given, "a string")
     if len(given) > most:
-        raise OptionError(f"`{name}` has {len(given):,} characters; at most {most:,} are taken.")
+        raise OptionError(f"`{name}` has {len(given):,} characters; at most {most:,} are allowed.")
     if any("\ud800" <= letter <= "\udfff" for letter in given):
         raise OptionError(
-            f"`{name}` holds half of a character that two 16-bit numbers make: a surrogate without its pair."
+            f"`{name}` contains an unpaired surrogate, which is not a valid character."
         )
     return given
 

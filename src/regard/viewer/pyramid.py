@@ -1,7 +1,7 @@
-"""The whole map of a long text: exact cells that one streaming pass leaves behind, and any closer look at them.
+"""Pooled maps of long texts.
 
-Regions of up to 12,000 × 12,000 weights are pooled anew whenever somebody looks, and always exact. Larger ones come
-from 2,048 × 2,048 cells that a pass over the head leaves; before that pass, from sampled rows.
+Regions of up to 12,000 × 12,000 weights are pooled on demand and always exact. Larger ones are resampled from
+2,048 × 2,048 exact cells, computed by one pass over the head; before that pass, maps come from sampled rows.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 Stop = Callable[[], None]
-Found = tuple[Any, dict[str, Any]]  # a picture, and what to say about it
+Found = tuple[Any, dict[str, Any]]  # a map, and its part of the header
 
-NEAR = 12_000**2  # weights: two cores pool so many in an eighth of a second
-QUICK = 1 << 28  # weights whose normalisers may be found for a first look
+NEAR = 12_000**2  # weights: pooled in an eighth of a second on two cores
+QUICK = 1 << 28  # weights for which row states may be computed for a first map
 CELLS = 2048  # along each side
-BLOCK = 1 << 26  # weights between two chances to stop: a few hundredths of a second
-LEAST = 48 << 20  # bytes of cells that are kept in any case, of one head with both pools
+BLOCK = 1 << 26  # weights between two checks for cancellation: a few hundredths of a second
+LEAST = 48 << 20  # bytes of cells always kept: one head, both pools
 
 
 class Pyramids:
-    """The heads of a long subject as far as they were looked at; cells of those looked at last are kept."""
+    """The heads of a long subject that were shown; keeps the cells of the most recent ones."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -51,7 +51,7 @@ class Pyramids:
         self._turns = Turns()
 
     def tile(self, layer: int, head: int, asked: Asked, exact: bool, stop: Stop) -> Found:
-        """A picture: exact if that is wanted or costs little, and what it was made from."""
+        """A pooled map, exact if asked for or cheap, and how it was computed."""
         of_head = self._head(layer, head)
         if asked.weights <= NEAR and (exact or of_head.is_quick(asked.rows)):
             with self._turns.first():
@@ -65,7 +65,7 @@ class Pyramids:
         return sampled.array, {"exact": sampled.said is None, "sampled": sampled.said}
 
     def bytes_kept(self) -> int:
-        """What is kept besides the subject itself."""
+        """Memory used beside the subject itself."""
         with self._lock:
             return sum(of_head.bytes for of_head in self._heads.values())
 
@@ -78,7 +78,7 @@ class Pyramids:
             return found
 
     def _tidy(self, kept: tuple[int, int]) -> None:
-        """Let go of what was looked at longest ago."""
+        """Evict the least recently used heads."""
         with self._lock:
             while sum(of_head.bytes for of_head in self._heads.values()) > self._limit and len(self._heads) > 1:
                 oldest = next(place for place in self._heads if place != kept)
@@ -86,7 +86,7 @@ class Pyramids:
 
 
 class Head:
-    """One head: its normalisers as far as they are known, and its cells once somebody asked for them."""
+    """One head: the row states computed so far, and its cells once requested."""
 
     def __init__(self, attention: Attention) -> None:
         self._scores = scores_of(attention)
@@ -101,20 +101,20 @@ class Head:
 
     @property
     def bytes(self) -> int:
-        """What is kept of this head."""
+        """Memory used by this head."""
         return self._normaliser.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self._cells.values())
 
     def is_quick(self, rows: tuple[int, int]) -> bool:
-        """Whether exact weights of these rows take no longer than a moment."""
+        """Whether the row states of these rows are known or quick to compute."""
         missing = int((~self._known[slice(*rows)]).sum())
         return missing * self.keys <= QUICK
 
     def has_cells(self, pool: str) -> bool:
-        """Whether a pass has left its cells."""
+        """Whether the cells of this pool are computed."""
         return pool in self._cells
 
     def pooled(self, asked: Asked, stop: Stop) -> Floats:
-        """The exact picture of a region, from its weights."""
+        """The exact map of a region, from its weights."""
         for first, last in self._unknown(*asked.rows):
             stop()
             self._learn(first, last)
@@ -123,7 +123,7 @@ class Head:
         return sums if asked.pool == "max" else _means(sums, asked.row_edges, asked.column_edges)
 
     def make_cells(self, pool: str, stop: Stop, turns: Turns) -> None:
-        """One pass over all weights, a few rows at a time; whoever wants the same cells meanwhile waits for them."""
+        """One pass over all weights, in blocks of rows; concurrent requests for the same cells wait for it."""
         while not self._making.acquire(timeout=0.05):
             stop()
         try:
@@ -142,7 +142,7 @@ class Head:
             self._making.release()
 
     def from_cells(self, asked: Asked) -> Found:
-        """A picture from cells, exact where its edges are edges of theirs; a cell cut by an edge is shared out."""
+        """A map from cells, exact where its edges coincide with theirs; a cell across an edge is split by area."""
         wanted, own = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
         exact = all(np.isin(edges, there).all() for edges, there in zip(wanted, own, strict=True))
         cells = self._cells[asked.pool]
@@ -180,7 +180,7 @@ class Head:
 
 
 class Turns:
-    """Those who look at something now go first; a pass over everything waits for them between its steps."""
+    """Priority for interactive requests: a pass over a whole head waits for them between its blocks."""
 
     def __init__(self) -> None:
         self._looking = 0
@@ -188,7 +188,7 @@ class Turns:
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """While somebody looks."""
+        """Held during an interactive request."""
         with self._changed:
             self._looking += 1
         try:
@@ -199,7 +199,7 @@ class Turns:
                 self._changed.notify_all()
 
     def wait(self, stop: Stop) -> None:
-        """Until nobody looks."""
+        """Until no interactive request is running."""
         with self._changed:
             while self._looking:
                 self._changed.wait(0.05)
@@ -207,7 +207,7 @@ class Turns:
 
 
 def _runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:
-    """Cells in runs of about so many rows."""
+    """Runs of cells covering about this many rows."""
     first = 0
     while first < len(edges) - 1:
         last = max(first + 1, int(np.searchsorted(edges, edges[first] + rows, "right")) - 1)
@@ -221,13 +221,13 @@ def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
 
 
 def _shared_out(cells: Floats, own: Integers, wanted: Integers) -> Floats:
-    """Sums of cells over stretches with other edges, along the first axis; a cut cell counts by its share.
+    """Sums of cells over ranges with other edges, along the first axis; a cell across an edge counts by its share.
 
     >>> _shared_out(np.array([[2.0], [4.0], [8.0]]), np.array([0, 2, 4, 6]), np.array([1, 4, 6])).tolist()
     [[5.0], [8.0]]
     """
     first, last = _touched(own, wanted)
-    # A loop over a few hundred stretches takes a third of the time of np.add.reduceat along this axis.
+    # A loop over a few hundred ranges takes a third of the time of np.add.reduceat along this axis.
     found = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
     left = (wanted[:-1] - own[first]) / (own[first + 1] - own[first])
     right = (own[last] - wanted[1:]) / (own[last] - own[last - 1])
@@ -237,10 +237,10 @@ def _shared_out(cells: Floats, own: Integers, wanted: Integers) -> Floats:
 
 
 def _largest(cells: Floats, own: Integers, wanted: Integers) -> Floats:
-    """The largest of all cells that a stretch touches, along the first axis."""
+    """The largest cell that overlaps each range, along the first axis."""
     return np.stack([cells[start:stop].max(axis=0) for start, stop in zip(*_touched(own, wanted), strict=True)])
 
 
 def _touched(own: Integers, wanted: Integers) -> tuple[Integers, Integers]:
-    """The cells that every stretch touches, from first up to last."""
+    """The cells that overlap each range, [first, last)."""
     return np.searchsorted(own, wanted[:-1], "right") - 1, np.searchsorted(own, wanted[1:], "left")

@@ -1,4 +1,4 @@
-"""Questions about a subject, answered as frames.
+"""Queries about a subject, answered as frames.
 
 >>> from regard.attention import Attention
 >>> from regard.viewer import frames
@@ -25,7 +25,7 @@ from regard.viewer.metadata import answered, describe
 from regard.viewer.pyramid import Pyramids
 from regard.viewer.subject import Subject, subject_of
 
-Stop = Callable[[], None]  # called between steps; it raises where nobody waits for the answer any more
+Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
 POOLS = ("mean", "max")
 QUALITIES = ("exact", "first")
 
@@ -35,7 +35,7 @@ def go_on() -> None:
 
 
 class Answers:
-    """Everything that a view may ask about one subject; several threads may ask at once."""
+    """Answers every query of a view about one subject; thread-safe."""
 
     def __init__(self, subject: Any) -> None:
         self.subject: Subject = subject_of(subject)
@@ -55,14 +55,14 @@ class Answers:
         }
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
-        """The frame that answers a question; `stop` is called between steps and may raise to give up."""
+        """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
         known = ["describe", *answered(self.subject)]
         validate.choice("kind", kind, known)
         stop()
         with np.errstate(all="ignore"):
             return self._kinds[kind]({} if parameters is None else parameters, stop)
 
-    # Questions
+    # Queries
 
     def _describe(self, given: Any, stop: Stop) -> bytes:
         params.parameters(given, ())
@@ -83,7 +83,7 @@ class Answers:
             found, about = self._pyramids.tile(layer, head, asked, quality == "exact", stop)
             header |= about
         else:
-            of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # its normalisers are kept
+            of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # keeps its row statistics
             found = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
 

@@ -1,4 +1,4 @@
-"""Pictures and statistics of long texts from some of their rows, which they say: every row costs O(n)."""
+"""Maps and statistics of long texts from sampled rows, labelled as sampled: every row costs O(n)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
     Integers = NDArray[np.int64]
 
-BLOCK = 1 << 21  # weights at once
+BLOCK = 1 << 21  # weights per block
 ROWS = 128  # sampled for statistics
-PICTURE_ROWS = 512  # at most, of a picture
+PICTURE_ROWS = 512  # at most, per map
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A picture that somebody wants: a region, and its cells."""
+    """A requested map: a region and its cells."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -35,23 +35,23 @@ class Asked:
 
     @property
     def row_edges(self) -> Integers:
-        """Cell r covers row_edges[r] up to row_edges[r + 1]."""
+        """Cell r covers rows [row_edges[r], row_edges[r + 1])."""
         return even_edges(*self.rows, self.shape[0])
 
     @property
     def column_edges(self) -> Integers:
-        """The same for columns."""
+        """Cell c covers columns [column_edges[c], column_edges[c + 1])."""
         return even_edges(*self.columns, self.shape[1])
 
     @property
     def weights(self) -> int:
-        """How many weights the region holds."""
+        """Number of weights in the region."""
         return (self.rows[1] - self.rows[0]) * (self.columns[1] - self.columns[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A picture, and what it was sampled from; None where every row was looked at."""
+    """A map, and what it was sampled from; None if all rows were used."""
 
     array: Floats
     said: str | None
@@ -66,7 +66,7 @@ class Sample:
 
 
 def picture(attention: Attention, head: int, asked: Asked, stop: Callable[[], None]) -> Picture:
-    """One row for each row of cells, exactly pooled along the keys; O(cells · n)."""
+    """One sampled row per row of cells, pooled exactly along the keys; O(cells · n)."""
     edges = asked.row_edges
     rows = (edges[:-1] + edges[1:] - 1) // 2
     shown = len(rows)
@@ -101,7 +101,7 @@ def statistics(subject: Subject, attention: Attention, stop: Callable[[], None])
 
 
 def along(subject: Subject, attention: Attention, heads: Sequence[int], stop: Callable[[], None]) -> Sample:
-    """For each token: received by what sampled rows give, the others by the nearest sampled row."""
+    """Per token: attention received, extrapolated from the sampled rows; the rest from the nearest sampled row."""
     rows, said = _rows(subject.queries)
     nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(subject.queries))
     found: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
@@ -114,7 +114,7 @@ def along(subject: Subject, attention: Attention, heads: Sequence[int], stop: Ca
 
 
 def blocks_of(subject: Subject) -> tuple[list[Integers], str | None]:
-    """The sampled queries, so many at once that their weights take little memory."""
+    """The sampled queries, in blocks that bound the memory of their weights."""
     rows, said = _rows(subject.queries)
     return list(_blocks(rows, subject.keys)), said
 
@@ -142,14 +142,14 @@ def _of_rows(
 
 
 def _rows(count: int) -> tuple[Integers, str | None]:
-    """Evenly spread rows, from the middle of their stretches."""
+    """Evenly spaced rows, from the middle of their ranges."""
     sampled = min(ROWS, count)
     edges = even_edges(0, count, sampled)
     return (edges[:-1] + edges[1:] - 1) // 2, _said(count, sampled)
 
 
 def _said(count: int, sampled: int) -> str | None:
-    """What a picture is made from, in words.
+    """How rows were sampled, in words.
 
     >>> _said(100_000, 512), _said(1_000, 700), _said(500, 500)
     ('every 195th row', '700 of 1,000 rows', None)

@@ -1,4 +1,4 @@
-"""Anything that can be looked at, in one form: a reading, a trace, an attention or a look-up."""
+"""One form for everything that can be viewed: a reading, a trace, an attention or a look-up."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
 
 Kind = Literal["reading", "trace", "lookup"]
-LONG = 4096  # tokens: a matrix with more than 4096² weights a head is not computed whole unasked
+LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is shown: tokens, and for each layer a lazy matrix of three axes with its values, where it has any."""
+    """Tokens, and per layer a lazy attention matrix of three axes and its values, if known."""
 
     kind: Kind
     title: str
     text: str
     model: str
     tokens: tuple[str, ...]
-    attentions: tuple[Attention, ...]  # (head, query, key), one a layer
-    values: tuple[Array | None, ...]  # (key head, key, size)
-    words: tuple[tuple[int, int], ...] = ()  # the tokens from first up to last
+    attentions: tuple[Attention, ...]  # (head, query, key), one per layer
+    values: tuple[Array | None, ...]  # (key head, key, value_dim)
+    words: tuple[tuple[int, int], ...] = ()  # token ranges [first, last)
     special: tuple[int, ...] = ()
     joined: tuple[int, ...] = ()
     sinks: tuple[int, ...] = ()
     given: int | None = None
-    query_tokens: tuple[str, ...] | None = None  # where queries are other words than keys
-    first_query: int | None = 0  # the key that the first query belongs to
+    query_tokens: tuple[str, ...] | None = None  # where queries are not among the keys
+    first_query: int | None = 0  # key position of query 0; None if not among the keys
     states: tuple[Array, ...] = ()
     blocks: tuple[Encoder, ...] = ()
     note: str | None = None
@@ -48,37 +48,37 @@ class Subject:
 
     @property
     def layers(self) -> int:
-        """How many layers there are."""
+        """Number of layers."""
         return len(self.attentions)
 
     @property
     def queries(self) -> int:
-        """How many rows a matrix has."""
+        """Number of queries."""
         return int(self.attentions[0].shape[1]) if self.attentions else 0
 
     @property
     def keys(self) -> int:
-        """How many columns a matrix has."""
+        """Number of keys."""
         return int(self.attentions[0].shape[2]) if self.attentions else len(self.tokens)
 
     @property
     def is_long(self) -> bool:
-        """Whether a matrix is too large to be computed whole unasked."""
+        """Whether a matrix is too large to be computed whole unless asked for."""
         return self.queries * self.keys > LONG**2
 
     def own_key(self, query: int) -> int | None:
-        """The key that belongs to a query."""
+        """The key position of a query; None if it is not among the keys."""
         own = None if self.first_query is None else self.first_query + query
         return own if own is not None and own < self.keys else None
 
     def bytes_of_arrays(self) -> int:
-        """What queries, keys and values take in memory."""
+        """Memory of queries, keys and values."""
         arrays = [a for A in self.attentions for a in (A.queries, A.keys)] + [v for v in self.values if v is not None]
         return sum(int(np.prod(array.shape)) * int(array.dtype.itemsize) for array in arrays)
 
 
 def subject_of(thing: Any) -> Subject:
-    """What a person handed over, ready to be asked about."""
+    """Anything viewable as a `Subject`."""
     if isinstance(thing, Subject):
         return thing
     if isinstance(thing, Reading):
@@ -133,7 +133,7 @@ def _of_trace(trace: Trace) -> Subject:
 
 
 def _attention_of(trace: Trace) -> Attention:
-    """The attention that a trace wrote down: what its mask and its bias did is read off its stages."""
+    """The attention of a trace; mask and bias are recovered from its stages."""
     origin = trace.origin
     capped = trace["capped"] if "capped" in trace else trace["scaled"]
     bias = mask = None

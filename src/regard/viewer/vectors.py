@@ -1,4 +1,4 @@
-"""Queries, keys and values of one head, what becomes of its outputs, and what a look-up answers."""
+"""Queries, keys and values of one head, the steps after attention, and look-ups."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from regard.viewer.subject import Subject
 
 Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 AFTER = ("concatenated", "projected", "attended", "fed_forward", "result")
-LONGEST_EXPLAINED = 4096  # tokens: a step needs the keys and values of all tokens once more
+LONGEST_EXPLAINED = 4096  # tokens: explaining one query recomputes the keys and values of all tokens
 
 
 def of_head(
     attention: Attention, values: Array | None, head: int, query: int | None, keys: Sequence[int] | None
 ) -> Parts:
-    """q, k and v of one head as the scores have them; of one query also which keys it may see, and their bias."""
+    """q, k and v of one head as used in its scores; for one query also the visible keys and their bias."""
     scores = scores_of(attention)
     group = attention.shape[0] // attention.keys.shape[0]
     some: Any = slice(None) if keys is None else list(keys)
@@ -48,7 +48,7 @@ def of_head(
 
 
 def steps(subject: Subject, layer: int, query: int) -> Parts:
-    """What becomes of the outputs of all heads for one query, as far as the subject knows."""
+    """The steps after attention for one query, as far as the subject's layers are known."""
     trace = _trace(subject, layer, query)
     if trace is not None:
         row = query if len(trace.query_words) == subject.queries else 0
@@ -62,9 +62,9 @@ def steps(subject: Subject, layer: int, query: int) -> Parts:
         return {"formulas": formulas, "names": list(arrays)}, arrays
     values = subject.values[layer]
     if values is None:
-        raise errors.option("steps", layer, "a subject with values", "An attention alone has none.")
+        raise errors.option("steps", layer, "a subject with values", "An Attention alone has no values.")
     outputs = _outputs(subject.attentions[layer], values, query)
-    formulas = {"outputs": "output = Σ weight · v", "concatenated": "the outputs of all heads, side by side"}
+    formulas = {"outputs": "output = Σ weight · v", "concatenated": "the outputs of all heads, concatenated"}
     return {"formulas": formulas, "names": ["outputs", "concatenated"]}, {
         "outputs": outputs,
         "concatenated": outputs.reshape(-1),
@@ -81,7 +81,7 @@ def _trace(subject: Subject, layer: int, query: int) -> Trace | None:
 
 
 def _outputs(attention: Attention, values: Array, query: int) -> Any:
-    """(head, value size) of one query, in O(n)."""
+    """(head, value_dim) of one query, in O(n)."""
     weight = numpy_of(attention[:, query, :]).astype(np.float64)  # (head, key)
     group = attention.shape[0] // len(values)
     return np.stack(
@@ -93,7 +93,7 @@ def _outputs(attention: Attention, values: Array, query: int) -> Any:
 
 
 def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
-    """The shares of all keys, their similarities, and the value."""
+    """The weights and similarities of all keys, and the value."""
     asked = _query(query)
     answer = lookup.soft(asked, params.number("temperature", temperature))
     similarity = lookup._scores((asked,))[0]
@@ -115,4 +115,4 @@ def _query(given: Any) -> Any:
         and all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in given)
     ):
         return given
-    raise errors.option("query", given, "a text, or a list of numbers")
+    raise errors.option("query", given, "a string, or a list of numbers")

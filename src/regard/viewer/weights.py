@@ -1,4 +1,4 @@
-"""The numbers of texts that are not long: exact, by the lazy matrix itself."""
+"""Exact weights and statistics of texts that are not long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-BLOCK = 1 << 22  # weights at once
+BLOCK = 1 << 22  # weights per block
 
 
 def row(attention: Attention, heads: Sequence[int], query: int) -> Floats:
@@ -26,7 +26,7 @@ def row(attention: Attention, heads: Sequence[int], query: int) -> Floats:
 
 
 def word_row(subject: Subject, attention: Attention, heads: Sequence[int], query: int) -> Floats:
-    """The same by words: averaged over the pieces that look, summed over the pieces looked at; (head, word)."""
+    """The same by word, (head, word): averaged over the query word's pieces, summed over each key word's pieces."""
     first, last = word_around(subject, query)
     rows = sum(row(attention, heads, piece) for piece in range(first, last)) / (last - first)
     starts = [start for start, _ in subject.words]
@@ -67,7 +67,7 @@ def distance(subject: Subject, attention: Attention) -> Floats:
 
 
 def along(subject: Subject, attention: Attention) -> dict[str, Floats]:
-    """For each token: what it receives, how widely and how far it looks, (head, token)."""
+    """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
     return {
         "received": numpy_of(attention.received()),
         "entropy": numpy_of(attention.entropy()),
@@ -85,6 +85,6 @@ def mean_over_heads(attention: Attention, heads: Sequence[int], queries: Any) ->
 
 
 def blocks_of(subject: Subject) -> list[Any]:
-    """All queries, so many at once that their weights take little memory."""
+    """All queries, in blocks that bound the memory of their weights."""
     step = max(1, BLOCK // max(subject.keys, 1))
     return [np.arange(start, min(start + step, subject.queries)) for start in range(0, subject.queries, step)]

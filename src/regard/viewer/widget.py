@@ -1,7 +1,6 @@
-"""Notebooks: a widget that asks the Python behind it, wherever anywidget runs.
+"""The notebook widget: the page sends its queries to the Python kernel, wherever anywidget runs.
 
-Messages come as {id, kind, parameters} and are answered by {id} with a frame, or by {id, error}; {cancel: id} says that
-nobody waits for an answer any more.
+Messages are {id, kind, parameters}, answered by {id} with a frame or by {id, error}; {cancel: id} cancels a query.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from regard.viewer import bundle
 from regard.viewer.queries import Answers
 
 ENTRY = "hosts/widget.js"
-WAITING = 64  # questions at once
+WAITING = 64  # queries waiting at once
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def widget(subject: Any) -> Any:
-    """A reading, a trace, an attention or a look-up as an anywidget: the last expression of a cell shows it."""
+    """A reading, a trace, an attention or a look-up as an anywidget."""
     if find_spec("anywidget") is None:
         raise errors.missing_package("A widget", "anywidget")
     return _widget_class()(Answers(subject))
 
 
 def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """What a notebook shows of a subject by a widget; None where there is no notebook or no anywidget."""
+    """The MIME bundle of the widget; None without a notebook or without anywidget."""
     if not _in_notebook() or find_spec("anywidget") is None:
         return None
     found = widget(subject)._repr_mimebundle_()
@@ -43,18 +42,18 @@ def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
 
 
 def _in_notebook() -> bool:
-    """Whether a kernel is there that widgets can talk to."""
+    """Whether this runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return hasattr(running, "kernel")
 
 
 class Cancelled(Exception):
-    """Nobody waits for this answer any more."""
+    """The page cancelled the query."""
 
 
 class Conversation:
-    """Questions from a page, answered one after the other on a thread of their own; cancelled ones are left out."""
+    """Answers a page's queries in order on one thread; cancelled ones are skipped."""
 
     def __init__(self, answers: Answers, send: Callable[..., None]) -> None:
         self._answers = answers
@@ -76,13 +75,13 @@ class Conversation:
             return
         with self._lock:
             if len(self._waiting) >= WAITING:
-                self._send({"id": name, "error": f"More than {WAITING} questions wait for their answers."})
+                self._send({"id": name, "error": f"More than {WAITING} queries are waiting."})
                 return
             self._waiting.add(name)
         self._worker.submit(self._answer, name, content.get("kind"), content.get("parameters"))
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Cancel all queries."""
         with self._lock:
             self._waiting.clear()
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -99,7 +98,7 @@ class Conversation:
             return
         except RegardError as problem:
             self._reply({"id": name, "error": str(problem)})
-        except Exception as problem:  # noqa: BLE001 - a page that waits must hear of it, whatever went wrong
+        except Exception as problem:  # noqa: BLE001 - every failure must reach the waiting page
             self._reply({"id": name, "error": f"{type(problem).__name__}: {problem}"})
         else:
             self._reply({"id": name}, [frame])
@@ -113,7 +112,7 @@ class Conversation:
 
 @cache
 def _widget_class() -> Any:
-    """The widget, made when it is first needed: importing anywidget takes a while."""
+    """The widget class, created on first use: importing anywidget is slow."""
     import anywidget
 
     def start(self: Any, answers: Answers) -> None:
