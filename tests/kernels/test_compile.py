@@ -63,7 +63,8 @@ def says_the_same(
                 torch.autograd.grad(outputs, given, flow, allow_unused=True) for outputs in (found, expected)
             )
             torch.testing.assert_close(ours, theirs, **CLOSE)
-    assert len(graphs) == 1
+    # PyTorch may start its analysis again when it fixes a size; the graph of the first attempt is emptied.
+    assert sum(len(graph.graph.nodes) > 1 for graph in graphs) == 1
 
 
 COUNTS = [(5, 7), (11, 13), (13, 17)]

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
 from regard.kernels import reference
-from regard.kernels.interface import STAGES, Scores
+from regard.kernels.interface import ROW_STATE, STAGES, RowState, Scores
 
 torch = pytest.importorskip("torch")
 
@@ -75,19 +75,19 @@ def forward(scores: Scores, values: Any, statistics: Any = (), top: int = 0) -> 
     return output, found
 
 
-def normaliser_of(scores: Scores) -> Any:
-    return reference.forward(scores, None, ("logsumexp",))[1]["logsumexp"]
+def state_of(scores: Scores) -> RowState:
+    return RowState.of(reference.forward(scores, None, ROW_STATE)[1])
 
 
 def test_outputs_and_weights_follow_the_formula(scores: Scores, values: Any, weights: Draw) -> None:
     expected = plain_weights(scores, weights)
     output, _ = forward(scores, values)
     assert_allclose(output, expected @ values.repeat(2, axis=1), **CLOSE)
-    assert_allclose(reference.tile(scores, normaliser_of(scores), "weight"), expected, **CLOSE)
+    assert_allclose(reference.tile(scores, state_of(scores), "weight"), expected, **CLOSE)
 
 
 def test_stages_come_one_after_the_other(scores: Scores) -> None:
-    found = {stage: reference.tile(scores, normaliser_of(scores), stage) for stage in STAGES}
+    found = {stage: reference.tile(scores, state_of(scores), stage) for stage in STAGES}
     assert scores.visible is not None
     seen = np.broadcast_to(scores.visible.tile(slice(None), slice(None)), found["score"].shape)
     assert_allclose(found["score"], scores.queries @ scores.keys.repeat(2, axis=1).swapaxes(2, 3), **CLOSE)
@@ -112,12 +112,12 @@ def test_row_statistics_follow_from_the_weights(scores: Scores, weights: Draw) -
 
 
 def test_columns_and_cells_follow_from_the_weights(scores: Scores, weights: Draw, draw: Draw) -> None:
-    expected, normaliser, rows = plain_weights(scores, weights), normaliser_of(scores), draw(BATCH, HEAD, QUERY, 4)
-    assert_allclose(reference.received(scores, normaliser), expected.sum(axis=2), **CLOSE)
-    assert_allclose(reference.backflow(scores, normaliser, rows), expected.swapaxes(2, 3) @ rows, **CLOSE)
+    expected, state, rows = plain_weights(scores, weights), state_of(scores), draw(BATCH, HEAD, QUERY, 4)
+    assert_allclose(reference.received(scores, state), expected.sum(axis=2), **CLOSE)
+    assert_allclose(reference.backflow(scores, state, rows), expected.swapaxes(2, 3) @ rows, **CLOSE)
     row_edges, column_edges = np.array([1, 2, 5, 7]), np.array([0, 4, 5, 10])
     for pool, join in (("sum", np.sum), ("max", np.max)):
-        found = reference.pooled(scores, normaliser, row_edges, column_edges, pool)  # type: ignore[arg-type]
+        found = reference.pooled(scores, state, row_edges, column_edges, pool)  # type: ignore[arg-type]
         for r, c in np.ndindex(3, 3):
             cell = expected[:, :, row_edges[r] : row_edges[r + 1], column_edges[c] : column_edges[c + 1]]
             assert_allclose(found[:, :, r, c], join(cell, axis=(2, 3)), **CLOSE)
@@ -128,16 +128,16 @@ def test_strips_change_nothing(scores: Scores, values: Any, draw: Draw, monkeypa
     edges = np.array([0, 3, 7]), np.array([2, 9, 11])
 
     def everything() -> list[Any]:
-        output, found = forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=4)
-        normaliser = found["logsumexp"]
-        gradients = reference.backward(scores, values, output, normaliser, flow, wanted)
+        output, found = forward(scores, values, (*ROW_STATE, "logsumexp", "entropy", "peak", "distance"), top=4)
+        state = RowState.of(found)
+        gradients = reference.backward(scores, values, output, state, flow, wanted)
         return [
             output,
             *found.values(),
-            reference.tile(scores, normaliser, "weight"),
-            reference.received(scores, normaliser),
-            reference.backflow(scores, normaliser, flow),
-            reference.pooled(scores, normaliser, *edges, "sum"),
+            reference.tile(scores, state, "weight"),
+            reference.received(scores, state),
+            reference.backflow(scores, state, flow),
+            reference.pooled(scores, state, *edges, "sum"),
             *(getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)),
         ]
 
@@ -160,8 +160,8 @@ def test_outputs_equal_those_of_torch(draw: Draw, causal: bool) -> None:
 
 def test_gradients_equal_finite_differences(scores: Scores, values: Any, draw: Draw) -> None:
     flow, wanted = draw(BATCH, HEAD, QUERY, VALUE_SIZE), ("bias", "relative", "sinks")
-    output, found = forward(scores, values, ("logsumexp",))
-    gradients = reference.backward(scores, values, output, found["logsumexp"], flow, wanted)
+    output, found = forward(scores, values, ROW_STATE)
+    gradients = reference.backward(scores, values, output, RowState.of(found), flow, wanted)
 
     def loss(name: str, moved: Any) -> float:
         if name == "values":
@@ -184,11 +184,11 @@ def test_gradients_equal_finite_differences(scores: Scores, values: Any, draw: D
 def test_a_query_that_sees_no_key_gets_zeros(draw: Draw) -> None:
     visible = regard.masks.allowed(np.zeros((3, 5), bool)).visible(queries=3, keys=5)
     scores, values = Scores(draw(1, 1, 3, 2), draw(1, 1, 5, 2), 1.0, visible=visible), draw(1, 1, 5, 2)
-    output, found = forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), top=2)
+    output, found = forward(scores, values, (*ROW_STATE, "logsumexp", "entropy", "peak", "distance"), top=2)
     assert not output.any() and not found["entropy"].any() and not found["peak"].any() and not found["distance"].any()
     assert (found["logsumexp"] == -np.inf).all()
     assert (found["top_index"] == -1).all() and not found["top_weight"].any()
-    gradients = reference.backward(scores, values, output, found["logsumexp"], output + 1)
+    gradients = reference.backward(scores, values, output, RowState.of(found), output + 1)
     assert not gradients.queries.any() and not gradients.keys.any() and not gradients.values.any()
     with_sink = replace(scores, sinks=np.array([0.25]))
     assert (reference.forward(with_sink, None, ("logsumexp",))[1]["logsumexp"] == 0.25).all()
@@ -200,17 +200,17 @@ def test_masked_poison_has_no_influence(draw: Draw, poison: float) -> None:
     scores = Scores(queries, keys, 1.0, visible=regard.lengths(4).visible(queries=7, keys=7))
     poisoned = keys.copy(), values.copy()
     poisoned[0][0, 0, 4:], poisoned[1][0, 0, 5] = poison, poison
-    clean, found = forward(scores, values, ("logsumexp", "entropy"))
-    output, also_found = forward(replace(scores, keys=poisoned[0]), poisoned[1], ("logsumexp", "entropy"))
+    clean, found = forward(scores, values, (*ROW_STATE, "entropy"))
+    output, also_found = forward(replace(scores, keys=poisoned[0]), poisoned[1], (*ROW_STATE, "entropy"))
     assert_array_equal(output, clean)
     assert_array_equal(also_found["entropy"], found["entropy"])
     flow = np.ones_like(clean)
-    expected = reference.backward(scores, values, clean, found["logsumexp"], flow)
+    expected = reference.backward(scores, values, clean, RowState.of(found), flow)
     gradients = reference.backward(
         replace(scores, keys=poisoned[0]),
         poisoned[1],
         clean,
-        found["logsumexp"],
+        RowState.of(found),
         flow,
     )
     for name in ("queries", "keys", "values"):
@@ -238,11 +238,11 @@ def test_visible_poison_reaches_exactly_the_rows_that_see_it(draw: Draw) -> None
     assert np.isfinite(output[0, 0, :, 2]).all()
     keys[0, 0, 3] = np.nan
     scores = Scores(queries, keys, 1.0, visible=visible)
-    output, found = forward(scores, np.ones((1, 1, 5, 1)), ("logsumexp",))
+    output, found = forward(scores, np.ones((1, 1, 5, 1)), ROW_STATE)
     assert_array_equal(np.isnan(output[0, 0, :, 0]), [False, False, False, True, True])
-    weights = reference.tile(scores, found["logsumexp"], "weight")[0, 0]
+    weights = reference.tile(scores, RowState.of(found), "weight")[0, 0]
     assert_array_equal(np.isnan(weights[3]), [True, True, True, True, False])  # key 4 stays hidden
-    assert_array_equal(np.isnan(reference.received(scores, found["logsumexp"])[0, 0]), True)
+    assert_array_equal(np.isnan(reference.received(scores, RowState.of(found))[0, 0]), True)
 
 
 # Top, types, fingerprints
@@ -264,13 +264,13 @@ def test_results_have_the_type_of_the_inputs_and_statistics_a_wide_one(draw: Dra
         pytest.importorskip("ml_dtypes")
     queries, keys, values = (draw(1, 1, 5, 3, dtype=np.dtype(dtype)) for _ in range(3))
     scores = Scores(queries, keys, 1.0)
-    output, found = forward(scores, values, ("logsumexp",), top=1)
-    normaliser = found["logsumexp"]
-    assert output.dtype == dtype and normaliser.dtype == np.float64 and found["top_weight"].dtype == statistic
-    assert reference.tile(scores, normaliser, "weight").dtype == statistic
-    assert reference.received(scores, normaliser).dtype == statistic
-    assert reference.backflow(scores, normaliser, values).dtype == dtype
-    gradients = reference.backward(scores, values, output, normaliser, values)
+    output, found = forward(scores, values, (*ROW_STATE, "logsumexp"), top=1)
+    state = RowState.of(found)
+    assert output.dtype == dtype and found["logsumexp"].dtype == np.float64 and found["top_weight"].dtype == statistic
+    assert reference.tile(scores, state, "weight").dtype == statistic
+    assert reference.received(scores, state).dtype == statistic
+    assert reference.backflow(scores, state, values).dtype == dtype
+    gradients = reference.backward(scores, values, output, state, values)
     assert {gradients.queries.dtype, gradients.keys.dtype, gradients.values.dtype} == {np.dtype(dtype)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels.interface import Scores
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 
 torch = pytest.importorskip("torch")
 
@@ -73,21 +73,21 @@ def in_tensors(scores: Scores, mask: regard.Mask | None = None) -> Scores:
 def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str, Any]:
     """All that an engine says about scores."""
     wanted = tuple(name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None)
-    output, found = engine.forward(scores, values, ("logsumexp", "entropy", "peak", "distance"), 4)
-    normaliser = found["logsumexp"]
-    gradients = engine.backward(scores, values, output, normaliser, flow, wanted)
+    output, found = engine.forward(
+        scores, values, ("row_max", "row_sum", "logsumexp", "entropy", "peak", "distance"), 4
+    )
+    state = RowState.of(found)
+    gradients = engine.backward(scores, values, output, state, flow, wanted)
     edges = np.array([1, 2, 5, QUERY]), np.array([0, 4, 5, KEY - 1])
     return {
         "output": output,
         "output alone": engine.forward(scores, values)[0],
-        **found,
-        **{
-            stage: engine.tile(scores, normaliser, stage) for stage in ("score", "scaled", "capped", "biased", "masked")
-        },
-        "weight": engine.tile(scores, normaliser, "weight"),
-        "received": engine.received(scores, normaliser),
-        "backflow": engine.backflow(scores, normaliser, flow),
-        "sums": engine.pooled(scores, normaliser, *edges, "sum"),
-        "largest": engine.pooled(scores, normaliser, *edges, "max"),
+        **{name: array for name, array in found.items() if name not in ROW_STATE},
+        **{stage: engine.tile(scores, state, stage) for stage in ("score", "scaled", "capped", "biased", "masked")},
+        "weight": engine.tile(scores, state, "weight"),
+        "received": engine.received(scores, state),
+        "backflow": engine.backflow(scores, state, flow),
+        "sums": engine.pooled(scores, state, *edges, "sum"),
+        "largest": engine.pooled(scores, state, *edges, "max"),
         **{f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)},
     }

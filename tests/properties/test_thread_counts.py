@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import regard
+from regard.attention.remembering import row_state
 from regard.attention.scoring import scores_of
 from regard.kernels.choosing import NATIVE_PROBLEM
 
@@ -58,8 +59,7 @@ def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
     found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("mean", "max")} if A.shape[2] else {}
     scores = scores_of(A)
     wanted = [name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None]
-    normaliser = np.ascontiguousarray(attended.logsumexp, np.float64)
-    gradients = native.backward(scores, values, attended.output, normaliser, flow, wanted)
+    gradients = native.backward(scores, values, attended.output, row_state(A), flow, wanted)
     return found | {f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)}
 
 

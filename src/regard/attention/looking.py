@@ -15,11 +15,11 @@ import numpy as np
 from regard import arrays, errors
 from regard.arrays import Array
 from regard.attention.indexing import Reading, read
-from regard.attention.remembering import normaliser_for, normaliser_of_rows
+from regard.attention.remembering import state_for, state_of_rows
 from regard.attention.scoring import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
-from regard.kernels.interface import Scores, Stage
+from regard.kernels.interface import RowState, Scores, Stage
 
 if TYPE_CHECKING:
     from regard.attention.indexing import Integers
@@ -45,7 +45,7 @@ def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIM
     points = {axis + missing: array.reshape(-1) for axis, array in reading.points.items() if axis >= 0}
     source = Source(_scores_for(attention, stage), stage)
     if stage == "weight":
-        source = replace(source, normaliser=normaliser_for(attention, _share_of_rows(source, reading, missing)))
+        source = replace(source, state=state_for(attention, _share_of_rows(source, reading, missing)))
     if not reading.points_shape and not points:
         return source.tile((batch, head, rows, columns)).reshape(reading.shape)
     found = _points(source, (batch, head, rows, columns), points)
@@ -67,23 +67,20 @@ class Source:
 
     scores: Scores
     stage: Stage
-    normaliser: Array | None = None  # of all rows, where it is known
+    state: RowState | None = None  # of all rows, where it is known
 
     def tile(self, lattice: Lattice) -> Array:
         """The numbers of a lattice, four axes."""
         batch, head, rows, columns = lattice
-        scores, normaliser = parts.selected(self.scores, batch, head), None
+        scores, state = parts.selected(self.scores, batch, head), None
         if self.stage == "weight":
-            normaliser = self.normaliser
-            if normaliser is None:
-                normaliser = normaliser_of_rows(scores, rows)
-            else:
-                normaliser = parts.taken(parts.taken(parts.taken(normaliser, batch, 0), head, 1), rows, 2)
+            state = self.state
+            state = state_of_rows(scores, rows) if state is None else parts.state_part(state, batch, head, rows)
         if _is_run(rows) and _is_everything(columns, scores.keys.shape[2]):
             scores = parts.of_rows(scores, rows)
         else:
             scores = parts.lattice(scores, rows, columns)
-        return engine_for(scores.queries).tile(scores, normaliser, self.stage)
+        return engine_for(scores.queries).tile(scores, state, self.stage)
 
 
 def _scores_for(attention: Attention, stage: Stage) -> Scores:
@@ -110,8 +107,8 @@ def _share_of_rows(source: Source, reading: Reading, missing: int) -> float:
 def _points(source: Source, lattice: Lattice, points: Points) -> Array:
     """The numbers of all points: (point, and every axis that points do not choose along)."""
     count = len(next(iter(points.values()))) if points else 1
-    if source.stage == "weight" and source.normaliser is None and not _is_dense(points, count):
-        source = replace(source, normaliser=_normaliser_of_points(source.scores, lattice, points))
+    if source.stage == "weight" and source.state is None and not _is_dense(points, count):
+        source = replace(source, state=_state_of_points(source.scores, lattice, points))
     chunks, found = list(_chunks(points, count)), []
     for chunk in chunks:
         needed, places = list(lattice), []
@@ -156,17 +153,20 @@ def _is_dense(points: Points, count: int) -> bool:
     return tile <= SCATTERED * count
 
 
-def _normaliser_of_points(scores: Scores, lattice: Lattice, points: Points) -> Array:
-    """The normaliser of every row that a point lies in, at its place among all rows."""
-    everywhere: Array | None = None
+def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowState:
+    """The state of every row that a point lies in, at its place among all rows."""
+    everywhere: RowState | None = None
     order = np.lexsort([points[axis] for axis in sorted(points, reverse=True)])
     for group in _groups(points, order):
         batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
-        found = normaliser_of_rows(parts.selected(scores, batch, head), rows)
+        found = state_of_rows(parts.selected(scores, batch, head), rows)
         if everywhere is None:
-            everywhere = arrays.uninitialised(tuple(scores.queries.shape[:3]), found)  # only these rows are read
-        everywhere[batch, head, rows] = found
+            shape = tuple(scores.queries.shape[:3])  # of all rows; only those of points are read
+            everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
+        everywhere.row_max[batch, head, rows] = found.row_max
+        everywhere.row_sum[batch, head, rows] = found.row_sum
+    assert everywhere is not None
     return everywhere
 
 

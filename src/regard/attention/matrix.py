@@ -13,7 +13,7 @@ from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
 from regard.attention.pooling import Pool, PooledMap
-from regard.attention.remembering import is_long, keep_normaliser, row_statistics
+from regard.attention.remembering import KEPT, is_long, keep_state, row_state, row_statistics
 from regard.attention.scoring import offset_known, scores_of, visible_of
 from regard.attention.views import Attended, Stage, Top, Transposed
 from regard.biases import Bias
@@ -200,10 +200,10 @@ class Attention:
         scores = self._scores()
         values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
         long = is_long(self)
-        wanted = tuple(dict.fromkeys((*statistics, "logsumexp"))) if long else statistics
+        wanted = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
         output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
         if long:
-            keep_normaliser(self, found)
+            keep_state(self, found)
         output = self.outside(arrays.cast(output, self.dtype))
         return (output[..., 0] if one_column else output), found
 
@@ -293,7 +293,7 @@ class Attention:
     # Statistics of rows and columns
 
     def logsumexp(self) -> Array:
-        """The normaliser of every row: the logarithm of its sum of exponentials, sink included."""
+        """The logarithm of every row's sum of exponentials, sink included; (batch, head, query)."""
         return self._row_statistic("logsumexp")
 
     def entropy(self) -> Array:
@@ -331,18 +331,15 @@ class Attention:
     def received(self) -> Array:
         """The weight that every key gets from all queries together, the column sums; (batch, head, key)."""
         scores = self._scores()
-        return self.outside(engine_for(scores.queries).received(scores, self._normaliser()))
+        return self.outside(engine_for(scores.queries).received(scores, row_state(self)))
 
     def _row_statistic(self, name: str) -> Array:
         found = row_statistics(self, name)[name]
         return self._presented(arrays.copied(found))  # what is remembered stays ours
 
     def _presented(self, statistic: Array) -> Array:
-        """In the type of statistics: engines keep normalisers in double precision."""
+        """In the type of statistics: engines return log-sum-exp in double precision."""
         return self.outside(arrays.cast(statistic, arrays.wide_type(self.queries)))
-
-    def _normaliser(self) -> Array:
-        return row_statistics(self, "logsumexp")["logsumexp"]
 
     # The picture
 

@@ -10,7 +10,7 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention.looking import LIMIT, check_size
-from regard.attention.remembering import normaliser_for, normaliser_of_rows
+from regard.attention.remembering import state_for, state_of_rows
 from regard.attention.scoring import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
@@ -61,17 +61,17 @@ def even_edges(start: int, stop: int, cells: int) -> Edges:
 
 
 def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: Pool) -> PooledMap:
-    """The map with these edges; one pass over the region, one more over its rows if their normaliser is not known."""
+    """The map with these edges; one pass over the region, one more over its rows if their state is not known."""
     validate.choice("pool", pool, POOLS)
     cells = (len(row_edges) - 1, len(column_edges) - 1)
     check_size(attention, (*attention.shape[:-2], *cells), LIMIT)
     rows = slice(int(row_edges[0]), int(row_edges[-1]))
     scores = scores_of(attention)
-    normaliser = normaliser_for(attention, (rows.stop - rows.start) / scores.queries.shape[2])
-    normaliser = normaliser_of_rows(scores, rows) if normaliser is None else normaliser[:, :, rows]
+    state = state_for(attention, (rows.stop - rows.start) / scores.queries.shape[2])
+    state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
     region = parts.of_rows(scores, rows)
     engine = engine_for(scores.queries)
-    found = engine.pooled(region, normaliser, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
+    found = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
     if pool in ("mean", "words"):
         found = found / _like(np.diff(row_edges)[:, None], found)
     if pool == "mean":

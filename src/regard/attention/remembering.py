@@ -13,12 +13,13 @@ from regard.arrays import Array
 from regard.attention.scoring import offset_known, scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
-from regard.kernels.interface import Scores
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 
 if TYPE_CHECKING:
     from regard.attention.matrix import Attention
 
-TOGETHER = ("logsumexp", "entropy", "peak")  # one pass gives all three at the cost of the first
+KEPT = (*ROW_STATE, "logsumexp")  # what a long product leaves behind
+TOGETHER = (*KEPT, "entropy", "peak")  # one pass gives all of them at the cost of the first
 CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
 LONG = 2048  # from here on a fingerprint costs less than a hundredth of a pass: what a product learned is kept
 
@@ -49,18 +50,18 @@ def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
 
 
 def is_long(attention: Attention) -> bool:
-    """Whether a product should keep its normalisers: statistics asked for later then need one pass less."""
+    """Whether a product should keep its row state: what is asked for later then needs one pass less."""
     queries = attention.queries
     return type(queries) is np.ndarray and queries.shape[-2] >= LONG and attention.keys.shape[-2] >= LONG
 
 
-def keep_normaliser(attention: Attention, found: dict[str, Array]) -> None:
-    """Remember the normalisers that a product found on its way."""
+def keep_state(attention: Attention, found: dict[str, Array]) -> None:
+    """Remember the row state that a product found on its way."""
     known: Memory | None = attention.__dict__.get("_memory")
     fingerprints = _fingerprints(attention)
     same = known is not None and known.fingerprints == fingerprints
     before = known.statistics if same and known is not None else {}
-    remember(attention, Memory(fingerprints, {**before, "logsumexp": found["logsumexp"]}))
+    remember(attention, Memory(fingerprints, {**before, **{name: found[name] for name in KEPT}}))
 
 
 def recall(attention: Attention) -> Memory | None:
@@ -78,28 +79,34 @@ def remember(attention: Attention, memory: Memory) -> None:
     attention.__dict__["_memory"] = memory
 
 
-def normaliser_for(attention: Attention, share: float) -> Array | None:
-    """The normaliser of all rows if it is remembered, or if `share` of them, a half or more, will be looked at."""
+def row_state(attention: Attention) -> RowState:
+    """The state of all rows."""
+    return RowState.of(row_statistics(attention, *ROW_STATE))
+
+
+def state_for(attention: Attention, share: float) -> RowState | None:
+    """The state of all rows if it is remembered, or if `share` of them, a half or more, will be looked at."""
     if _passes_through(attention):
         return None
     memory = recall(attention)
     if memory is None and share < 0.5:
         return None
-    return row_statistics(attention, "logsumexp")["logsumexp"]
+    return row_state(attention)
 
 
-def normaliser_of_rows(scores: Scores, rows: parts.Index) -> Array:
-    """The normaliser of some rows alone, O(rows · keys)."""
+def state_of_rows(scores: Scores, rows: parts.Index) -> RowState:
+    """The state of some rows alone, O(rows · keys)."""
     engine = engine_for(scores.queries)
     if isinstance(rows, slice) and rows.step in (None, 1):
-        return engine.forward(parts.of_rows(scores, rows), None, ("logsumexp",))[1]["logsumexp"]
+        return RowState.of(engine.forward(parts.of_rows(scores, rows), None, ROW_STATE)[1])
     index = np.arange(scores.queries.shape[2])[rows]
     step = max(1, CHUNK // scores.keys.shape[2])
     found = [
-        engine.forward(parts.lattice(scores, index[start : start + step], parts.EVERYTHING), None, ("logsumexp",))[1]
+        engine.forward(parts.lattice(scores, index[start : start + step], parts.EVERYTHING), None, ROW_STATE)[1]
         for start in range(0, len(index), step)
     ]
-    return arrays.library(scores.queries).concatenate([piece["logsumexp"] for piece in found], -1)
+    join = arrays.library(scores.queries).concatenate
+    return RowState.of({name: join([piece[name] for piece in found], -1) for name in ROW_STATE})
 
 
 def _passes_through(attention: Attention) -> bool:

@@ -11,6 +11,7 @@ from regard import arrays
 from regard.arrays import Array, numpy_of
 from regard.attention import checking
 from regard.attention.looking import LIMIT, look
+from regard.attention.remembering import row_state
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Stage as StageName
 
@@ -69,7 +70,7 @@ class Transposed:
         rows = checking.rows(checking.as_column(rows) if one_column else rows, attention.queries)
         scores = attention._scores()
         rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
-        result = engine_for(scores.queries).backflow(scores, attention._normaliser(), rows)
+        result = engine_for(scores.queries).backflow(scores, row_state(attention), rows)
         result = attention.outside(arrays.cast(result, attention.dtype))
         return result[..., 0] if one_column else result
 

@@ -2,11 +2,14 @@
 
 An engine is a module with the functions of `Engine`. All arrays that travel through it have their four axes
 (batch, head, query or key, head_dim); `Attention` adds the leading ones and takes them away again.
+
+A weight is exp(factor · (score − row_max)) / row_sum, and the subtraction comes before the scaling: exp(score −
+logsumexp) would cancel at large scores. `softmax_units` says in which units `score` and `row_max` are, for all engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -17,6 +20,8 @@ Pool = Literal["sum", "max"]
 Stage = Literal["score", "scaled", "capped", "biased", "masked", "weight"]
 STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "weight")
 ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")
+ROW_STATE = ("row_max", "row_sum")  # what `forward` returns beside ROW_STATISTICS, the fields of `RowState`
+SMALLEST_FACTOR = 2.0**-100  # a smaller |scale| is multiplied into the scores: −inf times it has to stay −inf
 
 
 @dataclass(eq=False, slots=True)  # not frozen, yet never changed: freezing costs 2 µs of the 5 that a call may take
@@ -35,6 +40,43 @@ class Scores:
     offset: Array | int = 0  # position of the first query: one number, or integers (batch,)
 
 
+def softmax_units(scores: Scores) -> tuple[float, float]:
+    """(before, factor): products are multiplied by `before` ahead of softcap, bias and mask, differences by `factor`.
+
+    Where only a scale follows q · k, the softmax compares the products themselves, times the sign of the scale, and its
+    factor is |scale|: equal products are ties, and nothing is rounded before row_max is subtracted. Where a softcap, a
+    bias or sinks exist, and where the scale is 0 or tiny, it compares scores in natural units: `before` is the scale,
+    the factor is 1, and row_max is the largest biased score or sink.
+    """
+    scale = scores.scale
+    plain = not scores.softcap and scores.bias is None and scores.relative is None and scores.sinks is None
+    if plain and abs(scale) >= SMALLEST_FACTOR:
+        return (1.0 if scale > 0 else -1.0), abs(scale)
+    return scale, 1.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowState:
+    """What every row needs to recompute its weights, (batch, head, query), in the type that the engine computes in.
+
+    row_max is the largest visible score, or the sink where that is larger, in the units of `softmax_units`; row_sum is
+    the sum of exp(factor · (score − row_max)), sink included. A row that sees no key and has no sink: −inf and 0. A NaN
+    among the visible scores: row_sum is NaN, and so are all visible weights; masked keys keep weight 0.
+    """
+
+    row_max: Array
+    row_sum: Array
+
+    @classmethod
+    def of(cls, statistics: Mapping[str, Array]) -> RowState:
+        """The state among the statistics that `forward` returned."""
+        return cls(statistics["row_max"], statistics["row_sum"])
+
+    def __getitem__(self, index: Any) -> RowState:
+        """Some rows: both arrays indexed."""
+        return RowState(self.row_max[index], self.row_sum[index])
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Gradients:
     """What flows back; None for what was not asked for or is not there."""
@@ -48,15 +90,16 @@ class Gradients:
 
 
 class Engine(Protocol):
-    """The functions of an engine module. A normaliser is `logsumexp` of a row, sink included, natural logarithm."""
+    """The functions of an engine module. `state` comes from `forward` of the same engine with the same scores."""
 
     def forward(
         self, scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
     ) -> tuple[Array | None, dict[str, Array]]:
         """Outputs (batch, head, query, value_dim), or None without values, and the statistics asked for, in one pass.
 
-        Statistics are (batch, head, query): of ROW_STATISTICS; with `top` > 0 also "top_index" (integers, -1 where a
-        query sees fewer keys) and "top_weight", (batch, head, query, top), strongest first, ties to the lower index.
+        Statistics are (batch, head, query): of ROW_STATE, and of ROW_STATISTICS, where "logsumexp" is in double
+        precision. With `top` > 0 also "top_index" (integers, -1 where a query sees fewer keys) and "top_weight", both
+        (batch, head, query, top), strongest first, ties to the lower index.
         """
 
     def short_product(self, queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
@@ -65,23 +108,23 @@ class Engine(Protocol):
         None where there is no short way: `forward` then does it.
         """
 
-    def backflow(self, scores: Scores, normaliser: Array, rows: Array) -> Array:
+    def backflow(self, scores: Scores, state: RowState, rows: Array) -> Array:
         """Weights transposed times `rows` (batch, head, query, size): (batch, head, key, size)."""
 
-    def received(self, scores: Scores, normaliser: Array) -> Array:
+    def received(self, scores: Scores, state: RowState) -> Array:
         """Column sums of the weights: (batch, head, key)."""
 
-    def pooled(self, scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+    def pooled(self, scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
         """Sum or largest weight of every cell: cell r, c covers rows row_edges[r]:row_edges[r+1], columns likewise.
 
         Edges are NumPy integers of 64 bits that rise strictly, whatever the library of the scores.
         """
 
-    def tile(self, scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
-        """The whole matrix of (small) `scores` at one stage; "weight" needs the normaliser."""
+    def tile(self, scores: Scores, state: RowState | None, stage: Stage) -> Array:
+        """The whole matrix of (small) `scores` at one stage; "weight" needs the state."""
 
     def backward(
-        self, scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+        self, scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
     ) -> Gradients:
         """Gradients, given `flow`, that of the output; `wanted` of "bias", "relative", "sinks" besides q, k, v."""
 

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from regard import _core
 from regard.kernels import parts
-from regard.kernels.interface import ACTIVATIONS, STAGES, Gradients, Pool, Scores, Stage
+from regard.kernels.interface import (
+    ACTIVATIONS,
+    ROW_STATE,
+    STAGES,
+    Gradients,
+    Pool,
+    RowState,
+    Scores,
+    Stage,
+    softmax_units,
+)
 from regard.kernels.memory import empty
 from regard.masks import Visible
 from regard.masks.rest import Dense
@@ -32,6 +42,10 @@ def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
     """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
+    if any(name in statistics for name in ROW_STATE):
+        names = tuple(dict.fromkeys((*(name for name in statistics if name not in ROW_STATE), "logsumexp")))
+        output, found = forward(scores, values, names, top)
+        return output, {**found, **state_from(scores, found["logsumexp"])}
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else room_like(queries, values.shape[3], values.dtype)
@@ -61,6 +75,11 @@ def forward(
     return output, found
 
 
+def state_from(scores: Scores, logsumexp: Any) -> dict[str, Any]:
+    """Row state until the kernel keeps it itself."""
+    return {"row_max": logsumexp / softmax_units(scores)[1], "row_sum": logsumexp * 0 + 1}
+
+
 def short_product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
     """Outputs of a few words in one call of the kernel, which finds out itself whether all is usual."""
     if visible is None:
@@ -70,31 +89,31 @@ def short_product(queries: Array, keys: Array, values: Array, visible: Visible |
     return _core.short_forward(queries, keys, values, visible.first, visible.last)
 
 
-def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
+def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     """Weights transposed times rows."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
     return _summed(
         scores,
-        normaliser,
+        state,
         shape,
         rows.dtype,
         lambda strip, part, place, room: _core.backflow(held(strip), part, readable(rows[:, :, place]), readable(room)),
     )
 
 
-def received(scores: Scores, normaliser: Array) -> Array:
+def received(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
     return _summed(
         scores,
-        normaliser,
+        state,
         shape,
         computing(scores.queries),
         lambda strip, part, place, room: _core.backflow(held(strip), part, None, room),
     )[..., 0]
 
 
-def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
     """Sum or largest weight of every cell."""
     row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
@@ -103,18 +122,18 @@ def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Ar
         room = np.empty_like(result)
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
-        _core.pooled(held(strip), exact(normaliser[:, :, rows]), edges, column_edges, pool == "max", room)
+        _core.pooled(held(strip), exact(scores, state[:, :, rows]), edges, column_edges, pool == "max", room)
         result = room if rows == parts.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
     return result
 
 
-def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
+def tile(scores: Scores, state: RowState | None, stage: Stage) -> Array:
     """The whole matrix at one stage."""
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for rows, strip in strips(scores):
         whole = rows == parts.EVERYTHING
         room = result if whole else np.empty_like(result[:, :, rows])
-        part = None if normaliser is None else exact(normaliser[:, :, rows])
+        part = None if state is None else exact(scores, state[:, :, rows])
         _core.tile(held(strip), part, STAGES.index(stage), room)
         if not whole:
             result[:, :, rows] = room
@@ -122,16 +141,16 @@ def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
 
 
 def backward(
-    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+    scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
     given = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
-    found = wide_gradients(scores, values, output, normaliser, flow, wanted)
+    found = wide_gradients(scores, values, output, state, flow, wanted)
     return Gradients(**{name: array.astype(given[name].dtype, copy=False) for name, array in found.items()})
 
 
 def wide_gradients(
-    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+    scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> dict[str, Array]:
     """Gradients by name, as they are computed and summed: float32 for 16-bit arrays."""
     kind = computing(scores.queries)
@@ -149,7 +168,7 @@ def wide_gradients(
             held(strip),
             readable(values),
             readable(output[:, :, rows]),
-            exact(normaliser[:, :, rows]),
+            exact(scores, state[:, :, rows]),
             readable(flow[:, :, rows]),
             queries[:, :, rows],
             room_keys,
@@ -317,9 +336,9 @@ def readable(array: Array | None) -> Any:
     return np.array(array, kind.newbyteorder("="), order="C")
 
 
-def exact(normaliser: Array) -> Array:
-    """A normaliser in float64, contiguous."""
-    return np.ascontiguousarray(normaliser, DOUBLE)
+def exact(scores: Scores, state: RowState) -> Array:
+    """Log-sum-exp in float64, contiguous."""
+    return np.ascontiguousarray(softmax_units(scores)[1] * state.row_max + np.log(state.row_sum), DOUBLE)
 
 
 def whole_numbers(ends: Array | None) -> Array | None:
@@ -336,11 +355,11 @@ def _flat(x: Array) -> Any:
     return readable(x).reshape(-1, x.shape[-1])
 
 
-def _summed(scores: Scores, normaliser: Array, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
+def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
     """Results of strips, added up."""
     result: Array | None = None
     for rows, strip in strips(scores):
         room = np.empty(shape, kind)
-        fill(strip, exact(normaliser[:, :, rows]), rows, room)
+        fill(strip, exact(scores, state[:, :, rows]), rows, room)
         result = room if result is None else result + room
     return np.zeros(shape, kind) if result is None else result

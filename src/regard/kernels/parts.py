@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import is_number
-from regard.kernels.interface import Array, Scores
+from regard.kernels.interface import Array, RowState, Scores
 from regard.masks import Visible
 from regard.masks.rest import Dense
 
@@ -136,6 +136,14 @@ def taken(array: Array, index: Index, axis: int) -> Array:
     if isinstance(index, slice) and index == EVERYTHING:
         return array
     return array[(EVERYTHING,) * axis + (index,)]
+
+
+def state_part(state: RowState, batch: Index, head: Index, rows: Index) -> RowState:
+    """The state of some rows of some heads of some sequences."""
+    row_max, row_sum = (
+        taken(taken(taken(array, batch, 0), head, 1), rows, 2) for array in (state.row_max, state.row_sum)
+    )
+    return RowState(row_max, row_sum)
 
 
 def like(indices: Array, array: Array) -> Array:

@@ -2,7 +2,7 @@
 
 Every pass walks over strips: some queries of some heads against all their keys, at most `STRIP` weights at once. What
 leaves an engine has the type of its inputs; statistics, weights and scores are float32 (float64 for float64 inputs),
-but normalisers always float64: a score of 10,000 rounded to float32 would change its weight by a thousandth.
+but row state and log-sum-exp always float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels import parts
-from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.kernels.parts import no_short_way as short_product
 from regard.kernels.reference_layers import layer_norm, linear, rms_norm, rotary
 
@@ -40,6 +40,7 @@ Array = NDArray[Any]
 Place = tuple[slice, slice, slice]  # batch, head, query
 
 STRIP = 1 << 20  # weights in one strip: 8 MiB of float64
+EXACT = (*ROW_STATE, "logsumexp")  # statistics in float64 whatever the inputs
 quiet = np.errstate(all="ignore")  # NaN and inf travel by rule here, not by accident
 
 
@@ -50,47 +51,47 @@ def forward(
     """Outputs and row statistics, in one pass."""
     rows, kind = scores.queries.shape[:3], statistic_type(scores.queries)
     output = None if values is None else np.empty((*rows, values.shape[-1]), values.dtype)
-    found = {name: np.empty(rows, np.float64 if name == "logsumexp" else kind) for name in statistics}
+    found = {name: np.empty(rows, np.float64 if name in EXACT else kind) for name in statistics}
     if top:
         found["top_index"] = np.empty((*rows, top), np.int64)
         found["top_weight"] = np.empty((*rows, top), kind)
     for place, part, part_values in _strips(scores, values):
-        masked = _at_stage(part, "masked")
-        normaliser = _normaliser(masked, part.sinks)
-        weights = _weights(masked, normaliser)
+        masked, factor = _compared(part)
+        state = _state(masked, factor, part.sinks)
+        weights = _weights(masked, factor, state)
         if output is not None:
             assert part_values is not None
             output[place] = _from_keys(weights, ~np.isneginf(masked), part_values)
         for name in statistics:
-            found[name][place] = _statistic(name, part, masked, weights, normaliser)
+            found[name][place] = _statistic(name, part, masked, factor, weights, state)
         if top:
             found["top_index"][place], found["top_weight"][place] = _strongest(masked, weights, top)
     return output, found
 
 
 @quiet
-def backflow(scores: Scores, normaliser: Array, rows: Array) -> Array:
+def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     """Weights transposed times rows: what each key gives away."""
     batch, head, _, size = rows.shape
     result = np.zeros((batch, head, scores.keys.shape[2], size))
     for place, part, _ in _strips(scores):
-        masked = _at_stage(part, "masked")
-        weights = _weights(masked, normaliser[place])
+        masked, factor = _compared(part)
+        weights = _weights(masked, factor, state[place])
         result[place[:2]] += _product(_turned(weights), _turned(~np.isneginf(masked)), _double(rows[place]))
     return result.astype(rows.dtype)
 
 
 @quiet
-def received(scores: Scores, normaliser: Array) -> Array:
+def received(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
     result = np.zeros((*scores.queries.shape[:2], scores.keys.shape[2]))
     for place, part, _ in _strips(scores):
-        result[place[:2]] += _weights(_at_stage(part, "masked"), normaliser[place]).sum(axis=2)
+        result[place[:2]] += _weights(*_compared(part), state[place]).sum(axis=2)
     return result.astype(statistic_type(scores.queries))
 
 
 @quiet
-def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
     """Sum or largest weight of every cell; edges rise strictly."""
     row_edges, column_edges = np.asarray(row_edges), np.asarray(column_edges)
     add = np.add if pool == "sum" else np.maximum
@@ -98,7 +99,7 @@ def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Ar
     region = slice(int(row_edges[0]), int(row_edges[-1]))
     columns = slice(int(column_edges[0]), int(column_edges[-1]))
     for place, part, _ in _strips(parts.of_rows(scores, region)):
-        weights = _weights(_at_stage(part, "masked", columns), normaliser[:, :, region][place])
+        weights = _weights(*_compared(part, columns), state[:, :, region][place])
         cells = add.reduceat(weights, column_edges[:-1] - columns.start, axis=-1)  # (batch, head, row, column cell)
         row_cells = np.searchsorted(row_edges, np.arange(region.start, region.stop)[place[2]], side="right") - 1
         by_row = np.moveaxis(result[place[:2]], 2, 0)  # a view
@@ -107,14 +108,14 @@ def pooled(scores: Scores, normaliser: Array, row_edges: Array, column_edges: Ar
 
 
 @quiet
-def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
+def tile(scores: Scores, state: RowState | None, stage: Stage) -> Array:
     """The whole matrix at one stage."""
     shape = (*scores.queries.shape[:3], scores.keys.shape[2])
     result = np.empty(shape, statistic_type(scores.queries))
     for place, part, _ in _strips(scores):
         if stage == "weight":
-            assert normaliser is not None
-            result[place] = _weights(_at_stage(part, "masked"), normaliser[place])
+            assert state is not None
+            result[place] = _weights(*_compared(part), state[place])
         else:
             result[place] = _at_stage(part, stage)
     return result
@@ -122,7 +123,7 @@ def tile(scores: Scores, normaliser: Array | None, stage: Stage) -> Array:
 
 @quiet
 def backward(
-    scores: Scores, values: Array, output: Array, normaliser: Array, flow: Array, wanted: Sequence[str] = ()
+    scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
     queries, keys = np.zeros(scores.queries.shape), np.zeros(scores.keys.shape)
@@ -131,15 +132,15 @@ def backward(
     for place, part, part_values in _strips(scores, values):
         assert part_values is not None
         of_keys = (place[0], _key_heads(place[1], scores))
-        masked = _at_stage(part, "masked")
+        masked, factor = _compared(part)
         seen = ~np.isneginf(masked)
-        weights = _weights(masked, normaliser[place])
+        weights = _weights(masked, factor, state[place])
         part_flow = _double(flow[place])
         to_weights = np.where(seen, _to_keys(part_flow, part_values), 0)  # gradient of the weights
         weighted_flow = (weights * to_weights).sum(axis=-1, keepdims=True)
         to_scores = np.where(seen, weights * (to_weights - weighted_flow), 0)  # gradient of the biased scores
         found["values"][of_keys] += _back_to_keys(weights, seen, part_flow, part)
-        _collect_options(found, place, scores, part, to_scores, weighted_flow, normaliser[place])
+        _collect_options(found, place, scores, part, to_scores, weighted_flow, state[place])
         if scores.softcap:
             to_scores = to_scores * (1 - (_at_stage(part, "capped") / scores.softcap) ** 2)
             to_scores = np.where(seen, to_scores, 0)
@@ -223,31 +224,49 @@ def _biased(scores: Array, bias: Array) -> Array:
     return np.where(np.isneginf(bias), -np.inf, scores + bias)
 
 
-def _normaliser(masked: Array, sinks: Array | None) -> Array:
-    """Logarithm of the sum of exponentials over keys and the head's sink, (batch, head, query)."""
-    peak = masked.max(axis=-1)
-    if sinks is not None:
-        peak = np.maximum(peak, _double(sinks)[:, None])
-    level = np.where(np.isneginf(peak), 0, peak)  # a row that sees no key has peak −inf, and −inf − −inf is NaN
-    total = np.exp(masked - level[..., None]).sum(axis=-1)
-    if sinks is not None:
-        total = total + np.exp(_double(sinks)[:, None] - level)
-    return np.asarray(level + np.log(total))
+def _compared(scores: Scores, columns: slice = parts.EVERYTHING) -> tuple[Array, float]:
+    """Masked scores in the units of the softmax, and what differences of them are multiplied by."""
+    before, factor = softmax_units(scores)
+    return _at_stage(replace(scores, scale=before), "masked", columns), factor
 
 
-def _weights(masked: Array, normaliser: Array) -> Array:
-    """exp(masked − normaliser): exactly zero for a key that is not seen, even in a row of NaN."""
-    return np.where(np.isneginf(masked), 0, np.exp(masked - _double(normaliser)[..., None]))
+def _state(masked: Array, factor: float, sinks: Array | None) -> RowState:
+    """The largest and the sum of exponentials over keys and the head's sink, (batch, head, query)."""
+    row_max = masked.max(axis=-1)
+    if sinks is not None:
+        row_max = np.maximum(row_max, _double(sinks)[:, None])
+    row_sum = _exponentials(masked, factor, row_max).sum(axis=-1)
+    if sinks is not None:
+        row_sum = row_sum + np.exp(_double(sinks)[:, None] - _or_zero(row_max))
+    return RowState(row_max, row_sum)
+
+
+def _exponentials(masked: Array, factor: float, row_max: Array) -> Array:
+    return np.exp(factor * (masked - _or_zero(row_max)[..., None]))
+
+
+def _or_zero(row_max: Array) -> Array:
+    """A row that sees no key has the maximum −inf, and −inf − −inf is NaN."""
+    return np.where(np.isneginf(row_max), 0, row_max)
+
+
+def _weights(masked: Array, factor: float, state: RowState) -> Array:
+    """Exactly zero for a key that is not seen, even in a row of NaN."""
+    found = _exponentials(masked, factor, _double(state.row_max)) / _double(state.row_sum)[..., None]
+    return np.where(np.isneginf(masked), 0, found)
 
 
 # Statistics of rows
 
 
-def _statistic(name: str, scores: Scores, masked: Array, weights: Array, normaliser: Array) -> Array:
+def _statistic(name: str, scores: Scores, masked: Array, factor: float, weights: Array, state: RowState) -> Array:
+    if name in ROW_STATE:
+        return np.asarray(getattr(state, name))
     if name == "logsumexp":
-        return normaliser
+        return np.asarray(factor * state.row_max + np.log(state.row_sum))
     if name == "entropy":
-        return np.asarray((weights * np.where(weights == 0, 0, normaliser[..., None] - masked)).sum(axis=-1))
+        surprise = np.log(state.row_sum)[..., None] - factor * (masked - _or_zero(state.row_max)[..., None])
+        return np.asarray((weights * np.where(weights == 0, 0, surprise)).sum(axis=-1))
     if name == "peak":
         return np.asarray(weights.max(axis=-1))
     assert name == "distance", name
@@ -320,7 +339,7 @@ def _collect_options(
     part: Scores,
     to_scores: Array,
     weighted_flow: Array,
-    normaliser: Array,
+    state: RowState,
 ) -> None:
     """Add a strip's share to the gradients of bias, relative bias and sinks, where they are wanted."""
     if "bias" in found:
@@ -334,6 +353,6 @@ def _collect_options(
         heads = np.arange(target.shape[0])[place[1]] if target.shape[0] > 1 else np.zeros(1, int)
         np.add.at(target, (heads[:, None, None], index), to_scores)
     if "sinks" in found and part.sinks is not None:
-        share = np.exp(_double(part.sinks)[:, None] - normaliser)  # the weight of the sink, (batch, head, query)
+        share = np.exp(_double(part.sinks)[:, None] - state.row_max) / state.row_sum  # weight of the sink
         share = np.where(np.isneginf(_double(part.sinks))[:, None], 0, share)
         found["sinks"][place[1]] -= (share * weighted_flow[..., 0]).sum(axis=(0, 2))

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.kernels import parts, torch_gradients
-from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.interface import Gradients, Pool, RowState, Scores, Stage
 from regard.kernels.parts import no_short_way as short_product
 from regard.kernels.torch_layers import layer_norm, linear, rms_norm, rotary
 from regard.kernels.torch_rows import forward_in_strips
@@ -25,6 +25,7 @@ from regard.kernels.torch_tiles import (
     Place,
     at_stage,
     back_to_keys,
+    compared,
     content_unknown,
     distances,
     exact,
@@ -60,7 +61,7 @@ __all__ = [
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Outputs and row statistics; normalisers in float64."""
+    """Outputs and row statistics; log-sum-exp in float64."""
     if values is not None and not statistics and not top and _fuses(scores, values):
         return _fused(scores, values), {}
     if followed(values, *tensors_of(scores)):
@@ -69,37 +70,37 @@ def forward(
 
 
 @exact
-def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
+def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     """Weights transposed times rows: what each key gives away."""
 
     def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
-        masked = at_stage(part, "masked")
-        weights = weights_of(masked, normaliser[place])
+        masked, factor = compared(part)
+        weights = weights_of(masked, factor, state[place])
         return (product(weights.mT, ~torch.isneginf(masked).mT, wide(rows[place])),)
 
     return in_strips(scores, compute, torch.add)[0].to(rows.dtype)
 
 
 @exact
-def received(scores: Scores, normaliser: Tensor) -> Tensor:
+def received(scores: Scores, state: RowState) -> Tensor:
     """Column sums of the weights."""
 
     def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
-        return (weights_of(at_stage(part, "masked"), normaliser[place]).sum(dim=2),)
+        return (weights_of(*compared(part), state[place]).sum(dim=2),)
 
     return in_strips(scores, compute, torch.add)[0]
 
 
 @exact
-def pooled(scores: Scores, normaliser: Tensor, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
+def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
     """Sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
     region, columns = (slice(int(edges[0]), int(edges[-1])) for edges in (row_edges, column_edges))
     column_cells = np.repeat(np.arange(len(column_edges) - 1), np.diff(column_edges))
     row_cells = np.repeat(np.arange(len(row_edges) - 1), np.diff(row_edges))
-    normaliser = normaliser[:, :, region]
+    state = state[:, :, region]
 
     def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
-        weights = weights_of(at_stage(part, "masked", columns), normaliser[place])
+        weights = weights_of(*compared(part, columns), state[place])
         by_column = _gathered(weights, 3, column_cells, len(column_edges) - 1, pool)
         return (_gathered(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
 
@@ -118,40 +119,40 @@ def _gathered(weights: Tensor, axis: int, cells: Any, count: int, pool: Pool) ->
 
 
 @exact
-def tile(scores: Scores, normaliser: Tensor | None, stage: Stage) -> Tensor:
+def tile(scores: Scores, state: RowState | None, stage: Stage) -> Tensor:
     """The whole matrix at one stage."""
 
     def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
         if stage != "weight":
             return (at_stage(part, stage),)
-        assert normaliser is not None
-        return (weights_of(at_stage(part, "masked"), normaliser[place]),)
+        assert state is not None
+        return (weights_of(*compared(part), state[place]),)
 
     return in_strips(scores, compute)[0]
 
 
 @exact
 def backward(
-    scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
+    scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
     with torch.no_grad():
-        return _backward(scores, values, normaliser, flow, wanted)
+        return _backward(scores, values, state, flow, wanted)
 
 
-def _backward(scores: Scores, values: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str]) -> Gradients:
+def _backward(scores: Scores, values: Tensor, state: RowState, flow: Tensor, wanted: Sequence[str]) -> Gradients:
     given = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
     sums = {name: torch.zeros_like(wide(array)) for name, array in given.items()}
 
     def compute(part: Scores, place: Place) -> tuple[Tensor, ...]:
-        masked = at_stage(part, "masked")
+        masked, factor = compared(part)
         seen = ~torch.isneginf(masked)
-        weights = weights_of(masked, normaliser[place])
+        weights = weights_of(masked, factor, state[place])
         part_flow, part_values = wide(flow[place]), wide(of_key_heads(values, scores, place))
         to_weights = torch.where(seen, to_keys(part_flow, part_values), 0)  # gradient of the weights
         weighted_flow = (weights * to_weights).sum(dim=-1, keepdim=True)
         to_scores = torch.where(seen, weights * (to_weights - weighted_flow), 0)  # gradient of the biased scores
-        _collect_options(sums, part, place, to_scores, weighted_flow, normaliser[place])
+        _collect_options(sums, part, place, to_scores, weighted_flow, state[place])
         if scores.softcap:
             slope = 1 - (at_stage(part, "capped") / scores.softcap) ** 2
             to_scores = torch.where(seen, to_scores * slope, 0)
@@ -223,7 +224,7 @@ def _add_to_keys(total: Tensor, found: Tensor, scores: Scores, place: Place) -> 
 
 
 def _collect_options(
-    sums: dict[str, Tensor], part: Scores, place: Place, to_scores: Tensor, weighted_flow: Tensor, normaliser: Tensor
+    sums: dict[str, Tensor], part: Scores, place: Place, to_scores: Tensor, weighted_flow: Tensor, state: RowState
 ) -> None:
     """Add a strip's share to the gradients of bias, relative bias and sinks, where they are wanted."""
     if "bias" in sums:
@@ -234,8 +235,9 @@ def _collect_options(
     if "relative" in sums:
         _collect_relative(sums["relative"], part, place, to_scores)
     if "sinks" in sums and part.sinks is not None:
-        sinks = part.sinks.to(normaliser.dtype)[:, None]
-        share = torch.where(torch.isneginf(sinks), 0, torch.exp(sinks - normaliser))  # weight of the sink
+        sinks = part.sinks.to(state.row_max.dtype)[:, None]
+        share = torch.exp(sinks - state.row_max) / state.row_sum  # weight of the sink
+        share = torch.where(torch.isneginf(sinks), 0, share)
         sums["sinks"][place[1]] -= (share * weighted_flow[..., 0]).sum(dim=(0, 2)).to(sums["sinks"].dtype)
 
 

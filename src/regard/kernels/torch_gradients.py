@@ -14,12 +14,11 @@ from torch import Tensor
 from regard import errors
 from regard.kernels import torch_ops
 from regard.kernels.choosing import engine_for
-from regard.kernels.interface import Scores
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 from regard.kernels.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
 from regard.kernels.torch_rows import forward_in_strips
 from regard.kernels.torch_tiles import in_forward_mode, transformed
 
-NORMALISER = ("logsumexp",)
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # in place of the tensors that a mask may be taken apart into
 
 
@@ -46,48 +45,49 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, scores: Scores, *tensors: Tensor | None) -> Tensor:
         values = tensors[2]
-        output, found = engine_for(values).forward(scores, values, NORMALISER)
+        output, found = engine_for(values).forward(scores, values, ROW_STATE)
         assert output is not None
         ctx.fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, scores.offset, scores.visible)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, output, found["logsumexp"])
+        ctx.save_for_backward(*tensors, output, *(found[name] for name in ROW_STATE))
         return output
 
     @staticmethod
     def backward(ctx: Any, flow: Tensor | None) -> tuple[Tensor | None, ...]:
         if flow is None:
             return (None,) * 7
-        *tensors, output, normaliser = ctx.saved_tensors
+        *tensors, output, row_max, row_sum = ctx.saved_tensors
         needed = ctx.needs_input_grad
         wanted = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
         if torch.is_grad_enabled() or transformed():
-            everything = (*tensors, *MASK_IS_FIXED, output, normaliser, flow)
+            everything = (*tensors, *MASK_IS_FIXED, output, row_max, row_sum, flow)
             found = dict(zip((*ALWAYS, *wanted), Gradients.apply(ctx.fixed, wanted, *everything), strict=True))
             return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
         scores, values = put_together(ctx.fixed, (*tensors, *MASK_IS_FIXED))
-        flows = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+        state = RowState(row_max, row_sum)
+        flows = engine_for(values).backward(scores, values, output, state, flow, wanted)
         return None, flows.queries, flows.keys, flows.values, flows.bias, flows.relative, flows.sinks
 
 
 class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
-    """Outputs and normalisers for `torch.func`; gradients flow from the outputs alone."""
+    """Outputs and row state for `torch.func`; gradients flow from the outputs alone."""
 
     @staticmethod
-    def forward(fixed: Fixed, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(fixed: Fixed, *tensors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         scores, values = put_together(fixed, tensors)
-        output, found = engine_for(values).forward(scores, values, NORMALISER)
+        output, found = engine_for(values).forward(scores, values, ROW_STATE)
         assert output is not None
-        return output, found["logsumexp"]
+        return output, found["row_max"], found["row_sum"]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
         ctx.fixed = inputs[0]
-        ctx.mark_non_differentiable(output[1])
+        ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs[1:], *output)
 
     @staticmethod
-    def backward(ctx: Any, flow: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, flow: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if flow is None:
             return (None,) * (1 + len(NAMES))
         needed = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
@@ -103,7 +103,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
             found = _one_by_one(info.batch_size, tensors, in_dims[1:], lambda one: AttendTransformed.apply(fixed, *one))
         else:
             found = tuple(_apart(array, info.batch_size) for array in AttendTransformed.apply(fixed, *joined))
-        return found, (0, 0)
+        return found, (0, 0, 0)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -113,14 +113,16 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
 class Gradients(torch.autograd.Function):  # type: ignore[misc]
     """The backward pass where something follows it: it can be batched, and says that it has no gradients of its own.
 
-    Tensors are NAMES, output, normaliser and flow; out come gradients of queries, keys, values and what else is wanted.
+    Tensors are NAMES, output, row_max, row_sum and flow; out come gradients of queries, keys, values and what else is
+    wanted.
     """
 
     @staticmethod
     def forward(fixed: Fixed, wanted: tuple[str, ...], *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        scores, values = put_together(fixed, tensors[:-3])
-        output, normaliser, flow = tensors[-3:]
-        found = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+        scores, values = put_together(fixed, tensors[:-4])
+        output, row_max, row_sum, flow = tensors[-4:]
+        state = RowState(row_max, row_sum)
+        found = engine_for(values).backward(scores, values, output, state, flow, wanted)
         return (found.queries, found.keys, found.values, *(getattr(found, name) for name in wanted))
 
     @staticmethod
@@ -162,7 +164,7 @@ def _no_later_level() -> Exception:
 
 def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Tensors | None:
     """The tensors with a further axis joined with their batch; None where bias or sinks of a head would need both."""
-    names = (*NAMES, "output", "normaliser", "flow")[: len(tensors)]
+    names = (*NAMES, "output", *ROW_STATE, "flow")[: len(tensors)]
     given = dict(zip(names, zip(tensors, dims, strict=True), strict=True))
     if any(given[name][1] is not None for name in ("relative", "sinks")):
         return None

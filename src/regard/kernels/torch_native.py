@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard import _core, errors
 from regard.kernels import native, torch_engine, torch_gradients, torch_layers
-from regard.kernels.interface import Gradients, Pool, Scores, Stage
+from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.kernels.torch_tiles import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index, Rest
@@ -35,8 +35,8 @@ def forward(
         return torch_gradients.forward(scores, values, statistics, top)
     if values is not None and not statistics and not top and _is_plain(scores):
         return _product(scores, values), {}
-    if values is not None and statistics == ("logsumexp",) and not top and not _is_lazy(scores.visible):
-        return _product_and_normaliser(scores, values)
+    if values is not None and statistics == ROW_STATE and not top and not _is_lazy(scores.visible):
+        return _product_and_state(scores, values)
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
@@ -56,22 +56,28 @@ def _product(scores: Scores, values: Tensor) -> Tensor:
     return output
 
 
-def _product_and_normaliser(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+def _product_and_state(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """What gradients need, as directly."""
     output = _room(scores, values)
-    normaliser = torch.empty(scores.queries.shape[:3], dtype=torch.float64)
-    _core.forward(_held(scores), handed(aligned(values)), handed(output), handed(normaliser))
-    return output, {"logsumexp": normaliser}
+    logsumexp = torch.empty(scores.queries.shape[:3], dtype=torch.float64)
+    _core.forward(_held(scores), handed(aligned(values)), handed(output), handed(logsumexp))
+    return output, native.state_from(scores, logsumexp)
 
 
-def _gradients(scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor) -> Gradients:
+def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
     """Gradients of queries, keys and values, as directly."""
-    kind = torch.float64 if values.dtype is torch.float64 else torch.float32
-    found = [torch.empty(array.shape, dtype=kind) for array in (scores.queries, scores.keys, values)]
-    given = [handed(aligned(array)) for array in (values, output, normaliser.contiguous(), flow)]
+    found = [torch.empty(array.shape, dtype=_computing(values)) for array in (scores.queries, scores.keys, values)]
+    given = [
+        handed(aligned(array))
+        for array in (values, output, softmax_units(scores)[1] * state.row_max + torch.log(state.row_sum), flow)
+    ]
     _core.backward(_held(scores), *given, *map(handed, found))
     queries, keys, of_values = (array.to(values.dtype) for array in found)
     return Gradients(queries, keys, of_values)
+
+
+def _computing(values: Tensor) -> torch.dtype:
+    return torch.float64 if values.dtype is torch.float64 else torch.float32
 
 
 def _room(scores: Scores, values: Tensor) -> Tensor:
@@ -115,42 +121,42 @@ def short_product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visibl
     return _core.short_forward(queries, keys, values, visible.first, visible.last, torch.empty_like(queries))
 
 
-def backflow(scores: Scores, normaliser: Tensor, rows: Tensor) -> Tensor:
+def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
-    if followed(normaliser, rows, *tensors_of(scores)):
-        return torch_engine.backflow(scores, normaliser, rows)
+    if followed(*tensors_in(state), rows, *tensors_of(scores)):
+        return torch_engine.backflow(scores, state, rows)
     wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums of strips are rounded once
-    return torch.from_numpy(native.backflow(in_numpy(scores), view(normaliser), view(wide))).to(rows.dtype)
+    return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
 
-def received(scores: Scores, normaliser: Tensor) -> Tensor:
+def received(scores: Scores, state: RowState) -> Tensor:
     """Column sums of the weights."""
-    if followed(normaliser, *tensors_of(scores)):
-        return torch_engine.received(scores, normaliser)
-    return torch.from_numpy(native.received(in_numpy(scores), view(normaliser)))
+    if followed(*tensors_in(state), *tensors_of(scores)):
+        return torch_engine.received(scores, state)
+    return torch.from_numpy(native.received(in_numpy(scores), _state(state)))
 
 
-def pooled(scores: Scores, normaliser: Tensor, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
+def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
     """Sum or largest weight of every cell."""
-    if followed(normaliser, *tensors_of(scores)):
-        return torch_engine.pooled(scores, normaliser, row_edges, column_edges, pool)
-    return torch.from_numpy(native.pooled(in_numpy(scores), view(normaliser), row_edges, column_edges, pool))
+    if followed(*tensors_in(state), *tensors_of(scores)):
+        return torch_engine.pooled(scores, state, row_edges, column_edges, pool)
+    return torch.from_numpy(native.pooled(in_numpy(scores), _state(state), row_edges, column_edges, pool))
 
 
-def tile(scores: Scores, normaliser: Tensor | None, stage: Stage) -> Tensor:
+def tile(scores: Scores, state: RowState | None, stage: Stage) -> Tensor:
     """The whole matrix at one stage."""
-    if followed(normaliser, *tensors_of(scores)):
-        return torch_engine.tile(scores, normaliser, stage)
-    return torch.from_numpy(native.tile(in_numpy(scores), _view(normaliser), stage))
+    if followed(*tensors_in(state), *tensors_of(scores)):
+        return torch_engine.tile(scores, state, stage)
+    return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage))
 
 
 def backward(
-    scores: Scores, values: Tensor, output: Tensor, normaliser: Tensor, flow: Tensor, wanted: Sequence[str] = ()
+    scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
     if not wanted and not _is_lazy(scores.visible):
-        return _gradients(scores, values, output, normaliser, flow)
-    found = native.wide_gradients(in_numpy(scores), view(values), view(output), view(normaliser), view(flow), wanted)
+        return _gradients(scores, values, output, state, flow)
+    found = native.wide_gradients(in_numpy(scores), view(values), view(output), _state(state), view(flow), wanted)
     given = {"queries": scores.queries, "keys": scores.keys, "values": values}
     given.update({name: getattr(scores, name) for name in wanted})
     return Gradients(**{name: torch.from_numpy(array).to(given[name].dtype) for name, array in found.items()})
@@ -213,6 +219,15 @@ def view(tensor: Tensor) -> Any:
 
 def _view(tensor: Tensor | None) -> Any:
     return None if tensor is None else view(tensor)
+
+
+def tensors_in(state: RowState | None) -> tuple[Tensor, ...]:
+    """The tensors of a state, if there is one."""
+    return () if state is None else (state.row_max, state.row_sum)
+
+
+def _state(state: RowState | None) -> Any:
+    return None if state is None else RowState(view(state.row_max), view(state.row_sum))
 
 
 def tensor(array: Any) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.choosing import engine_for
-from regard.kernels.interface import Scores
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 from regard.kernels.torch_flat import ALWAYS, NAMES, OPTIONAL, Fixed, put_together, taken_apart
 from regard.kernels.torch_rows import forward_in_strips, names
 from regard.kernels.torch_tiles import any_gradient, exact_type, tensors_of, wide
@@ -50,41 +50,42 @@ def _put_together(given: tuple[Any, ...]) -> tuple[Scores, Any]:
 # Outputs
 
 
-def _outputs(*given: Any) -> tuple[Tensor, Tensor]:
-    """Outputs and, to keep for the gradients, normalisers."""
+def _outputs(*given: Any) -> tuple[Tensor, ...]:
+    """Outputs and, to keep for the gradients, the row state."""
     scores, values = _put_together(given)
     keep = given[-1]
-    output, found = engine_for(values).forward(scores, values, ("logsumexp",) if keep else ())
+    output, found = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
     assert output is not None
-    normaliser = found["logsumexp"] if keep else values.new_empty(0, dtype=exact_type(values.device))
-    return output.contiguous(), normaliser.contiguous()
+    kind = exact_type(values.device)
+    state = (found[name].to(kind) if keep else values.new_empty(0, dtype=kind) for name in ROW_STATE)
+    return tuple(array.contiguous() for array in (output, *state))
 
 
-def _outputs_promised(*given: Any) -> tuple[Tensor, Tensor]:
+def _outputs_promised(*given: Any) -> tuple[Tensor, ...]:
     queries, values = given[0], given[2]
     kept = queries.shape[:3] if given[-1] else (0,)
     return (
         values.new_empty((*queries.shape[:3], values.shape[3])),
-        queries.new_empty(kept, dtype=exact_type(queries.device)),
+        *(queries.new_empty(kept, dtype=exact_type(queries.device)) for _ in ROW_STATE),
     )
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     ctx.numbers = inputs[_TENSORS:-1]
 
 
-def _flow_back(ctx: Any, flow: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-    *tensors, output, normaliser = ctx.saved_tensors
+def _flow_back(ctx: Any, flow: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    *tensors, output, row_max, row_sum = ctx.saved_tensors
     wanted = [bool(ctx.needs_input_grad[NAMES.index(name)]) for name in OPTIONAL]
-    found = _gradients(*tensors, *ctx.numbers, output, normaliser, flow, *wanted)
+    found = _gradients(*tensors, *ctx.numbers, output, row_max, row_sum, flow, *wanted)
     given = dict(zip((*ALWAYS, *OPTIONAL), found, strict=True))
     needed = ctx.needs_input_grad
     return tuple(given.get(name) if needed[place] else None for place, name in enumerate(NAMES)) + (None,) * 5
 
 
 _attend = torch.library.custom_op(
-    "regard::attend", _outputs, mutates_args=(), schema=f"({_GIVEN}, bool keep) -> (Tensor, Tensor)"
+    "regard::attend", _outputs, mutates_args=(), schema=f"({_GIVEN}, bool keep) -> (Tensor, Tensor, Tensor)"
 )
 _attend.register_fake(_outputs_promised)
 _attend.register_autograd(_flow_back, setup_context=_keep)
@@ -96,9 +97,9 @@ _attend.register_autograd(_flow_back, setup_context=_keep)
 def _all_gradients(*given: Any) -> tuple[Tensor, ...]:
     """Gradients of queries, keys, values, and of the optional ones where wanted, empty elsewhere."""
     scores, values = _put_together(given)
-    output, normaliser, flow = given[_TENSORS + 4 : _TENSORS + 7]
+    output, row_max, row_sum, flow = given[_TENSORS + 4 : _TENSORS + 8]
     wanted = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)
-    found = engine_for(values).backward(scores, values, output, normaliser, flow, wanted)
+    found = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, wanted)
     optional = (getattr(found, name) if name in wanted else values.new_empty(0) for name in OPTIONAL)
     return tuple(gradient.contiguous() for gradient in (found.queries, found.keys, found.values, *optional))
 
@@ -112,7 +113,7 @@ def _gradients_promised(*given: Any) -> tuple[Tensor, ...]:
     )
 
 
-_FLOWS = "Tensor output, Tensor normaliser, Tensor flow, bool of_bias, bool of_relative, bool of_sinks"
+_FLOWS = "Tensor output, Tensor row_max, Tensor row_sum, Tensor flow, bool of_bias, bool of_relative, bool of_sinks"
 _gradients = torch.library.custom_op(
     "regard::gradients",
     _all_gradients,

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.kernels.interface import Scores
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 from regard.kernels.torch_tiles import (
     MINUS_INFINITY,
     Place,
-    at_stage,
+    compared,
     distances,
     exact,
     exactly,
@@ -52,47 +52,58 @@ def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Softmax:
-    """Weights of a strip, and what their statistics need; the level of a row is its largest score, or 0."""
+    """Weights of a strip, and what their statistics need."""
 
-    masked: Tensor
-    shifted: Tensor  # masked − level
-    total: Tensor  # of exp(shifted) and the sink; (batch, head, query, 1), as are the others below
-    level: Tensor
+    masked: Tensor  # in the units of the softmax
+    factor: float
+    shifted: Tensor  # factor · (masked − row_max)
+    row_max: Tensor  # 0 for a row that sees no key; (batch, head, query, 1), as are the others below
+    row_sum: Tensor  # 1 for a row that sees no key
     empty: Tensor
     weights: Tensor
 
     @property
-    def normaliser(self) -> Tensor:
-        """level + log(total), in double precision: rounded to single, scores of 10,000 would lose three digits."""
-        sum_of_both = exactly(self.level) + exactly(torch.log(self.total))
+    def state(self) -> RowState:
+        return RowState(
+            torch.where(self.empty, MINUS_INFINITY, self.row_max)[..., 0],
+            torch.where(self.empty, 0, self.row_sum)[..., 0],
+        )
+
+    @property
+    def logsumexp(self) -> Tensor:
+        """In double precision: rounded to single, scores of 10,000 would lose three digits."""
+        sum_of_both = self.factor * exactly(self.row_max) + exactly(torch.log(self.row_sum))
         return torch.where(self.empty, MINUS_INFINITY, sum_of_both)[..., 0]
 
 
 def softmax(scores: Scores) -> Softmax:
     """The weights of a strip."""
-    masked = at_stage(scores, "masked")
+    masked, factor = compared(scores)
     sinks = None if scores.sinks is None else scores.sinks.to(masked.dtype)[:, None, None]  # (head, 1, 1)
-    level = masked.amax(dim=-1, keepdim=True)
+    row_max = masked.amax(dim=-1, keepdim=True)
     if sinks is not None:
-        level = torch.maximum(level, sinks)
-    empty = torch.isneginf(level)
-    level = torch.where(empty, 0, level).detach()
-    shifted = masked - level
+        row_max = torch.maximum(row_max, sinks)
+    empty = torch.isneginf(row_max)
+    row_max = torch.where(empty, 0, row_max).detach()
+    shifted = (masked - row_max) * factor
     exponentials = torch.exp(shifted)
-    total = exponentials.sum(dim=-1, keepdim=True)
+    row_sum = exponentials.sum(dim=-1, keepdim=True)
     if sinks is not None:
-        total = total + torch.exp(sinks - level)
-    total = torch.where(empty, 1, total)
-    weights = torch.where(torch.isneginf(masked), 0, exponentials / total)  # even in a row of NaN
-    return Softmax(masked, shifted, total, level, empty, weights)
+        row_sum = row_sum + torch.exp(sinks - row_max)
+    row_sum = torch.where(empty, 1, row_sum)
+    weights = torch.where(torch.isneginf(masked), 0, exponentials / row_sum)  # even in a row of NaN
+    return Softmax(masked, factor, shifted, row_max, row_sum, empty, weights)
 
 
 def statistic(name: str, scores: Scores, found: Softmax) -> Tensor:
     """One of ROW_STATISTICS of a strip, (batch, head, query)."""
+    if name in ROW_STATE:
+        part: Tensor = getattr(found.state, name)
+        return part
     if name == "logsumexp":
-        return found.normaliser
+        return found.logsumexp
     if name == "entropy":
-        surprise = torch.log(found.total) - found.shifted
+        surprise = torch.log(found.row_sum) - found.shifted
         return (found.weights * torch.where(found.weights == 0, 0, surprise)).sum(dim=-1)
     if name == "peak":
         return found.weights.amax(dim=-1)

@@ -7,6 +7,7 @@ joined, never written into a common array, so that gradients, `torch.func` and t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard import errors
 from regard.kernels import parts
-from regard.kernels.interface import Scores, Stage
+from regard.kernels.interface import RowState, Scores, Stage, softmax_units
 
 Place = tuple[slice, slice, slice]  # batch, head, query
 Compute = Callable[[Scores, Place], tuple[Tensor, ...]]
@@ -211,13 +212,18 @@ def relative_bias(scores: Scores, columns: slice = parts.EVERYTHING) -> Tensor:
     return found.swapaxes(0, 1)
 
 
-def weights_of(masked: Tensor, normaliser: Tensor) -> Tensor:
-    """exp(masked − normaliser): exactly zero for a key that is not seen, even in a row of NaN."""
-    normaliser = normaliser[..., None]
-    normaliser = torch.where(torch.isneginf(normaliser), 0, normaliser)
-    coarse = normaliser.to(masked.dtype)
-    fine = (normaliser - coarse).to(masked.dtype)  # what single precision has no room for
-    return torch.where(torch.isneginf(masked), 0, torch.exp((masked - coarse) - fine))
+def compared(scores: Scores, columns: slice = parts.EVERYTHING) -> tuple[Tensor, float]:
+    """Masked scores in the units of the softmax, and what differences of them are multiplied by."""
+    before, factor = softmax_units(scores)
+    return at_stage(replace(scores, scale=before), "masked", columns), factor
+
+
+def weights_of(masked: Tensor, factor: float, state: RowState) -> Tensor:
+    """Exactly zero for a key that is not seen, even in a row of NaN."""
+    row_max, row_sum = (array.to(masked.dtype)[..., None] for array in (state.row_max, state.row_sum))
+    row_max = torch.where(torch.isneginf(row_max), 0, row_max)
+    row_sum = torch.where(row_sum == 0, 1, row_sum)
+    return torch.where(torch.isneginf(masked), 0, torch.exp(factor * (masked - row_max)) / row_sum)
 
 
 # Products, with grouped queries and without leaks: query heads that share a key head are stacked along the queries
@@ -282,5 +288,5 @@ def exactly(array: Tensor) -> Tensor:
 
 
 def exact_type(device: Any) -> torch.dtype:
-    """The type of normalisers."""
+    """The type of log-sum-exp."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -110,7 +110,7 @@ def through(block: Encoder, x: Array, turns: Turns | None, groups: tuple[Place, 
     rows = []
     for place in groups:
         tokens = slice(place.start, place.stop)
-        if place.stop - place.start == place.length >= LONG:  # its normalisers are kept: the reading gets this very one
+        if place.stop - place.start == place.length >= LONG:  # its row state is kept: the reading gets this very one
             attentions[place] = layer.look(queries[:, tokens], keys[:, tokens])
             rows.append(layer.concatenate(attentions[place] @ values[:, tokens]))
         else:

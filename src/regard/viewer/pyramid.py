@@ -20,6 +20,7 @@ from regard.attention.pooling import even_edges
 from regard.attention.scoring import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
+from regard.kernels.interface import ROW_STATE, RowState
 from regard.viewer import sampling
 from regard.viewer.sampling import Asked
 from regard.viewer.subject import Subject
@@ -92,7 +93,7 @@ class Head:
         self._scores = scores_of(attention)
         self._engine = engine_for(self._scores.queries)
         self.queries, self.keys = attention.shape
-        self._normaliser = np.zeros(self.queries)
+        self._state = np.zeros((2, self.queries))  # row_max and row_sum
         self._known = np.zeros(self.queries, bool)
         self._cells: dict[str, Floats] = {}  # "mean" holds sums
         self._making = threading.Lock()
@@ -102,7 +103,7 @@ class Head:
     @property
     def bytes(self) -> int:
         """Memory used by this head."""
-        return self._normaliser.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self._cells.values())
+        return self._state.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self._cells.values())
 
     def is_quick(self, rows: tuple[int, int]) -> bool:
         """Whether the row states of these rows are known or quick to compute."""
@@ -155,23 +156,24 @@ class Head:
         return found, {"exact": exact, "cell": size}
 
     def _learn(self, first: int, last: int) -> None:
-        """The normalisers of some rows."""
+        """The state of some rows."""
         scores = parts.of_rows(self._scores, slice(first, last))
-        found = self._engine.forward(scores, None, ("logsumexp",))[1]["logsumexp"]
-        self._normaliser[first:last] = numpy_of(found)[0, 0]
+        found = self._engine.forward(scores, None, ROW_STATE)[1]
+        for kept, name in zip(self._state, ROW_STATE, strict=True):
+            kept[first:last] = numpy_of(found[name])[0, 0]
         self._known[first:last] = True
 
     def _sums(self, row_edges: Integers, column_edges: Integers, pool: str) -> Floats:
         rows = slice(int(row_edges[0]), int(row_edges[-1]))
         scores = parts.of_rows(self._scores, rows)
-        normaliser = parts.like(self._normaliser[None, None, rows], scores.queries)
+        state = RowState(*(parts.like(kept[None, None, rows], scores.queries) for kept in self._state))
         how: Any = "max" if pool == "max" else "sum"
-        found = self._engine.pooled(scores, normaliser, row_edges - rows.start, column_edges, how)
+        found = self._engine.pooled(scores, state, row_edges - rows.start, column_edges, how)
         cells: Floats = numpy_of(found)[0, 0]
         return cells
 
     def _unknown(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Runs of rows whose normalisers are missing, none of them too long."""
+        """Runs of rows whose state is missing, none of them too long."""
         missing = np.flatnonzero(~self._known[start:stop]) + start
         step = max(1, BLOCK // self.keys)
         for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1) if len(missing) else []:
