@@ -44,8 +44,14 @@ def forward(
     """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
     if any(name in statistics for name in ROW_STATE):
         names = tuple(dict.fromkeys((*(name for name in statistics if name not in ROW_STATE), "logsumexp")))
-        output, found = forward(scores, values, names, top)
+        output, found = _forward(scores, values, names, top)
         return output, {**found, **state_from(scores, found["logsumexp"])}
+    return _forward(scores, values, statistics, top)
+
+
+def _forward(
+    scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Array | None, dict[str, Array]]:
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else room_like(queries, values.shape[3], values.dtype)
@@ -77,7 +83,7 @@ def forward(
 
 def state_from(scores: Scores, logsumexp: Any) -> dict[str, Any]:
     """Row state until the kernel keeps it itself."""
-    return {"row_max": logsumexp / softmax_units(scores)[1], "row_sum": logsumexp * 0 + 1}
+    return {"row_max": logsumexp / softmax_units(scores)[1], "row_sum": (logsumexp > 0) * 0.0 + 1}
 
 
 def short_product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
