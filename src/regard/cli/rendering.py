@@ -45,8 +45,13 @@ class Wanted:
     full: bool = False
 
 
-def tables(steps: Traced, wanted: Wanted, *, everything: bool = False) -> list[Table]:
-    """The tables of one query or of the first ones, of one head or of all, with all notes below the last."""
+def tables(steps: Traced, wanted: Wanted, *, everything: bool = False, with_inputs: bool = False) -> list[Table]:
+    """The tables of one query or of the first ones, of one head or of all, with all notes below the last.
+
+    Before them the embeddings and weights they are computed from, if these fit; with `with_inputs`, all inputs.
+    """
+    fits = len(steps.words) <= MOST_ROWS or wanted.full
+    given = steps.given(whole=with_inputs) if fits or with_inputs else []
     found: list[Table] = []
     notes: dict[str, None] = {}  # in order, each once
     count = len(steps.words)
@@ -66,7 +71,7 @@ def tables(steps: Traced, wanted: Wanted, *, everything: bool = False) -> list[T
         notes.pop(steps.note, None)
         notes[steps.note] = None
     found[-1] = replace(found[-1], notes=tuple(notes))
-    return found
+    return [*given, *found]
 
 
 def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
@@ -74,15 +79,13 @@ def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
     if kind is Format.TABLE:
         return printing.plain(tables(steps, wanted), wanted.full)
     if kind is Format.MARKDOWN:
-        return "\n".join(map(markdown.render, tables(steps, wanted)))
+        return "\n".join(map(markdown.render, tables(steps, wanted, with_inputs=True)))
     if kind is Format.LATEX:
         return latex.document(tables(steps, wanted))
     if kind in (Format.CSV, Format.JSON):
         _check_size(steps, wanted, kind)
     if kind is Format.CSV:
-        found = tables(steps, wanted, everything=True)
-        found = [table for table in found if table.columns[0].name == "Word"]
-        return csv_json.to_csv(found[0] if len(found) == 1 else found)
+        return csv_json.to_csv(tables(steps, wanted, everything=True, with_inputs=True))
     if kind is Format.JSON:
         return csv_json.trace_to_json(_trace(steps, wanted))
     if kind is Format.HTML:
@@ -161,7 +164,7 @@ def _together(trace: Trace) -> Table:
         rows.append(("concatenated", numpy_of(trace["concatenated"][0])))
     if "projected" in trace:
         rows.append(("through W_O", numpy_of(trace["projected"][0])))
-    title = f"{trace.query_words[0]}: all heads together" if trace.heads > 1 else f"{trace.query_words[0]}: after W_O"
+    title = f"{trace.query_label(0)}: all heads together" if trace.heads > 1 else f"{trace.query_label(0)}: after W_O"
     digits = max(2, digits_for(np.concatenate([vector for _, vector in rows])))
     return Table(title, (Column("Step", "word"), Column("vector", "vector", digits)), tuple(rows))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,7 +12,6 @@ from regard.cli.rendering import Figure, Wanted
 from regard.cli.tracing import traced
 from regard.cli.words import asked_for
 from regard.errors import OptionError
-from regard.masks import causal
 
 EXAMPLES = """Examples:
 
@@ -21,21 +19,20 @@ EXAMPLES = """Examples:
   regard steps --example cat-sat
   regard steps "The cat sat" --query cat --heads 2
   regard steps "The cat sat" --mask causal --seed 7
+  regard steps "The cat sat on it" --mask causal --mask window:2
+  regard steps "le chat" --context "The cat sat"
   regard steps "The cat sat" --embeddings vectors.json --show latex
   regard steps "The cat sat" --out cat.svg
   regard steps "The cat sat" --query cat --key sat --figure bars --out cat.png
 
 \b
 vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
-vectors, or "embeddings" with matrices "w_q", "w_k", "w_v", "w_o" beside them,
-or "queries", "keys" and "values". Without it, vectors and weights are random.
+vectors, or "embeddings" with "W_q", "W_k", "W_v", "W_O", "context", "heads",
+"mask", "divisor" beside them, or "q", "k" and "v". A W is as in q = x · W_q: one
+row per number of x; "product": "x W^T" for the other convention. Without the
+file, vectors and weights are random. `regard check` reads what --out writes as
+.md, .csv or .json.
 """
-
-
-class MaskName(StrEnum):
-    """Masks that can be named on the command line."""
-
-    CAUSAL = "causal"
 
 
 def steps(
@@ -46,17 +43,25 @@ def steps(
     embeddings: Annotated[
         str | None, typer.Option(metavar="FILE", help="A JSON file with the words' vectors; - for standard input.")
     ] = None,
-    heads: Annotated[int, typer.Option(min=1, max=1024, help="How many heads look at the sentence.")] = 1,
+    context: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Cross-attention: keys and values come from this text.")
+    ] = None,
+    heads: Annotated[int | None, typer.Option(min=1, max=1024, help="Number of heads; 1 by default.")] = None,
     query: Annotated[
         str | None,
         typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position."),
     ] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
-    mask: Annotated[MaskName | None, typer.Option(help="Let words see only those up to their own position.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 unless said otherwise.")] = None,
-    width: Annotated[
-        int | None, typer.Option(min=1, help="Size of random vectors; 2 for each head by default.")
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MASK",
+            help="causal, window:N, prefix:N, length:N (the rest is padding), first:N, chunks:N, documents:0,0,1; "
+            "combined with & and |, or given several times for all of them.",
+        ),
     ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 by default.")] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Size of random vectors; 4 per head by default.")] = None,
     show: Annotated[Format | None, typer.Option(help="What to show steps as; by default as --out ends.")] = None,
     figure: Annotated[
         Figure | None, typer.Option(help="What svg, png and pdf draw: heat-map, or flow with --query, by default.")
@@ -69,12 +74,10 @@ def steps(
     targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
     if figure is not None and not any(target.format in FIGURES for target in targets):
         raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
-    found = traced(
-        text, example, embeddings, heads=heads, width=width, seed=seed, mask=causal() if mask is not None else None
-    )
-    if head is not None and not 0 <= head < heads:
-        raise OptionError(f"There is no head {head}: --heads is {heads}, and they are counted from 0.")
-    wanted = Wanted(asked_for(query, found.words), asked_for(key, found.words), head, figure, full)
+    found = traced(text, example, embeddings, heads=heads, width=width, seed=seed, masks=mask or (), context=context)
+    if head is not None and not 0 <= head < found.heads:
+        raise OptionError(f"There is no head {head}: there are {found.heads}, counted from 0.")
+    wanted = Wanted(asked_for(query, found.words), asked_for(key, found.key_words), head, figure, full)
     if out is None and targets[0].format is Format.TABLE:
         printing.show(rendering.tables(found, wanted), full)
         return

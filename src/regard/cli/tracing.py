@@ -1,8 +1,8 @@
-"""The steps that somebody asked for: which words, with which vectors and weights, seen by how many heads."""
+"""The attention that `regard steps` shows: words, vectors, weights, heads and mask, as typed or drawn from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,27 +10,47 @@ import numpy as np
 
 from regard import examples
 from regard.attention import Attention
-from regard.cli import files, vectors
-from regard.cli.vectors import Vectors
+from regard.cli import files
 from regard.cli.words import words_of
 from regard.errors import OptionError, TooLarge
+from regard.hand_check.documents import Document, from_mapping, is_step_name
+from regard.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
 from regard.layers import Linear, MultiHead
-from regard.masks import Mask
-from regard.trace import Trace
+from regard.layers.seeding import Seed
+from regard.tables import Column, Table
+from regard.trace import Step, Trace
+from regard.trace.provenance import Projection
+from regard.trace.words import numbered
 
-USUAL_SIZE = 2  # numbers of a head's vectors where nobody says how many: as many as 80 columns show whole
+HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0
 MOST_WIDTH = 1 << 14
+MOST_GIVEN = 1 << 14  # numbers of W that tables print
+EXACT_DIGITS = 17  # decimals that give back a float64 of ordinary size
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Traced:
-    """Words, and a way to explain all of them or one of them."""
+    """The inputs of an attention, and its steps for one query or for all."""
 
-    words: tuple[str, ...]
-    heads: int
+    inputs: Inputs
     note: str | None
     explain: Callable[[Any], Trace]  # of one query, by word or position; of all with None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the queries."""
+        return self.inputs.words
+
+    @property
+    def key_words(self) -> tuple[str, ...]:
+        """The words of the keys."""
+        return self.inputs.key_words
+
+    @property
+    def heads(self) -> int:
+        """The number of heads."""
+        return self.inputs.heads
 
     def whole(self) -> Trace:
         """All steps of all queries."""
@@ -38,118 +58,320 @@ class Traced:
             return self.explain(None)
         except TooLarge:
             raise OptionError(
-                f"All steps of {len(self.words):,} words take too much memory: choose one that asks, with --query WORD."
+                f"All steps of {len(self.words):,} words take too much memory: choose one with --query WORD."
             ) from None
+
+    def given(self, *, whole: bool) -> list[Table]:
+        """Tables of what the steps start from; with `whole`, all of it exactly, for `regard check` to recompute."""
+        inputs = self.inputs
+        found = [_settings(inputs)] if whole else []
+        if inputs.x is not None and (whole or inputs.has_matrices):
+            found.append(_vectors("Embeddings", "x", inputs.words, inputs.x))
+            if inputs.context is not None:
+                found.append(_vectors("Context", "context", inputs.key_words, inputs.context))
+        if inputs.has_matrices:
+            found += _weights(inputs)
+        for step, part in inputs.parts.items() if whole else ():
+            words = inputs.words if step == "query" else inputs.key_words
+            for head, vectors in enumerate(part):
+                name = step[0] if inputs.heads == 1 else f"{step[0]}, head {head}"
+                rows = tuple(zip(numbered(words), vectors, strict=True))
+                columns = Column(name, "word"), Column("numbers", "vector", exact_digits(part))
+                found.append(Table(f"{name}: {len(words)} × {part.shape[-1]}", columns, rows))
+        return found
 
 
 def traced(
-    text: str | None, example: str | None, embeddings: str | None, *, heads: int, width: int | None, seed: int | None,
-    mask: Mask | None,
-) -> Traced:  # fmt: skip
-    """From what was typed to what can be explained."""
-    found = _found(text, example, embeddings)
-    words = found.words if isinstance(found, Vectors) else found
-    if not words:
-        raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
-    if isinstance(found, Vectors):
-        if width is not None:
-            raise OptionError("--width is for random vectors; these words have vectors of their own.")
-        return _of_parts(found, heads, mask) if found.parts else _of_embeddings(found, heads, seed, mask)
-    width = USUAL_SIZE * heads if width is None else width
-    if width > MOST_WIDTH:
-        raise OptionError(f"Vectors of {width:,} numbers are more than {MOST_WIDTH:,}: choose a smaller --width.")
-    seed = USUAL_SEED if seed is None else seed
-    note = (
-        f"Nothing was trained: embeddings and weights are random numbers from seed {seed}, "
-        "so they say how attention computes, and nothing about these words."
-    )
-    return _of_embeddings(vectors.from_seed(words, width, seed), heads, seed, mask, note)
-
-
-def _found(text: str | None, example: str | None, embeddings: str | None) -> Vectors | tuple[str, ...]:
-    """Vectors, or words that have none yet."""
-    if example is not None:
-        if text is not None or embeddings is not None:
-            raise OptionError("--example brings its own text and vectors: leave the others out.")
-        chosen = examples.named(example)
-        if chosen.kind in ("worked", "vectors"):
-            return vectors.from_content(chosen.content, None, example)
-        if chosen.kind in ("sentence", "passage"):
-            return words_of(chosen.content)
-        raise OptionError(
-            f"The example {example!r} is of kind {chosen.kind!r}: it has no words that look at each other."
-        )
+    text: str | None,
+    example: str | None,
+    embeddings: str | None,
+    *,
+    heads: int | None = None,
+    width: int | None = None,
+    seed: int | None = None,
+    masks: Sequence[str] = (),
+    context: str | None = None,
+) -> Traced:
+    """The attention that the arguments of `regard steps` describe."""
     if text == files.STANDARD:
         if embeddings == files.STANDARD:
             raise OptionError("Text and embeddings cannot both come from standard input.")
         text = files.text_of(files.STANDARD)
+    found = _found(text, example, embeddings)
+    if isinstance(found, Document):
+        if width is not None:
+            raise OptionError("--width is for random vectors; these words have vectors of their own.")
+        if context is not None and found.of("embedding"):
+            raise OptionError("--context is for random vectors; with --embeddings, the file holds the context.")
+        if heads is not None:
+            found.settings["heads"] = heads
+        inputs, note = _from_document(found, text, seed)
+    else:
+        inputs, note = _random(found, context, heads or 1, width, USUAL_SEED if seed is None else seed)
+    if masks:
+        inputs.mask_text = " & ".join(masks)
+        inputs.mask = mask_named(inputs.mask_text)
+    if inputs.mask is not None:
+        check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
+    return Traced(inputs, note, _explainer(inputs, note))
+
+
+def _found(text: str | None, example: str | None, embeddings: str | None) -> Document | tuple[str, ...]:
+    """A document with vectors, or words that have none yet."""
+    if example is not None:
+        if text is not None or embeddings is not None:
+            raise OptionError("--example has its own text and vectors: leave out the others.")
+        chosen = examples.named(example)
+        if chosen.kind in ("worked", "vectors"):
+            return _document(chosen.content, example)
+        if chosen.kind in ("sentence", "passage"):
+            return words_of(chosen.content)
+        raise OptionError(
+            f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other."
+        )
     if embeddings is not None:
-        return vectors.from_content(files.json_of(embeddings), text, files.called(embeddings))
+        return _document(files.json_of(embeddings), files.called(embeddings))
     if text is None:
         raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
-    return words_of(text)
+    words = words_of(text)
+    if not words:
+        raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
+    return words
 
 
-def _of_embeddings(found: Vectors, heads: int, seed: int | None, mask: Mask | None, note: str | None = None) -> Traced:
-    assert found.embeddings is not None
-    embeddings = found.embeddings
-    width = embeddings.shape[1]
-    if found.matrices:
+def _document(content: Any, source: str) -> Document:
+    """A document from a JSON file: named parts, or embeddings alone, by word or as a list."""
+    if isinstance(content, dict) and content:
+        by_word = all(_is_flat(vector) for vector in content.values())
+        if not by_word and any(map(is_step_name, content)):
+            return from_mapping(content, source)
+    if not isinstance(content, (dict, list)) or not content:
+        raise OptionError(
+            f"{source} holds no embeddings; expected an object of words and vectors, "
+            'as {"The": [1, 0], "cat": [0, 1]}, or a list of vectors.'
+        )
+    return from_mapping({"embeddings": content}, source)
+
+
+def _is_flat(vector: Any) -> bool:
+    return isinstance(vector, list) and bool(vector) and not any(isinstance(one, (list, dict, str)) for one in vector)
+
+
+# Inputs
+
+
+def _from_document(document: Document, text: str | None, seed: int | None) -> tuple[Inputs, str]:
+    words = None if text is None else words_of(text)
+    if words == ():
+        raise OptionError("The text holds no word.")
+    inputs = inputs_of(document, words)
+    if inputs.misfits:
+        misfit = inputs.misfits[0]
+        raise OptionError(f"{document.source}: {misfit.step} is {misfit.given}, but {misfit.because}.")
+    if inputs.x is None:
+        missing = [step for step in PROJECTIONS if step not in inputs.parts or np.isnan(inputs.parts[step]).any()]
+        if missing:
+            raise OptionError(f"{document.source} holds no {missing[0]} for every word; expected q, k and v.")
         if seed is not None:
-            raise OptionError("--seed is for random weights; the file brings its own.")
-        layer, note = _given(found, width, heads), "W_q, W_k, W_v and W_O as given, I where there is none."
-    elif seed is not None:
-        _check_heads(width, heads)
-        layer = MultiHead.seeded(width, heads, bias=False, seed=seed, dtype=np.float64)
-        layer = replace(layer, w_o=None) if heads == 1 else layer  # W_O mixes heads; one alone has nothing to mix
-        matrices = "W_q, W_k and W_v" if heads == 1 else "W_q, W_k, W_v and W_O"
-        note = note or f"The weights {matrices} are random numbers from seed {seed}: nothing was trained."
-    else:
-        _check_heads(width, heads)
-        layer = _given(found, width, heads)
-        note = "W_q = W_k = W_v = I: queries, keys and values are the embeddings themselves"
-        note += "." if heads == 1 else f", shared out among {heads} heads."
-
-    def explain(query: Any) -> Trace:
-        trace: Trace = layer.explain(embeddings, words=found.words, query=query, mask=mask, note=note)
-        return trace
-
-    return Traced(found.words, heads, note, explain)
+            raise OptionError("--seed is for random weights; q, k and v are given.")
+        return inputs, "Queries, keys and values as given."
+    if inputs.has_matrices:
+        if seed is not None:
+            raise OptionError("--seed is for random weights; the file has its own.")
+        return inputs, f"{product_note(inputs)}; I for a W that is not given."
+    if seed is not None:
+        width, context = inputs.x.shape[1], inputs.context
+        inputs.matrices = random_matrices(width, width if context is None else context.shape[1], inputs.heads, seed)
+        inputs.has_matrices = True
+        names = "W_q, W_k and W_v" if inputs.heads == 1 else "W_q, W_k, W_v and W_O"
+        return inputs, f"{product_note(inputs)}. {names} are random numbers from seed {seed}: nothing was trained."
+    note = "W_q = W_k = W_v = I: queries, keys and values are the embeddings themselves"
+    return inputs, note + ("." if inputs.heads == 1 else f", split among {inputs.heads} heads.")
 
 
-def _given(found: Vectors, width: int, heads: int) -> MultiHead:
-    """The matrices of a file, I where it has none."""
-    parts = {name: found.matrices.get(name, np.eye(width)) for name in ("w_q", "w_k", "w_v")}
-    for name, weight in parts.items():
-        if weight.shape[1] != width:
-            raise OptionError(
-                f"{name} is {weight.shape[0]} × {weight.shape[1]}, the embeddings have {width} numbers: "
-                "a weight is (out, in), as in q = x · W_qᵀ."
-            )
-        _check_heads(weight.shape[0], heads)
-    w_o = found.matrices.get("w_o")
-    w_q, w_k, w_v = (Linear(weight) for weight in parts.values())
-    return MultiHead(w_q, w_k, w_v, None if w_o is None else Linear(w_o), heads=heads)
+def product_note(inputs: Inputs) -> str:
+    """The convention of the projections, with the shapes of the matrices."""
+    shapes = {name: f"{matrix.shape[0]} × {matrix.shape[1]}" for name, matrix in inputs.matrices.items()}
+    if inputs.product == "x W":
+        said = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        return f"q = x · W_q, with x of {_width(inputs)} numbers and {said}"
+    said = ", ".join(f"{name} {' × '.join(shape.split(' × ')[::-1])}" for name, shape in shapes.items())
+    return f"q = x · W_qᵀ, with x of {_width(inputs)} numbers and {said}; printed transposed, as in x · W"
 
 
-def _of_parts(found: Vectors, heads: int, mask: Mask | None) -> Traced:
-    """Queries, keys and values themselves, each head with its share of their numbers."""
-    assert found.parts is not None
-    for part in found.parts:
-        _check_heads(part.shape[1], heads)
-    queries, keys, values = (
-        part.reshape(len(part), heads, -1).swapaxes(0, 1) for part in found.parts
-    )  # each (head, word, size)
-    note = "Queries, keys and values as given."
-    attention = Attention(queries, keys, mask=mask)
-    return Traced(
-        found.words,
-        heads,
-        note,
-        lambda query: attention.explain(values, query=query, words=found.words).noted(note),
+def _width(inputs: Inputs) -> int:
+    return 0 if inputs.x is None else int(inputs.x.shape[1])
+
+
+def _random(
+    words: tuple[str, ...], context: str | None, heads: int, width: int | None, seed: int
+) -> tuple[Inputs, str]:
+    width = HEAD_DIM * heads if width is None else width
+    if width > MOST_WIDTH:
+        raise OptionError(f"Vectors of {width:,} numbers are more than {MOST_WIDTH:,}: choose a smaller --width.")
+    if width % heads:
+        raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a multiple of {heads}.")
+    key_words = words if context is None else words_of(context)
+    if not key_words:
+        raise OptionError("--context holds no word.")
+    vectors = random_embeddings((*words, *key_words), width, seed)
+    inputs = Inputs(words, key_words, heads, vectors[: len(words)], matrices=random_matrices(width, width, heads, seed))
+    inputs.has_matrices = True
+    if context is not None:
+        inputs.context = vectors[len(words) :]
+    return inputs, (
+        f"Nothing was trained: embeddings and weights are random numbers from seed {seed}, so they show how attention "
+        f"is computed, and nothing about these words. {product_note(inputs)}."
     )
 
 
-def _check_heads(width: int, heads: int) -> None:
+def random_embeddings(words: Sequence[str], width: int, seed: int) -> Numbers:
+    """A vector of small whole numbers per word, the same wherever the word occurs, different for different words."""
+    begun = Seed(seed).part("embedding")
+    vectors: dict[str, Numbers] = {}
+    taken: set[tuple[float, ...]] = {(0.0,) * width}
+    for word in dict.fromkeys(words):
+        attempt = 0
+        while True:
+            part = begun.part(word) if not attempt else begun.part(word).part(str(attempt))
+            spread = 1 + attempt / 4  # a larger range where small numbers are used up
+            vector = np.round(part.normal((width,), np.float64) * spread) + 0.0  # −0 becomes 0
+            if tuple(vector) not in taken:
+                break
+            attempt += 1
+        taken.add(tuple(vector))
+        vectors[word] = vector
+    return np.stack([vectors[word] for word in words])
+
+
+def random_matrices(width: int, context_width: int, heads: int, seed: int) -> dict[str, Numbers]:
+    """W_q, W_k, W_v, and W_O for several heads, each (in, out), of −1, 0 and 1 and of full rank."""
     if width % heads:
-        raise OptionError(f"{width} numbers cannot be shared out evenly among {heads} heads: choose a divisor of them.")
+        raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a divisor of {width}.")
+    found = {"W_q": random_matrix(width, width, Seed(seed).part("w_q"))}
+    for name in ("W_k", "W_v"):
+        found[name] = random_matrix(context_width, width, Seed(seed).part(name.lower()))
+    if heads > 1:  # W_O mixes heads; one head alone has nothing to mix
+        found["W_O"] = random_matrix(width, width, Seed(seed).part("w_o"))
+    return found
+
+
+def random_matrix(rows: int, columns: int, seed: Seed) -> Numbers:
+    """A triangular matrix with ±1 on its diagonal and few ±1 above it, rows and columns shuffled: about 1.5 per column.
+
+    Its rank is full, so that vectors stay as different as they were, and products are easy to follow by hand.
+    """
+    size = max(rows, columns)
+    signs = np.where(seed.part("sign").uniform((size, size), 1.0, np.float64) < 0, -1.0, 1.0)
+    chance = seed.part("place").uniform((size, size), 0.5, np.float64) + 0.5
+    matrix = np.where(np.triu(chance < 1 / size, 1) | np.eye(size, dtype=bool), signs, 0.0)
+    order = [np.argsort(seed.part(name).uniform((size,), 1.0, np.float64)) for name in ("rows", "columns")]
+    return np.asarray(matrix[order[0]][:, order[1]][:rows, :columns])
+
+
+# Steps
+
+
+def _explainer(inputs: Inputs, note: str | None) -> Callable[[Any], Trace]:
+    scale = None if inputs.divisor is None else 1 / inputs.divisor
+    if inputs.x is None:
+        return _of_parts(inputs, scale, note)
+    x, context, words = inputs.x, inputs.context, inputs.words
+    linear = {name: Linear(np.ascontiguousarray(matrix.T)) for name, matrix in inputs.matrices.items()}
+    for name in ("W_q", "W_v"):
+        if linear[name].outputs % inputs.heads:
+            raise OptionError(
+                f"{name} has {linear[name].outputs} columns: {inputs.heads} heads cannot share them evenly."
+            )
+    w_o = linear.get("W_O")
+    layer = MultiHead(linear["W_q"], linear["W_k"], linear["W_v"], w_o, heads=inputs.heads, scale=scale)
+
+    def explain(query: Any) -> Trace:
+        named = {"words": words, "context_words": inputs.key_words if context is not None else None}
+        trace: Trace = layer.explain(x, context, query=query, mask=inputs.mask, note=note, **named)
+        return replace(trace, steps=tuple(map(_as_typed, trace.steps)))
+
+    return explain
+
+
+def _as_typed(step: Step) -> Step:
+    """A step whose formula has W as it is typed and printed here, (in, out)."""
+    return replace(step, formula=step.formula.replace("ᵀ", "")) if "W_" in step.formula else step
+
+
+def _of_parts(inputs: Inputs, scale: float | None, note: str | None) -> Callable[[Any], Trace]:
+    """Queries, keys and values as given, each (head, word, size)."""
+    attention = Attention(inputs.parts["query"], inputs.parts["key"], mask=inputs.mask, scale=scale)
+    matrix = inputs.matrices.get("W_O")
+    through = None if matrix is None else Linear(np.ascontiguousarray(matrix.T))
+
+    def explain(query: Any) -> Trace:
+        query_words = inputs.words if inputs.is_cross else None
+        values, words = inputs.parts["value"], inputs.key_words
+        trace: Trace = attention.explain(values, query=query, words=words, query_words=query_words).noted(note)
+        if inputs.heads == 1 and through is None:
+            return trace
+        rows = trace["output"].swapaxes(0, 1).reshape(len(trace.query_words), -1)
+        axes = ("query", "width")
+        steps = [Step("concatenated", rows, axes, "concatenated = the outputs of all heads, side by side")]
+        parts = dict(trace.origin.parts)
+        if through is not None:
+            steps.append(Step("projected", through(rows), axes, "projected = concatenated · W_O"))
+            parts["projected"] = Projection(rows, through, "O")
+        return replace(trace, steps=(*trace.steps, *steps), origin=replace(trace.origin, parts=parts))
+
+    return explain
+
+
+# What the steps start from, as tables
+
+
+def exact_digits(numbers: Numbers) -> int:
+    """The number of decimals that prints every number exactly."""
+    for digits in range(EXACT_DIGITS):
+        if np.array_equal(np.round(numbers, digits), numbers):
+            return digits
+    return EXACT_DIGITS
+
+
+def _settings(inputs: Inputs) -> Table:
+    rows = [("heads", str(inputs.heads))]
+    if inputs.mask_text:
+        rows.append(("mask", inputs.mask_text))
+    if inputs.divisor is not None:
+        rows.append(("divisor", repr(inputs.divisor)))
+    if inputs.x is not None:
+        rows.append(("product", "x W"))
+        if not inputs.has_matrices:
+            rows.append(("W", "I"))
+    return Table("Settings", (Column("Setting", "word"), Column("value")), tuple(rows))
+
+
+def _vectors(title: str, name: str, words: Sequence[str], vectors: Numbers) -> Table:
+    rows = tuple(zip(numbered(words), vectors, strict=True))
+    columns = Column("Word", "word"), Column(name, "vector", exact_digits(vectors))
+    return Table(f"{title}: {vectors.shape[0]} × {vectors.shape[1]}", columns, rows)
+
+
+def _weights(inputs: Inputs) -> list[Table]:
+    """The matrices, one row per component of what they multiply; those with as many rows side by side."""
+    if sum(matrix.size for matrix in inputs.matrices.values()) > MOST_GIVEN:
+        return []
+    source = "x" if inputs.context is None else "context"
+    formulas = {"W_q": "q = x · W_q", "W_k": f"k = {source} · W_k", "W_v": f"v = {source} · W_v"}
+    groups: dict[int, list[str]] = {}
+    for name in (name for name in formulas if name in inputs.matrices):
+        groups.setdefault(len(inputs.matrices[name]), []).append(name)
+    found = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
+    if "W_O" in inputs.matrices:
+        found.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
+    return found
+
+
+def _weight_table(inputs: Inputs, names: Sequence[str], formula: str) -> Table:
+    matrices = [inputs.matrices[name] for name in names]
+    shapes = ", ".join(f"{name} {one.shape[0]} × {one.shape[1]}" for name, one in zip(names, matrices, strict=True))
+    columns = [Column(name, "vector", exact_digits(one)) for name, one in zip(names, matrices, strict=True)]
+    rows = tuple(zip(map(str, range(1, len(matrices[0]) + 1)), *matrices, strict=True))
+    share = "" if inputs.heads == 1 or names == ["W_O"] else f"; {inputs.heads} heads, side by side in the columns"
+    return Table(f"{formula}: {shapes}{share}", (Column("Row", "word"), *columns), rows)

@@ -14,6 +14,7 @@ from regard.errors import OptionError
 from regard.errors.wording import kind_of, shown
 from regard.hand_check.grids import Grid, read_grids
 from regard.hand_check.notation import AXES, MATRICES, SETTINGS, SPELLING_OF, canonical, not_finite, step_named
+from regard.trace.words import numbered
 
 ENDINGS = (".json", ".csv", ".md")
 TRACE_ONLY = ("capped", "biased", "positioned", "attended", "fed_forward", "result")
@@ -149,6 +150,10 @@ def _read_trace(content: Mapping[str, Any], document: Document) -> None:
         names = list(map(str, range(count)))
         names[first : first + len(asked)] = map(str, asked)
         document.settings["words"] = names[:count]
+    mask, words = document.settings.get("mask"), document.settings.get("words")
+    if isinstance(mask, list) and isinstance(words, list) and len(mask) == len(asked) < len(words):
+        labels = numbered(words)[first : first + len(mask)]  # a mask of the queries here alone
+        document.settings["mask"] = dict(zip(labels, mask, strict=False))
 
 
 def _is_self(content: Mapping[str, Any], first: int, asked: Any) -> bool:

@@ -37,7 +37,8 @@ NUMBER_COLUMNS = ("numbers", "number", "vector", "value", "values")
 TOTALS = {"", "sum", "σ", "total"}
 OMITTED = re.compile(r"… [\d,]+ more")  # a row that sums up the rows a shortened table leaves out
 HEAD = re.compile(r"\bheads?\s+(\d+)\b", re.IGNORECASE)
-ASKING = re.compile(r"(.+?)(?: asks\b|:).*", re.DOTALL)
+TITLE = re.compile(r"(.+) asks(?:, head \d+)?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
+ASKING = (re.compile(r"(.+) asks\b.*", re.DOTALL), re.compile(r"(.+?):.*", re.DOTALL))
 OCCURRENCE = re.compile(r"(.+?)(?: \((\d+)\)|:(\d+))", re.DOTALL)  # the (2), the:2
 
 
@@ -107,8 +108,8 @@ def _head_in(caption: str) -> int | None:
 def _read_facts(grid: Grid, document: Document, where: str, words: Sequence[str]) -> None:
     """step · query · key · numbers, and optionally head; the caption may name the query."""
     names = [name.casefold() for name in grid.heading]
-    column = next((name for name in NUMBER_COLUMNS if name in names), None)
-    if column is None:
+    columns = [name for name in names if re.sub(r"_\d+$", "", name) in NUMBER_COLUMNS]
+    if not columns:
         known = ("step", "head", "query", "key", "numbers")
         raise OptionError(
             f"{where}: no column holds numbers.{did_you_mean(names[-1], known)}\nThe columns: {', '.join(known)}."
@@ -116,21 +117,22 @@ def _read_facts(grid: Grid, document: Document, where: str, words: Sequence[str]
     asking = _query_in(grid.caption, words)
     for number, record in enumerate(grid.records(), 1):
         fact = {name.casefold(): cell for name, cell in record.items()}
+        cell = " ".join(fact[name] for name in columns if not is_blank(fact[name]))
         at = f"{where}, row {number}"
         step, head = _step_and_head(fact["step"])
         step = step or canonical(fact["step"], at)
-        if is_blank(fact[column]):
+        if is_blank(cell):
             continue
         if step in MATRICES:
-            rows = [numbers_in(row, at) for row in re.split(r"[;/]", fact[column]) if row.strip()]
-            document.add(step, "I" if fact[column].strip() == "I" else rows, head=head, where=at)
+            rows = [numbers_in(row, at) for row in re.split(r"[;/]", cell) if row.strip()]
+            document.add(step, "I" if cell.strip() == "I" else rows, head=head, where=at)
             continue
         if step in SETTINGS:
-            document.set(step, fact[column], at)
+            document.set(step, cell, at)
             continue
         if fact.get("head", "").strip().isdigit():
             head = int(fact["head"].strip()[:9])
-        numbers: Any = numbers_in(fact[column], at)
+        numbers: Any = numbers_in(cell, at)
         path = [label for name in ("query", "word", "key") if (label := fact.get(name, ""))]
         if not path and asking is not None and AXES.get(step, ("",))[0] == "query":
             path = [asking]
@@ -239,15 +241,12 @@ def _path(step: str, label: str, is_total: bool, query: str | None, where: str) 
 
 def _query_in(caption: str, words: Sequence[str]) -> str | None:
     """The word that a caption names: "cat asks, head 1: …", or the only word of the table in it."""
+    if found := TITLE.fullmatch(caption):  # of a table that Regard wrote; queries of cross-attention label no row
+        return found[1] or found[2]
     known = set(words)
-    for found in (re.fullmatch(r"(.+) asks\b.*", caption, re.DOTALL), ASKING.fullmatch(caption)):
-        if found and (found[1] in known or _word_of(found[1]) in known):
+    for pattern in ASKING:
+        if (found := pattern.fullmatch(caption)) and (found[1] in known or _word_of(found[1]) in known):
             return found[1]
-    found = re.fullmatch(r"(.+) asks(?:, head \d+)?: d_k = .*", caption) or re.fullmatch(
-        r"(.+): (?:all heads together|after W_O)", caption
-    )
-    if found:  # a table of cross-attention, whose queries are not among its rows
-        return found[1]
     parts = set(re.findall(r"[^\s:,.;()]+", caption))
     named = {word for word in words if word in parts}
     return named.pop() if len(named) == 1 else None

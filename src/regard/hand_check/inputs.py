@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ MASKS = {"causal": causal, "window": window, "prefix": prefix, "length": lengths
          "chunks": chunks}  # fmt: skip
 MOST_HEADS = 1024
 MOST_NAMED = 8
+MANY_CELLS = 10_000  # of a mask that tables print
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Inputs:
     has_matrices: bool = False  # whether a W was given, rather than the identity assumed
     misfits: list[Misfit] = field(default_factory=list)
 
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """The words along each axis, repeated ones numbered."""
+        return {"query": numbered(self.words), "key": numbered(self.key_words)}
+
     @property
     def is_cross(self) -> bool:
         """Whether queries and keys come from different words."""
@@ -66,11 +73,19 @@ class Inputs:
         """Which keys each query may see, (query, key); None without a mask."""
         if self.mask is None:
             return None
+        return self._visible_rows(slice(None))
+
+    def visible_row(self, query: int) -> NDArray[np.bool_]:
+        """The same for one query, (key,)."""
+        row: NDArray[np.bool_] = self._visible_rows(slice(query, query + 1))[0]
+        return row
+
+    def _visible_rows(self, rows: slice) -> NDArray[np.bool_]:
+        assert self.mask is not None
         queries, keys = len(self.words), len(self.key_words)
         check_positions(self.mask, queries, keys)
-        everything = slice(None)
-        tile = self.mask.visible(queries=queries, keys=keys).tile(everything, everything)
-        return np.broadcast_to(np.asarray(tile)[0, 0], (queries, keys))
+        tile = np.asarray(self.mask.visible(queries=queries, keys=keys).tile(rows, slice(None)))[0, 0]
+        return np.broadcast_to(tile, (len(range(queries)[rows]), keys))
 
 
 def inputs_of(document: Document, text_words: Sequence[str] | None = None) -> Inputs:
@@ -507,26 +522,31 @@ def _mask(given: Any, inputs: Inputs) -> tuple[Mask | None, str]:
     if isinstance(given, str):
         rows = [numbers_in(row, "mask") for row in re.split(r"[;/\n]", given) if row.strip()]
     elif isinstance(given, dict):
-        rows = [None] * len(inputs.words)
+        rows = [None] * len(inputs.words)  # a query that is not named sees every key
         for label, row in given.items():
             rows[word_place("mask", label, inputs.words)] = row
     else:
         rows = given if isinstance(given, list) else []
     shape = (len(inputs.words), len(inputs.key_words))
-    if len(rows) != shape[0] or not all(isinstance(row, list) and len(row) == shape[1] for row in rows):
+    given_rows = [row for row in rows if row is not None or not isinstance(given, dict)]
+    if len(rows) != shape[0] or not all(isinstance(row, list) and len(row) == shape[1] for row in given_rows):
         raise ShapeError(
             f"`mask` is {shown(given)}; expected a name such as causal, or {shape[0]} × {shape[1]} numbers: 1 where a "
             "query may see a key, 0 where not."
         )
-    numbers = np.array([[_mask_number(cell) for cell in row] for row in rows])
+    numbers = np.ones(shape)
+    for place, row in enumerate(rows):
+        if row is not None:
+            numbers[place] = [_mask_number(cell) for cell in row]
     seen = np.isfinite(numbers) if np.isneginf(numbers).any() else numbers != 0
     if not np.isin(numbers, (0, 1, -math.inf)).all():
         raise OptionError("`mask` holds other numbers than 0, 1 and −∞.\nWrite 1 where a query may see a key, else 0.")
-    return allowed(seen), "; ".join(" ".join("1" if cell else "0" for cell in row) for row in seen)
+    text = "; ".join(" ".join("1" if cell else "0" for cell in row) for row in seen) if seen.size <= MANY_CELLS else ""
+    return allowed(seen), text
 
 
 def _mask_number(cell: Any) -> float:
-    if isinstance(cell, bool):
+    if isinstance(cell, bool) or cell in ("0", "1"):
         return float(cell)
     if cell is None or (isinstance(cell, str) and is_blank(cell)):
         return 0.0

@@ -23,7 +23,8 @@ from regard.hand_check.inputs import (
 )
 from regard.hand_check.notation import AFTER_HEADS, AXES, STEPS, Written, is_blank, written
 from regard.masks import allowed
-from regard.trace.words import numbered
+
+MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,33 @@ def notes_of(document: Document) -> Notes:
         )
     notes.misfits = list(dict.fromkeys(notes.misfits))
     _infer_mask(notes)
-    return notes
+    size = inputs.heads * len(inputs.words) * len(inputs.key_words)
+    return _only_claimed_queries(notes) if size > MANY else notes
+
+
+def _only_claimed_queries(notes: Notes) -> Notes:
+    """The notes without the queries that no claim is about: for one query of a long text, O(n) instead of O(n²)."""
+    inputs = notes.inputs
+    axes = {step: AXES[step].index("query") + (step not in AFTER_HEADS) for step in STEPS if "query" in AXES[step]}
+    kept = sorted({claim.place[axes[claim.step]] for claim in notes.claims if claim.step in axes})
+    new = {old: place for place, old in enumerate(kept)}
+    fewer = replace(inputs, words=tuple(inputs.labels["query"][place] for place in kept), parts=dict(inputs.parts))
+    if inputs.x is not None:
+        fewer.x, fewer.context = inputs.x[kept], inputs.x if inputs.context is None else inputs.context
+    if "query" in inputs.parts:
+        fewer.parts["query"] = inputs.parts["query"][:, kept]
+    if inputs.mask is not None:
+        rows = [inputs.visible_row(place) for place in kept]
+        fewer.mask = allowed(np.stack(rows)) if rows else None
+
+    def moved(claim: Claim) -> Claim:
+        if claim.step not in axes:
+            return claim
+        place = list(claim.place)
+        place[axes[claim.step]] = new[place[axes[claim.step]]]
+        return replace(claim, place=tuple(place))
+
+    return Notes(fewer, list(map(moved, notes.claims)), notes.misfits)
 
 
 def _split(notes: Notes, entry: Entry, step: str, source: str) -> list[tuple[int, int, Any]]:
@@ -152,8 +179,8 @@ def _walk(
     """Every number below; what has another shape is recorded as a misfit and left out."""
     if raw is None or (isinstance(raw, str) and is_blank(raw)):
         return
-    where = notes.said(entry.step, place)
     if not axes:
+        where = notes.said(entry.step, place)
         if isinstance(raw, (list, dict)):
             notes.misfits.append(Misfit(where, count(len(raw), "number"), "expected one number"))
             return
@@ -176,6 +203,7 @@ def _walk(
         came = len(raw) if isinstance(raw, list) else 1
         noun = "row" if isinstance(raw, list) and raw and isinstance(raw[0], (list, dict)) else "number"
         wanted = count(expected, "word") if axis in ("query", "key") else f"vectors of {size}"
+        where = notes.said(entry.step, place)
         notes.misfits.append(Misfit(where, count(came, noun), f"{count(came, noun)} for {wanted}"))
 
 
@@ -236,7 +264,7 @@ def said_place(step: str, place: Sequence[int], inputs: Inputs) -> str:
     """A step and a place in it."""
     has_head = step not in AFTER_HEADS
     named = list(zip(AXES[step], place[has_head:], strict=False))
-    labels = {"query": numbered(inputs.words), "key": numbered(inputs.key_words)}
+    labels = inputs.labels
     words = " → ".join(labels[axis][index] for axis, index in named if axis in labels)
     component = "".join(f" [{index}]" for axis, index in named if axis not in labels)
     head = f", head {place[0]}" if has_head and place and inputs.heads > 1 else ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from regard import arrays
 from regard.tables import Column, Table
+from regard.trace.provenance import setup
 
 
 def to_csv(tables: Table | Iterable[Table]) -> str:
@@ -53,11 +54,13 @@ def to_json(tables: Table | Iterable[Table], indent: int | None = 2) -> str:
 
 
 def trace_to_json(trace: Any, indent: int | None = None) -> str:
-    """Every step of a trace, its numbers nested as their axes are."""
+    """Every step of a trace, its numbers nested as their axes are, and the matrices and settings behind them."""
     content = {
         "words": list(trace.words),
         "query_words": list(trace.query_words),
+        "first_query": trace.first_query,
         "note": trace.note,
+        **{name: _plain(part) for name, part in setup(trace).items()},
         "steps": [
             {"name": step.name, "formula": step.formula, "axes": list(step.axes), "array": _plain(step.array)}
             for step in trace.steps

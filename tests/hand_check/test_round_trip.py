@@ -1,0 +1,120 @@
+"""What `regard steps` writes, `regard check` finds right: every example, format, mask and number of heads."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from regard import examples
+from regard.cli.app import app
+from regard.hand_check import check_notes
+
+WITH_WORDS = [
+    name for name, one in examples.EXAMPLES.items() if one.kind in ("worked", "vectors", "sentence", "passage")
+]
+SETTINGS = {
+    "plain": [],
+    "heads": ["--heads", "2"],
+    "causal": ["--mask", "causal"],
+    "window": ["--mask", "causal", "--mask", "window:1", "--heads", "2"],
+    "union": ["--mask", "first:1 | window:1"],
+    "padding": ["--mask", "length:2"],
+}
+
+
+def written(path, *arguments):
+    finished = CliRunner().invoke(app, ["steps", *arguments, "--out", str(path)], catch_exceptions=False)
+    assert finished.exit_code == 0, finished.output
+    return check_notes(path)
+
+
+def assert_right(check):
+    assert check.ok, [(one.what, one.given, one.kind, one.because) for one in check.slips][:5]
+    assert {verdict.kind for verdict in check.verdicts} <= {"right", "rounded"}
+
+
+CASES = [(name, setting) for name in WITH_WORDS for setting in SETTINGS] + [(name, "window") for name in PASSAGES]
+CASES = [case for case in CASES if case[0] != "four-words" or "--heads" not in SETTINGS[case[1]]]  # vectors of 3 numbers
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize(("name", "setting"), CASES)
+def test_steps_of_every_example_are_right(tmp_path, name, setting, ending):
+    options = ["--query", "2"] if ending != "md" and name in PASSAGES else []
+    assert_right(written(tmp_path / f"steps.{ending}", "--example", name, *SETTINGS[setting], *options))
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize("options", [[], ["--query", "chat"], ["--heads", "3"], ["--mask", "length:2"]])
+def test_steps_of_cross_attention_are_right(tmp_path, options, ending):
+    check = written(tmp_path / f"steps.{ending}", "le chat noir", "--context", "The cat sat , the end", *options)
+    assert_right(check)
+    assert any("→ the" in verdict.what for verdict in check.verdicts)
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "the cat saw the dog and the cat",
+        "sum of sums : Word | q _ * C# ** $5 `x` \\ … ?",
+        "Ünïcödé 日本 👩‍👩‍👧 שלום",
+        "one",
+        "asks asks asks, head 1",
+        "table table 1 2 W_q",
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--heads", "2", "--mask", "causal", "--seed", "5"], ["--query", "-1"]])
+def test_steps_of_hard_sentences_are_right(tmp_path, sentence, options, ending):
+    assert_right(written(tmp_path / f"steps.{ending}", sentence, *options))
+
+
+def a_file(tmp_path, content):
+    path = tmp_path / "vectors.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize("kind", ["matrices", "transposed", "cross", "parts", "parts of heads", "divisor", "mask"])
+def test_steps_of_files_are_right_with_arbitrary_digits(tmp_path, kind, ending):
+    draw = np.random.default_rng(3).normal
+    embeddings = {word: draw(size=5).tolist() for word in ("The", "cat", "sat")}
+    w_q, w_k, w_v = draw(size=(5, 6)), draw(size=(5, 6)), draw(size=(5, 4))
+    weights = {"W_q": w_q.tolist(), "W_k": w_k.tolist(), "W_v": w_v.tolist(), "W_O": draw(size=(4, 3)).tolist()}
+    parts = {name: draw(size=(3, 4)).tolist() for name in ("q", "k", "v")}
+    content = {
+        "matrices": {"embeddings": embeddings, **weights, "heads": 2},
+        "transposed": {
+            "embeddings": embeddings,
+            "product": "x W^T",
+            **{name: np.transpose(matrix).tolist() for name, matrix in weights.items()},
+        },
+        "cross": {"embeddings": embeddings, "context": {"le": [0.123, 4], "chat": [1, 2]}, "W_q": w_q.tolist(),
+                  "W_k": w_k[:2].tolist(), "W_v": w_v[:2].tolist()},
+        "parts": {"words": ["The", "cat", "sat"], **parts},
+        "parts of heads": {"words": ["The", "cat", "sat"], "heads": 2, "W_O": draw(size=(4, 2)).tolist(), **parts},
+        "divisor": {"embeddings": embeddings, "divisor": 3, **weights},
+        "mask": {"embeddings": embeddings, "mask": [[1, 0, 1], [0, 0, 0], [1, 1, 0]]},
+    }[kind]  # fmt: skip
+    check = written(tmp_path / f"steps.{ending}", "--embeddings", a_file(tmp_path, content))
+    assert_right(check)
+    assert ("projected" in {verdict.step for verdict in check.verdicts}) == ("W_O" in content)
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+def test_a_changed_number_in_the_file_is_found(tmp_path, ending):
+    path = tmp_path / f"steps.{ending}"
+    assert_right(written(path, "--example", "cat-sat", "--heads", "2", "--mask", "causal"))
+    text = path.read_text(encoding="utf-8")
+    weight = {"md": "0.67", "csv": "0.6697", "json": "0.6697"}[ending]
+    assert weight in text
+    path.write_text(text.replace(weight, "0.76", 1), encoding="utf-8")
+    assert check_notes(path).of_kind("wrong")
+
+
+def test_many_words_are_checked_by_query(tmp_path):
+    """The n × n scores of the other queries are not computed."""
+    text = " ".join(f"word{place % 211}" for place in range(2100))
+    assert_right(written(tmp_path / "steps.json", text, "--query", "1500", "--mask", "causal"))
