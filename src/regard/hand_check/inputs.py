@@ -259,10 +259,13 @@ def _matrix_of(rows: Sequence[list[Any] | None], names: Sequence[str], source: s
 
 
 def finite(raw: Any, where: str) -> Written:
-    """A finite number."""
-    number = written(raw, where)
+    """A finite number among the inputs."""
+    try:
+        number = written(raw, where)
+    except OptionError as problem:  # without the advice to leave it out
+        raise OptionError(str(problem).partition("\n")[0]) from None
     if not math.isfinite(number.value):
-        raise OptionError(f"{where}: {number.text} is not a finite number.\nOnly a masked score may be −∞.")
+        raise OptionError(f"{where}: {number.text} is not a finite number.")
     return number
 
 
