@@ -30,7 +30,7 @@ class Column:
     shade: bool = False  # shaded by value, from 0 to 1: weights
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Columns and rows. A cell is a string, a number, or a vector (a sequence or an array of one axis); None is blank.
 
@@ -40,6 +40,13 @@ class Table:
     (0.4223, 0.1554)
     >>> [table.printed(row) for row in table.rows]
     [('The', '0.42'), ('cat', '0.16')]
+    >>> table
+    Table('Weights', 2 rows of Word, softmax)
+    >>> print(table)
+    Weights
+    Word  softmax
+    The      0.42
+    cat      0.16
     """
 
     title: str
@@ -63,10 +70,20 @@ class Table:
         """The cells of a row as text, vectors whole."""
         return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
 
-    def _repr_html_(self) -> str:
-        from regard.output import html
+    def __repr__(self) -> str:
+        rows = f"{len(self):,} row" + ("" if len(self) == 1 else "s")
+        return f"Table({self.title!r}, {rows} of {', '.join(column.name for column in self.columns)})"
 
-        return html.fragment(self)
+    def __str__(self) -> str:
+        """The table as text of at most 80 columns."""
+        from regard.output import display
+
+        return display.text(self)
+
+    def _repr_html_(self) -> str:
+        from regard.output import display
+
+        return display.html(self)
 
 
 def printed_cell(cell: Any, column: Column) -> str:

@@ -36,7 +36,8 @@ def _boxes(element: ElementTree.Element, dx: float, dy: float) -> Iterator[Box]:
 
 def _box(element: ElementTree.Element, dx: float, dy: float) -> Box:
     x, y, size = (float(element.get(name, "0")) for name in ("x", "y", "font-size"))
-    width = text_width(element.text or "", size, element.get("font-weight") == "bold")
+    words = "".join(element.itertext())
+    width = text_width(words, size, element.get("font-weight") == "bold")
     left = x - width * {"start": 0, "middle": 0.5, "end": 1}[element.get("text-anchor", "start")]
     corners = [
         (left, y - 0.74 * size),
@@ -52,7 +53,7 @@ def _box(element: ElementTree.Element, dx: float, dy: float) -> Box:
              cy + (px - cx) * math.sin(angle) + (py - cy) * math.cos(angle))
             for px, py in corners
         ]  # fmt: skip
-    return Box(element.text or "", tuple((px + dx, py + dy) for px, py in corners))
+    return Box(words, tuple((px + dx, py + dy) for px, py in corners))
 
 
 def overlaps(found: list[Box]) -> list[tuple[str, str]]:

@@ -95,6 +95,14 @@ def test_png_is_a_picture_of_it(drawing, tmp_path):
     assert len(data) > 3 * len(blank)
 
 
+def test_an_index_is_set_below_the_line():
+    element = ElementTree.fromstring(svg.text("√d_k = 2, ∂W_q, a_b", 0, 0, 10))
+    assert ["".join(element.itertext()), element.text] == ["√dk = 2, ∂Wq, a_b", "√d"]
+    assert [(part.text, part.get("dy"), part.get("font-size")) for part in element] == [
+        ("k", "2.2", "7.4"), (" = 2, ∂W", "-2.2", None), ("q", "2.2", "7.4"), (", a_b", "-2.2", None),
+    ]  # fmt: skip
+
+
 def test_heat_map_shows_the_weights():
     texts = [box.text for box in boxes(str(figure.heat_map(cat_sat())))]
     assert [text for text in texts if text.startswith("0.") and len(text) == 4] == (
@@ -129,7 +137,7 @@ def test_long_inputs_are_pooled_and_say_so():
 
 def test_flow_shows_every_step_of_the_slides():
     texts = [box.text for box in boxes(str(figure.flow(cat_sat(), "cat")))]
-    assert {"q · k", "÷ √d_k = 2", "softmax = weight", "0.58 0.84 0.58 0.84", "0.16", "0.42", "0 1 0 1"} <= set(texts)
+    assert {"q · k", "÷ √dk = 2", "softmax = weight", "0.58 0.84 0.58 0.84", "0.16", "0.42", "0 1 0 1"} <= set(texts)
 
 
 def test_flow_of_many_words_leaves_no_weight_out():
@@ -193,7 +201,7 @@ def test_what_cannot_be_drawn_is_said(draw, says):
 
 def test_png_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(errors.Unsupported, match=r"regard\[figures\]"):
+    with pytest.raises(errors.Unsupported, match="resvg-py"):
         figure.heat_map(cat_sat()).png()
 
 

@@ -34,7 +34,7 @@ def polylines(lesson):
 
 
 def test_there_is_a_line_for_each_divisor_and_quantity(polylines):
-    assert len(polylines) == 3 + 3 + 2 * 3
+    assert len(polylines) == 3 + 3 + 3 + 2 * 3
 
 
 @pytest.mark.parametrize(("first", "quantity"), [(0, "entropy"), (3, "largest_weight")])
@@ -46,9 +46,11 @@ def test_heights_are_in_proportion_to_the_numbers(lesson, polylines, first, quan
     assert np.allclose(slope * numbers + start, heights, atol=0.02)  # coordinates have two decimals
 
 
-def test_gradients_and_sizes_stand_on_logarithmic_axes(lesson, polylines):
-    heights = np.array([points[:, 1] for _, points in polylines[6:]])
-    numbers = np.log(np.concatenate([lesson.gradient_q, lesson.gradient_k]))
+@pytest.mark.parametrize("places", [slice(6, 9), slice(9, 15)])
+def test_gradients_and_sizes_stand_on_logarithmic_axes(lesson, polylines, places):
+    heights = np.array([points[:, 1] for _, points in polylines[places]])
+    both = np.concatenate([lesson.gradient_q, lesson.gradient_k])
+    numbers = np.log(lesson.typical_query if places.start == 6 else both)
     slope, start = np.polyfit(numbers.ravel(), heights.ravel(), 1)
     assert slope < 0
     assert np.allclose(slope * numbers + start, heights, atol=0.02)
@@ -59,7 +61,18 @@ def test_gradients_and_sizes_stand_on_logarithmic_axes(lesson, polylines):
 def test_every_line_has_its_own_dashes_and_its_label(polylines, lesson):
     assert len({path.get("stroke-dasharray") for path, _ in polylines[:3]}) == 3
     texts = [box.text for box in boxes(str(figure.scaling(lesson)))]
-    assert all(texts.count(f"÷ {name}") == 3 for name in lesson.divisors)
+    assert all(texts.count(f"÷ {name}".replace("_", "")) == 4 for name in lesson.divisors)
+
+
+def test_the_gradient_that_vanishes_is_drawn_beside_the_one_that_grows():
+    lesson = scaling_lesson(draws=4)
+    drawing = figure.scaling(lesson)
+    vanishes, grows = lesson.curve("typical_query", 1), lesson.curve("gradient_q", 1)
+    assert vanishes[-1] < vanishes.max() / 100 and grows[-1] > 10 * grows[0]
+    assert f"typical ‖∂q‖, ÷ 1, d_k = 1024: {vanishes[-1]:.4f}" in str(drawing)
+    assert f"‖∂W_q‖, ÷ 1, d_k = 1024: {grows[-1]:.4f}" in str(drawing)
+    words = "".join(ElementTree.fromstring(str(drawing)).itertext())
+    assert "vanishes" in words and "vanishes" not in str(figure.scaling(scaling_lesson(["√d_k"], draws=1)))
 
 
 def test_sixteen_lines_differ_without_their_labels():
@@ -95,16 +108,16 @@ def test_rounding_errors_are_no_curves():
     """One token gives itself all weight: entropy and gradients are 0 but for rounding."""
     drawing = str(figure.scaling(scaling_lesson(sizes=[3, 17], tokens=1, draws=1)))
     assert "e−1" not in drawing
-    assert "left out" not in drawing
+    assert "not drawn" not in drawing
 
 
-def test_gradients_of_zero_are_said_to_be_left_out(lesson):
+def test_gradients_of_zero_are_said_not_to_be_drawn(lesson):
     gradient = lesson.gradient_q.copy()
     gradient[0, -1] = 0.0
-    assert "left out" not in str(figure.scaling(lesson))
-    assert "left out" in str(figure.scaling(replace(lesson, gradient_q=gradient)))
+    assert "not drawn" not in str(figure.scaling(lesson))
+    assert "not drawn" in str(figure.scaling(replace(lesson, gradient_q=gradient)))
 
 
 def test_small_gradients_of_large_divisors_are_drawn():
     drawing = str(figure.scaling(scaling_lesson([1e15], sizes=[64, 128], draws=1)))
-    assert "left out" not in drawing and "1e−14" in drawing
+    assert "not drawn" not in drawing and "1e−14" in drawing

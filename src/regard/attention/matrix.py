@@ -150,9 +150,9 @@ class Attention:
         return f"Attention({axes}; {', '.join(what)})"
 
     def _repr_html_(self) -> str:
-        from regard.output.html import attention
+        from regard.output.display import attention_html
 
-        return attention(self)
+        return attention_html(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from regard.viewer.widget import mimebundle

@@ -111,18 +111,25 @@ class _Page:
         )  # fmt: skip
 
     def _text(self, element: ElementTree.Element) -> None:
-        words = unicodedata.normalize("NFC", element.text or "")
         style = 1 if element.get("font-weight") == "bold" else 2 if element.get("font-style") == "italic" else 0
         size = float(element.get("font-size", "16"))
         x, y = (float(element.get(name, "0")) for name in ("x", "y"))
-        runs = [(self._embedded(font), part) for font, part in _runs(words, style)]
-        width = sum(font.file.width(part) for font, part in runs) * size
+        pieces = [(element.text or "", size, 0.0)]  # text, font size, step down
+        pieces += [
+            (part.text or "", float(part.get("font-size", size)), float(part.get("dy", "0"))) for part in element
+        ]
+        runs, rise, width = [], 0.0, 0.0
+        for content, large, down in pieces:
+            rise -= down
+            for font, run in _runs(unicodedata.normalize("NFC", content), style):
+                embedded = self._embedded(font)
+                runs.append(f"{_number(rise)} Ts {embedded.name} {_number(large)} Tf {embedded.coded(run)} Tj")
+                width += font.width(run) * large
         x -= {"middle": width / 2, "end": width}.get(element.get("text-anchor", "start"), 0.0)
-        shown = [f"{font.name} {_number(size)} Tf {font.coded(part)} Tj" for font, part in runs]
         turned = _matrix(element.get("transform", ""))
         self.content.append(
             f"q {turned}\nBT {_colour(element.get('fill', '#000000'))} rg 1 0 0 -1 {_number(x)} {_number(y)} Tm\n"
-            + "\n".join(shown)
+            + "\n".join(runs)
             + "\nET Q"
         )
 

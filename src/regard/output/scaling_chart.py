@@ -1,4 +1,4 @@
-"""Lines over d_k: what becomes of weights and gradients, a line for each divisor."""
+"""Weights and gradients over d_k as four line charts, one line per divisor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.teaching.scaling import ScalingLesson
 
 PLOT = (216.0, 190.0)  # width and least height of the field that lines are drawn in
 INSET = 8.0  # of the first size, so that its markers keep off the axis
-BETWEEN = 26.0  # one panel and the next
+BETWEEN = 30.0  # one panel and the next
 LABEL, TICK, NAME = 12.0, 11.0, 14.0
 LABEL_PITCH = 15.0  # from one line's label down to the next
 LONGEST_LABEL = 96.0
@@ -62,7 +62,7 @@ class Line:
 
 
 def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
-    """Entropy, largest weight and the size of gradients over d_k, which has a logarithmic axis; a line a divisor."""
+    """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
     order = np.argsort(lesson.sizes, kind="stable")
     sizes = [lesson.sizes[place] for place in order]
     names = [fitted(f"÷ {printable(name)}", LONGEST_LABEL, LABEL) for name in lesson.divisors]
@@ -71,40 +71,65 @@ def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
         return [Line(name, numbers[style][order], style, hollow, f"{hint}, {name}") for style, name in enumerate(names)]
 
     entropy = np.where(lesson.entropy < ROUNDING, 0.0, lesson.entropy)
+    typical = np.where(lesson.typical_query * lesson.divided_by < ROUNDING, 0.0, lesson.typical_query)
     gradients = np.stack([lesson.gradient_q, lesson.gradient_k])
     gradients = np.where(gradients * lesson.divided_by < ROUNDING, 0.0, gradients)
-    of_gradients = _logarithmic(gradients)
+    of_typical, of_gradients = _logarithmic(typical), _logarithmic(gradients)
     height = max(PLOT[1], LABEL_PITCH * len(names))
-    panels = [
-        _panel("Entropy", "of the weights, in nats", sizes, drawn(entropy, "entropy"), _linear(entropy),
-               height),
-        _panel("Largest weight", "of a query, on average", sizes, drawn(lesson.largest_weight, "largest weight"),
-               _linear(np.ones(1)), height),
-        _panel("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow", sizes,
-               [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)],
-               of_gradients, height),
+    charts = [
+        ("Entropy", "of the weights, in nats", drawn(entropy, "entropy"), _linear(entropy)),
+        ("Largest weight", "of a query, on average", drawn(lesson.largest_weight, "largest weight"),
+         _linear(np.ones(1))),
+        ("Gradient of a typical query", "median of ‖∂L/∂q‖", drawn(typical, "typical ‖∂q‖"), of_typical),
+        ("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow",
+         [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)], of_gradients),
     ]  # fmt: skip
+    # Axes below each other are aligned.
+    left = [max(_room_left(charts[place + row][3]) for row in (0, 2)) for place in (0, 1)]
+    panels = [_panel(*chart, sizes, height, left[place % 2]) for place, chart in enumerate(charts)]
     name = title or "Weights and gradients as d_k grows"
-    width = sum(part.width for part in panels) + BETWEEN * (len(panels) - 1)
-    notes = ["Each line is labelled with what the scores are divided by.", lesson.setting]
-    if of_gradients.is_log and (gradients == 0).any():
-        notes.append("Gradients of 0 have no place on their logarithmic axis and are left out.")
+    columns = [max(panels[place].width, panels[place + 2].width) for place in (0, 1)]
+    width = sum(columns) + BETWEEN
+    notes = ["Each line is labelled with what the scores are divided by.", *_explained(lesson), lesson.setting]
+    if any(axis.is_log and (array == 0).any() for axis, array in ((of_typical, typical), (of_gradients, gradients))):
+        notes.append("Gradients of 0 have no place on a logarithmic axis and are not drawn.")
     heading = titled(name, notes, width)
-    parts, x, y = [heading.at(MARGIN, MARGIN)], MARGIN, MARGIN + heading.height + 8
-    for part in panels:
-        parts.append(part.at(x, y))
-        x += part.width + BETWEEN
-    tallest = max(part.height for part in panels)
-    return Svg(width + 2 * MARGIN, y + tallest + MARGIN, name, _described(lesson), tuple(parts))
+    parts, y = [heading.at(MARGIN, MARGIN)], MARGIN + heading.height + 8
+    for row in (panels[:2], panels[2:]):
+        parts += [row[0].at(MARGIN, y), row[1].at(MARGIN + columns[0] + BETWEEN, y)]
+        y += max(part.height for part in row) + BETWEEN
+    return Svg(width + 2 * MARGIN, y - BETWEEN + MARGIN, name, _described(lesson), tuple(parts))
+
+
+def _explained(lesson: ScalingLesson) -> list[str]:
+    """What to see in the figure, where the undivided scores are in it and do what they usually do."""
+    if "1" not in lesson.divisors or len(lesson.sizes) < 2:
+        return []
+    order = np.argsort(lesson.sizes, kind="stable")
+    typical, of_weights = (lesson.curve(name, 1)[order] for name in ("typical_query", "gradient_q"))
+    if not typical[-1] < typical.max() / 4 or not of_weights[-1] > 2 * of_weights[0]:
+        return []
+    return [
+        "Divided by 1, the softmax saturates: a typical query hardly learns any more (its gradient vanishes), while "
+        "the gradients of W_q and W_k grow, because of the few queries that are still undecided."
+    ]
+
+
+def _ticks(axis: Axis) -> list[str]:
+    return [f"{tick:,g}".replace("-", "−") for tick in axis.ticks]
+
+
+def _room_left(axis: Axis) -> float:
+    return widest(_ticks(axis), TICK) + 8
 
 
 def _panel(
-    name: str, what: str, sizes: Sequence[int], lines: Sequence[Line], axis: Axis, height: float
-) -> Drawing:  # fmt: skip
+    name: str, what: str, lines: Sequence[Line], axis: Axis, sizes: Sequence[int], height: float, left: float
+) -> Drawing:
     """One field with its axes, its lines, and the label of each line at its end."""
     wide = PLOT[0]
-    ticks = [f"{tick:,g}".replace("-", "−") for tick in axis.ticks]
-    left, top = widest(ticks, TICK) + 8, NAME * 1.4 + LABEL * 1.4 + 10
+    ticks = _ticks(axis)
+    top = NAME * 1.4 + LABEL * 1.4 + 10
     places = [left + INSET + (wide - INSET) * share for share in _along(sizes)]
     parts = [text(name, left, NAME * 0.6, NAME, bold=True), text(what, left, NAME * 1.95, LABEL, fill=colours.MUTED)]
     for tick, shown in zip(axis.ticks, ticks, strict=True):
@@ -226,6 +251,6 @@ def _logarithmic(numbers: Numbers) -> Axis:
 
 
 def _described(lesson: ScalingLesson) -> str:
-    said = "Three line charts over d_k: entropy, largest weight, size of the gradients of W_q and W_k."
+    said = "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k."
     found = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
     return " ".join([said, *found, lesson.setting])

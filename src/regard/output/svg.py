@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +22,12 @@ FONT = (
     "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
     "Roboto, Ubuntu, Cantarell, sans-serif"
 )
+SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[dhkqvxzEKNQVW])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
+LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
 MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Svg:
     """A figure: vector graphics that browsers, slides and notebooks show, with words for those who cannot see it."""
 
@@ -49,6 +52,9 @@ class Svg:
                 "</svg>\n",
             ]
         )
+
+    def __repr__(self) -> str:
+        return f"Svg({self.title!r}, {self.width:.0f} × {self.height:.0f})"
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
         """Write the figure in the format of its ending: .svg, .pdf, or .png with `scale` pixels per unit."""
@@ -99,7 +105,20 @@ def text(
     extra += f' transform="rotate({_short(turn)} {_short(x)} {_short(y)})"' if turn else ""
     baseline = y + size * MIDDLE
     where = f'x="{_short(x)}" y="{_short(baseline)}" font-size="{_short(size)}"'
-    return f'<text {where} fill="{fill}"{extra}>{escape(printable(content))}</text>'
+    return f'<text {where} fill="{fill}"{extra}>{_with_subscripts(printable(content), size)}</text>'
+
+
+def _with_subscripts(content: str, size: float) -> str:
+    """Text whose d_k, W_q and the like have their index below the line."""
+    down, small = _short(size * LOWERED), _short(size * SMALLER)
+    parts, start = [], 0
+    for found in [*SUBSCRIPT.finditer(content), None]:
+        on_line = escape(content[start : found.end(1) if found else None])
+        parts.append(f'<tspan dy="-{down}">{on_line}</tspan>' if start and on_line else on_line)
+        if found:
+            parts.append(f'<tspan dy="{down}" font-size="{small}">{escape(found[2])}</tspan>')
+            start = found.end()
+    return "".join(parts)
 
 
 def rectangle(

@@ -238,9 +238,9 @@ class Reading:
         return f"Reading({' '.join(shown)}; {tokens}, {layers} × {heads}, {self.model})"
 
     def _repr_html_(self) -> str:
-        from regard.output import see_report
+        from regard.output.display import reading_html
 
-        return see_report.notebook(self)
+        return reading_html(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from regard.viewer.widget import mimebundle

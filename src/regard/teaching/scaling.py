@@ -24,7 +24,7 @@ SATURATED = 0.99  # a largest weight from which a query sees one key alone
 QUANTITIES = ("entropy", "largest_weight", "saturated", "through_softmax", "typical_query", "gradient_q", "gradient_k")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScalingLesson:
     """What was measured, each an array (divisor, size), means over all queries of all draws unless said otherwise.
 
@@ -94,10 +94,16 @@ class ScalingLesson:
             f"d_k · {self.width} numbers of W_q {_run(each, 3)}.",
         )
 
-    def _repr_html_(self) -> str:
-        from regard.output import figure, html
+    def __repr__(self) -> str:
+        return f"ScalingLesson(d_k {_listed(self.sizes)}; divided by {', '.join(self.divisors)})"
 
-        return html.fragment(figure.scaling(self)) + html.fragment(self.tables())
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        from regard.output.display import scaling_html
+
+        return scaling_html(self)
 
     def _row(self, divisor: Any) -> int:
         name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)
@@ -121,6 +127,8 @@ def scaling_lesson(
     gradient is the softmax's doing and the divisor's. O(tokens · width · d_k) for each draw.
 
     >>> lesson = scaling_lesson(sizes=(4, 256), draws=2)
+    >>> lesson
+    ScalingLesson(d_k 4, 256; divided by 1, √d_k, d_k)
     >>> bool(lesson.curve("entropy", "√d_k")[1] > 2 > 1 > lesson.curve("entropy", 1)[1])
     True
     """
@@ -212,6 +220,10 @@ def gradient_sizes(draw: _Draw, weights: Floats, divisor: float) -> tuple[Floats
         math.sqrt(max(0.0, float((of_x * squared_q).sum()))),
         math.sqrt(max(0.0, float((of_x * squared_k).sum()))),
     )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes)) if len(sizes) <= 3 else f"{sizes[0]}, {sizes[1]} … {sizes[-1]}"
 
 
 def _run(curve: Floats, digits: int = 2) -> str:

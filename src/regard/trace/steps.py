@@ -228,9 +228,9 @@ class Trace:
         return f"Trace({' '.join(shown)}{only}; {heads}: {', '.join(self.names)})"
 
     def _repr_html_(self) -> str:
-        from regard.output import html
+        from regard.output.display import html
 
-        return html.fragment(self)
+        return html(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from regard.viewer.widget import mimebundle
