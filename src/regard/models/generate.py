@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,14 +29,9 @@ class Drawing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least, most, what in (
-            ("temperature", 0.0, float("inf"), "a number from 0 on"),
-            ("top_p", 0.0, 1.0, "a probability above 0, at most 1"),
-        ):
-            value: Any = getattr(self, name)
-            wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most
-            if value is not None and (wrong or (name == "top_p" and value == 0) or value == float("inf")):
-                raise errors.option(name, value, what)
+        validate.number("temperature", self.temperature, least=0)
+        if self.top_p is not None:
+            validate.number("top_p", self.top_p, above=0, most=1)
         if self.top_k is not None:
             validate.integer("top_k", self.top_k, 1)
         validate.integer("seed", self.seed, 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array
 from regard.layers import Encoder, Transformer
 from regard.models.forward import packed, run
@@ -166,9 +166,7 @@ class Model:
         count = len(self.blocks)
         if layers is None:
             return count
-        if isinstance(layers, bool) or not isinstance(layers, int) or not 1 <= layers <= count:
-            raise errors.option("layers", layers, f"a whole number from 1 to {count}: the first so many layers")
-        return layers
+        return validate.integer("layers", layers, 1, count)
 
 
 def texts_of(given: Any) -> list[str]:

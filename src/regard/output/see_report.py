@@ -13,13 +13,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from regard import validate
 from regard.output import csv_json, html, text
 from regard.output.heat_map import heat_map
 from regard.output.printable import printable
 from regard.output.svg import Svg
 from regard.output.word_map import WordMap, weights_between_words
 from regard.reading import Reading
-from regard.reading.weights import heads_meant, layers_meant, of_word, whole
+from regard.reading.weights import heads_meant, layers_meant, of_word
 from regard.tables import Column, Table
 
 MOST_PAIRS = 24  # words that the table of pairs holds
@@ -57,8 +58,8 @@ class Sight:
 
 def sight(reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None) -> Sight:
     """Choose what to show: the word asked for or an interesting one, and the head in which it looks most at another."""
-    layer = None if layer is None else whole("layer", layer, reading.layers)
-    head = None if head is None else whole("head", head, reading.heads)
+    layer = None if layer is None else validate.index("layer", layer, reading.layers)
+    head = None if head is None else validate.index("head", head, reading.heads)
     place = reading.words.index(reading.word(query)) if query is not None else _pronoun(reading)
     pairs = None
     if place is None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.layers import Seen
-from regard.reading import weights, wording
+from regard.reading import wording
 from regard.reading.tokens import Token, Word, piece
 from regard.trace.words import words_for
 
@@ -111,13 +111,6 @@ def sinks(tokens: Sequence[Token], attention: Attention) -> tuple[int, ...]:
     return tuple(found)
 
 
-def count(name: str, given: Any) -> int:
-    """A whole number, 1 or more."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
-        raise errors.option(name, given, "a whole number, 1 or more")
-    return int(given)
-
-
 def span(reading: Reading, given: Any) -> range | None:
     """Some neighbouring words, from one up to another."""
     if given is None:
@@ -134,7 +127,7 @@ def span(reading: Reading, given: Any) -> range | None:
 
 def explained(reading: Reading, query: Any, layer: int) -> Trace:
     """The trace of one layer, through the model's block where it is known."""
-    layer = weights.whole("layer", layer, reading.layers)
+    layer = validate.index("layer", layer, reading.layers)
     word = None if query is None else reading.word(query)
     place = None if word is None else word.last - 1
     words = [piece(token, reading.text) for token in reading.tokens]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard import validate
 from regard.arrays import numpy_of
 from regard.reading import tables, weights, wording
 from regard.reading.weights import Numbers
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def norms(reading: Reading, layer: int, head: int | None, query: Any) -> Table:
     """‖weight · v · W_O‖ of every word that one word looks at, strongest first; O(n)."""
     word = reading.word(query)
-    place = weights.whole("layer", layer, reading.layers)
+    place = validate.index("layer", layer, reading.layers)
     attention, values = reading.seen[place]
     heads = weights.heads_meant(attention, head)
     group = attention.shape[0] // values.shape[0]

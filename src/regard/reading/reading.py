@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from regard import validate
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.looking import LIMIT
@@ -116,7 +117,7 @@ class Reading:
 
     def attention(self, layer: int) -> Attention:
         """The lazy matrix of one layer, (head, query, key), between tokens."""
-        return self.seen[weights.whole("layer", layer, self.layers)].attention
+        return self.seen[validate.index("layer", layer, self.layers)].attention
 
     def weights(
         self, layer: int | None = None, head: int | None = None, by: Unit = "word", limit: int | None = LIMIT
@@ -163,7 +164,7 @@ class Reading:
         itself: bool = False,
     ) -> Table:
         """The k strongest looks from one word at another, in any layer and head."""
-        return tables.top(self, construct.count("k", k), layer, head, sinks, itself)
+        return tables.top(self, validate.integer("k", k, 1), layer, head, sinks, itself)
 
     def norms(self, layer: int, head: int | None = None, query: Any = 0) -> Table:
         """‖weight · v · W_O‖: how much of each word really arrives at one word, beside the weight alone; O(n).
@@ -191,8 +192,8 @@ class Reading:
 
     def table(self, query: Any, layer: int = 0, head: int = 0) -> Table:
         """The slide's table on the model's own vectors: q, k, v, score, score/√d_k, softmax, softmax × v, sum."""
-        layer = weights.whole("layer", layer, self.layers)
-        head = weights.whole("head", head, self.seen[layer].attention.shape[0])
+        layer = validate.index("layer", layer, self.layers)
+        head = validate.index("head", head, self.seen[layer].attention.shape[0])
         table = self.explain(query, layer).table(head=head)
         word, _, rest = table.title.rpartition(" asks")
         return replace(table, title=f"{word} asks, layer {layer}{rest}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard import validate
 from regard.reading import weights
 from regard.reading.links import UNRANKED, ranked_weights, strongest, strongest_links
 from regard.reading.weights import Numbers
@@ -134,10 +135,10 @@ def where(reading: Reading, layer: int | None, head: int | None) -> str:
     """Which heads are meant, in words."""
     if layer is None and head is None:
         return "all heads" if reading.layers * reading.heads > 1 else "the only head"
-    place = "every layer" if layer is None else f"layer {weights.whole('layer', layer, reading.layers)}"
+    place = "every layer" if layer is None else f"layer {validate.index('layer', layer, reading.layers)}"
     if head is None:
         return f"{place}, all heads"
-    number = weights.whole("head", head, reading.heads)
+    number = validate.index("head", head, reading.heads)
     return f"{place}, head {number}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors
+from regard import validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.looking import LIMIT
@@ -44,7 +44,7 @@ def layers_meant(reading: Reading, layer: int | None) -> range:
     """One layer, or all of them."""
     if layer is None:
         return range(reading.layers)
-    place = whole("layer", layer, reading.layers)
+    place = validate.index("layer", layer, reading.layers)
     return range(place, place + 1)
 
 
@@ -52,15 +52,8 @@ def heads_meant(attention: Attention, head: int | None) -> range:
     """One head, or all of them."""
     if head is None:
         return range(attention.shape[0])
-    place = whole("head", head, attention.shape[0])
+    place = validate.index("head", head, attention.shape[0])
     return range(place, place + 1)
-
-
-def whole(axis: str, given: Any, number: int) -> int:
-    """A place along an axis that is there, from 0, or from the end where it is negative."""
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not -number <= given < number:
-        raise wording.no_such(axis, given, number)
-    return int(given) % number
 
 
 def of_word(reading: Reading, word: Word, layer: int, heads: range) -> Numbers:
@@ -120,8 +113,7 @@ def averaged_blocks(
 
 def matrix(reading: Reading, layer: int | None, head: int | None, by: Unit, limit: int | None = LIMIT) -> Numbers:
     """All weights, averaged over the heads and layers that are meant: (word, word) or (token, token)."""
-    if by not in ("word", "token"):
-        raise errors.bad_name("by", by, ("word", "token"))
+    validate.choice("by", by, ("word", "token"))
     count = len(reading.words) if by == "word" else len(reading.tokens)
     needed = 8 * count * count
     if limit is not None and needed > limit:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from regard.errors import OptionError, OutOfRange, ShapeError, TooLarge, Unsupported
-from regard.errors.wording import count, shown, size_in_bytes, there_are
-
-
-def no_such(axis: str, came: object, number: int) -> OutOfRange:
-    """A layer or a head that is not there."""
-    return OutOfRange(f"`{axis}` is {shown(came)}; there {there_are(number, axis)}, counted from 0.")
+from regard.errors import OptionError, ShapeError, TooLarge, Unsupported
+from regard.errors.wording import count, shown, size_in_bytes
 
 
 def nothing_seen() -> ShapeError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scoring import scores_of
@@ -55,11 +55,11 @@ def kept_of(subject: Subject, layers: Any, heads: Any) -> Kept:
 def _positions(name: str, given: Any, count: int) -> tuple[int, ...] | None:
     if given is None:
         return None
-    expected = f"whole numbers from 0 to {count - 1}" if count else "None: there are none to choose from"
+    expected = f"integers from 0 to {count - 1}" if count else "None: there are none to choose from"
     several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     found = set()
     for one in several:
-        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or not 0 <= one < count:
+        if not validate.is_integer(one) or not 0 <= one < count:
             raise errors.option(name, one, expected)
         found.add(int(one))
     if not found:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scoring import scores_of
@@ -112,7 +112,7 @@ def _query(given: Any) -> Any:
     if (
         isinstance(given, list)
         and 1 <= len(given) <= params.MOST_KEYS
-        and all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in given)
+        and all(map(validate.is_number, given))
     ):
         return given
     raise errors.option("query", given, "a string, or a list of numbers")
