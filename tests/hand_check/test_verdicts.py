@@ -33,7 +33,7 @@ def test_the_notes_own_slips_come_out_as_what_they_are():
     assert "4 × 4" in shape.because
     assert not check.ok
     assert not check.of_kind("wrong")
-    assert check.summary().endswith("18 right, 15 rounded, 2 cut, 4 carried on, 1 of a shape that doesn't fit.")
+    assert check.summary().endswith("18 right, 15 rounded, 2 cut, 4 carried on, 1 of a shape that does not fit.")
 
 
 def test_rounded_notes_are_ok():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -14,6 +14,7 @@ from regard.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, s
 from regard.hand_check.inputs import Numbers
 from regard.hand_check.notation import AFTER_HEADS, AXES, PER_KEY, SPELLING_OF, STEPS
 from regard.hand_check.notes import Claim, Notes
+from regard.hand_check.slips import Slip
 from regard.hand_check.verdicts import Kind, Verdict, are_same, exactly, nearness
 from regard.tables import printed_number
 
@@ -103,24 +104,30 @@ class Judge:
         else:
             exact = np.full(self._shape(step, claims), np.nan)
         verdicts = [self._verdict(claim, exact, results) for claim in claims]
-        verdicts = self._name_slips(step, claims, verdicts, exact)
+        found = self._slips(step, claims, verdicts, exact)
+        verdicts = [self._named(claim, one, found.get(claim)) for claim, one in zip(claims, verdicts, strict=True)]
         for claim, verdict in zip(claims, verdicts, strict=True):
             if verdict.kind == "unchecked":
                 exact[claim.place] = claim.written.value
         self.exact[step] = exact
-        sound, own = (_last(results, level, exact) for level in (SOUND, OWN))
+        # As printed, with and without the wrong numbers; and with all digits, but for the wrong numbers.
+        sound, own, slipped = _last(results, SOUND, exact), _last(results, OWN, exact), exact.copy()
         for claim, verdict in zip(claims, verdicts, strict=True):
             if step in ("score", "scaled") and math.isinf(claim.written.value):
                 continue  # −∞ written one step early
             own[claim.place] = claim.written.value
-            if verdict.kind not in ("wrong", "follows"):
+            if verdict.kind == "wrong":
+                slipped[claim.place] = found[claim].value if claim in found else claim.written.value
+            elif verdict.kind != "follows":
                 sound[claim.place] = claim.written.value
-        kept = [Variant(exact, EXACT)]
         carried = [Variant(result.array, result.level) for result in results if result.level]
-        for variant in (Variant(sound, SOUND), Variant(own, OWN), *carried):
+        kept = [Variant(exact, EXACT)]
+        for variant in (Variant(slipped, OWN), *carried, Variant(sound, SOUND), Variant(own, OWN)):
             if not any(_equal(variant.array, other.array) for other in kept):
                 kept.append(variant)
-        self.variants[step] = kept[: 3 if exact.size > MANY else MOST_VARIANTS]
+        most = 4 if exact.size > MANY else MOST_VARIANTS
+        kept = kept if len(kept) <= most else [*kept[: most - 2], *kept[-2:]]
+        self.variants[step] = kept
         return verdicts
 
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
@@ -189,29 +196,22 @@ class Judge:
         way = ways_to(claim.step, self.exact)[-1]
         return f"right is {written_out(way, [self.exact[name] for name in way.needs], claim.place, value)}"
 
-    def _name_slips(
-        self,
-        step: str,
-        claims: Sequence[Claim],
-        verdicts: list[Verdict],
-        exact: Numbers,
-    ) -> list[Verdict]:
-        """Wrong numbers that a typical mistake explains get its name."""
+    def _slips(
+        self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
+    ) -> dict[Claim, Slip]:
+        """The typical mistakes that explain wrong numbers."""
         failing = [claim for claim, verdict in zip(claims, verdicts, strict=True) if verdict.kind == "wrong"]
         if not failing:
-            return verdicts
-        names = [name for name in self.variants if name != step]
-        variants = [{name: self.variants[name][min(at, len(self.variants[name]) - 1)].array for name in names}
-                    for at in range(3)]  # fmt: skip
-        found = slips.explained(step, failing, variants, exact, self.notes.inputs)
-        named = []
-        for claim, verdict in zip(claims, verdicts, strict=True):
-            slip = found.get(claim) if verdict.kind == "wrong" else None
-            if slip is not None:
-                right = self._right(claim, float(exact[claim.place]))
-                verdict = self._said("wrong", claim, verdict.exact, f"{slip}; {right}", slip.name.partition(" (")[0])
-            named.append(verdict)
-        return named
+            return {}
+        others = {name: kept for name, kept in self.variants.items() if name != step}
+        variants = [{name: kept[at].array for name, kept in others.items()} for at in (0, -1)]
+        return slips.explained(step, claims, failing, variants, exact, self.notes.inputs)
+
+    def _named(self, claim: Claim, verdict: Verdict, slip: Slip | None) -> Verdict:
+        if slip is None or verdict.exact is None:
+            return verdict
+        because = f"{slip}; {self._right(claim, verdict.exact)}"
+        return replace(verdict, because=because, slip=slip.name.partition(" (")[0])
 
     def _against_start(self, claim: Claim) -> Verdict:
         """A q, k or v that is repeated and differs from the one the calculation starts from."""
@@ -242,7 +242,7 @@ class Judge:
 
 
 def _equal(left: Numbers, right: Numbers) -> bool:
-    return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-12, atol=1e-12, equal_nan=True))
+    return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-14, atol=1e-15, equal_nan=True))
 
 
 def _last(results: Sequence[Result], level: int, exact: Numbers) -> Numbers:

@@ -1,4 +1,4 @@
-"""The answer: every verdict, as objects, as a table and as one line."""
+"""The result of a check: every verdict, as objects, as a table and as one line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from regard.tables import Column, Table
 
 SAID: dict[Kind, str] = {
     "follows": "following from a wrong number",
-    "shape": "of a shape that doesn't fit",
+    "shape": "of a shape that does not fit",
     "unchecked": "not checked",
 }
 
 
 @dataclass(frozen=True)
 class Check:
-    """What came out of checking notes.
+    """The verdicts on notes.
 
     >>> check = check_notes(worked_example())
     >>> check.ok
@@ -39,13 +39,13 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether every number that could be checked is right, or right when rounded; False where none could be."""
+        """Whether every number that could be checked is right or correctly rounded; False if none could be checked."""
         is_checked = any(verdict.kind != "unchecked" for verdict in self.verdicts)
         return is_checked and not self.slips
 
     @property
     def slips(self) -> tuple[Verdict, ...]:
-        """All that is neither right nor rounded: cut, carried on, following, wrong, of another shape."""
+        """All verdicts other than right, rounded and unchecked."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_slip)
 
     def of_kind(self, kind: Kind) -> tuple[Verdict, ...]:
@@ -53,14 +53,18 @@ class Check:
         return tuple(verdict for verdict in self.verdicts if verdict.kind == kind)
 
     def summary(self) -> str:
-        """One line: how many there are of each kind."""
+        """One line with the count of each kind, and the names of the slips."""
         counts = Counter(verdict.kind for verdict in self.verdicts)
         numbers = sum(counts.values()) - counts["shape"]
         parts = [f"{counts[kind]} {SAID.get(kind, kind)}" for kind in KINDS if counts[kind]]
+        slips = Counter(verdict.slip for verdict in self.verdicts if verdict.slip)
+        if slips:
+            named = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in slips.items())
+            parts = [f"{part} ({named})" if part.endswith(" wrong") else part for part in parts]
         return f"{self.source}: {numbers} number{'' if numbers == 1 else 's'}: {', '.join(parts)}."
 
     def table(self, *, slips_only: bool = False) -> Table:
-        """A row for every number, or only for those to look at."""
+        """A row per number, or only for the numbers that need attention."""
         columns = (
             Column("Number", "word"),
             Column("Given"),
@@ -80,10 +84,11 @@ class Check:
 
 
 def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
-    """Check a hand calculation: a .json, .csv or .md file, or a dictionary of the same form as the JSON.
+    """Check a hand calculation: a .json, .csv or .md file, or a dictionary of the form of the JSON.
 
-    Given are embeddings, with W_q, W_k and W_v unless they are the identity, or q, k and v; and whichever scores,
-    scaled scores, weights, weighted values and outputs somebody worked out: whole matrices, rows, or single numbers.
+    The calculation starts from embeddings, with W_q, W_k and W_v unless these are the identity, or from q, k and v.
+    Checked are all scores, scaled and masked scores, weights, weighted values and outputs that the notes hold: whole
+    matrices, rows, or single numbers; with several heads, also their concatenation and its product with W_O.
 
     >>> notes = {
     ...     "embeddings": {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]},
@@ -96,14 +101,14 @@ def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
     >>> for verdict in check.slips:
     ...     print(verdict.what, verdict.given, verdict.kind, "|", verdict.because)
     score cat → sat 3 wrong | 0·1 + 1·1 + 0·1 + 1·1 = 2
-    weight The → cat 0.15 cut | 0.1554 cut off; rounded it is 0.16
+    weight The → cat 0.15 cut | 0.1554 truncated; rounded it is 0.16
     """
     document = read(notes)
     return Check(tuple(judged(notes_of(document))), document.source)
 
 
 def worked_example() -> dict[str, Any]:
-    """The cat sat, as lecture notes print it, slips included; the same as the file `the_cat_sat.json` beside this."""
+    """*The cat sat* as printed in lecture notes, including their slips; the content of `the_cat_sat.json`."""
     text = files("regard.hand_check").joinpath("the_cat_sat.json").read_text(encoding="utf-8")
     notes: dict[str, Any] = json.loads(text)
     return notes

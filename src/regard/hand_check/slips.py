@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from regard.hand_check.chain import WAYS, Known, concatenated, softmax
 from regard.hand_check.inputs import Inputs, Numbers
-from regard.hand_check.notation import AXES
 from regard.hand_check.notes import Claim
 from regard.hand_check.verdicts import are_same, nearness
 from regard.trace.formatting import factor, precise
@@ -29,53 +28,65 @@ class Slip:
 
     name: str
     detail: str = ""
+    value: float = np.nan  # what it gives, with all digits
 
     def __str__(self) -> str:
         return f"{self.name} ({self.detail})" if self.detail else self.name
 
 
 def explained(
-    step: str, failing: Sequence[Claim], variants: Sequence[Known], exact: Numbers, inputs: Inputs
+    step: str,
+    claims: Sequence[Claim],
+    failing: Sequence[Claim],
+    variants: Sequence[Known],
+    exact: Numbers,
+    inputs: Inputs,
 ) -> dict[Claim, Slip]:
     """The slip behind each wrong number, for those that have one.
 
+    claims    all numbers of the step: a slip that contradicts one in the same row is less likely
     variants  the steps before: exact, and as the notes have them
     """
     with np.errstate(all="ignore"):
-        return _explained(step, failing, variants, exact, inputs)
-
-
-def _explained(
-    step: str, failing: Sequence[Claim], variants: Sequence[Known], exact: Numbers, inputs: Inputs
-) -> dict[Claim, Slip]:
-    predictions = [
-        (Slip(name), array)
-        for known in variants
-        for name, array in _predictions(step, known, inputs)
-        if array.shape == exact.shape
-    ]
-    matches = [
-        (slip, {claim for claim in failing if _fits(claim, float(array[claim.place]), exact)})
-        for slip, array in predictions
-    ]
-    matches.sort(key=lambda match: -len(match[1]))
-    found: dict[Claim, Slip] = {}
-    groups: dict[tuple[int, ...], list[Claim]] = {}
-    for claim in failing:
-        groups.setdefault(claim.place[:-1], []).append(claim)
-    for place, group in groups.items():
-        whole = next((slip for slip, claims in matches if claims.issuperset(group)), None)
-        if whole is None:
-            whole = next((slip for slip in _sums(step, place, group, variants, exact, inputs)), None)
-        if whole is not None:
-            found |= dict.fromkeys(group, whole)
-            continue
-        for claim in group:  # no slip explains the row: each number on its own
-            slip = next((slip for slip, claims in matches if claim in claims and len(claims) > 1), None)
-            slip = slip or _one_term(claim, variants, exact)
-            if slip is not None:
-                found[claim] = slip
-    return found
+        predictions = [
+            (name, array)
+            for known in variants
+            for name, array in _predictions(step, known, inputs)
+            if array.shape == exact.shape
+        ]
+        hits = [
+            {claim for claim in failing if _fits(claim, float(array[claim.place]), exact)} for _, array in predictions
+        ]
+        order = sorted(range(len(hits)), key=lambda at: -len(hits[at]))
+        groups: dict[tuple[int, ...], list[Claim]] = {}
+        for claim in failing:
+            groups.setdefault(claim.place[:-1], []).append(claim)
+        others: dict[tuple[int, ...], list[Claim]] = {place: [] for place in groups}
+        for claim in claims:
+            if claim.place[:-1] in others:
+                others[claim.place[:-1]].append(claim)
+        found: dict[Claim, Slip] = {}
+        for place, group in groups.items():
+            whole = [at for at in order if hits[at].issuperset(group)]
+            agreeing = [at for at in whole if _agrees(predictions[at][1], others[place])]
+            chosen = next(iter([*agreeing, *whole]), None)
+            if chosen is not None and (agreeing or len(group) > 1):
+                name, array = predictions[chosen]
+                found |= {claim: Slip(name, value=float(array[claim.place])) for claim in group}
+                continue
+            vector = next(_sums(step, place, group, variants, exact, inputs), None)
+            if vector is not None:
+                slip, numbers = vector
+                found |= {claim: replace(slip, value=float(numbers[claim.place[-1]])) for claim in group}
+                continue
+            for claim in group:  # no slip explains the row: each number on its own
+                alone = [at for at in order if claim in hits[at]]
+                if alone:
+                    name, array = predictions[alone[0]]
+                    found[claim] = Slip(name, value=float(array[claim.place]))
+                elif (term := _one_term(claim, variants, exact)) is not None:
+                    found[claim] = term
+        return found
 
 
 def _fits(claim: Claim, predicted: float, exact: Numbers) -> bool:
@@ -83,6 +94,11 @@ def _fits(claim: Claim, predicted: float, exact: Numbers) -> bool:
     if np.isnan(predicted) or are_same(predicted, float(exact[claim.place])):
         return False
     return nearness(claim.written, predicted) is not None
+
+
+def _agrees(predicted: Numbers, claims: Sequence[Claim]) -> bool:
+    """Whether a prediction gives every number of a row, the right ones included."""
+    return all(nearness(claim.written, float(predicted[claim.place])) is not None for claim in claims)
 
 
 # Hypotheses about a whole step
@@ -196,7 +212,7 @@ def _averages(step: str, known: Known) -> Iterator[tuple[str, Numbers]]:
 
 def _sums(
     step: str, place: tuple[int, ...], group: Sequence[Claim], variants: Sequence[Known], exact: Numbers, inputs: Inputs
-) -> Iterator[Slip]:
+) -> Iterator[tuple[Slip, Numbers]]:
     """Slips in all components of a vector: the same term missing, of the wrong sign, or with another word's value."""
     for known in variants:
         if not {"weight", "value"} <= set(known) or step not in ("output", "weighted_value"):
@@ -213,20 +229,21 @@ def _sums(
         if step == "weighted_value":
             for key, word in enumerate(words):
                 if key != place[2] and fit(weights[place[2]] * values[key]):
-                    yield Slip(WORD, f"the value of {word} is used")
+                    yield Slip(WORD, f"the value of {word} is used"), weights[place[2]] * values[key]
             continue
         terms = weights[:, None] * values
         whole = terms.sum(axis=0)
         if len(group) > 1 or len(words) <= MOST_TERMS:
             for key, word in enumerate(words):
                 if fit(whole - terms[key]):
-                    yield Slip(MISSING, f"that of {word}")
+                    yield Slip(MISSING, f"that of {word}"), whole - terms[key]
                 if fit(whole - 2 * terms[key]):
-                    yield Slip(SIGN, f"that of {word}")
+                    yield Slip(SIGN, f"that of {word}"), whole - 2 * terms[key]
         if enough and len(words) <= MOST_WORDS:
             for key, other in product(range(len(words)), repeat=2):
-                if key != other and fit(whole + weights[key] * (values[other] - values[key])):
-                    yield Slip(WORD, f"the value of {words[other]} is used for {words[key]}")
+                mixed = whole + weights[key] * (values[other] - values[key])
+                if key != other and fit(mixed):
+                    yield Slip(WORD, f"the value of {words[other]} is used for {words[key]}"), mixed
 
 
 def _one_term(claim: Claim, variants: Sequence[Known], exact: Numbers) -> Slip | None:
@@ -240,14 +257,7 @@ def _one_term(claim: Claim, variants: Sequence[Known], exact: Numbers) -> Slip |
             continue
         for name, times in ((MISSING, 1), (SIGN, 2)):
             for term in terms:
-                if _fits(claim, float(terms.sum() - times * term), exact):
-                    return Slip(name, factor(term, precise))
+                predicted = float(terms.sum() - times * term)
+                if _fits(claim, predicted, exact):
+                    return Slip(name, factor(term, precise), predicted)
     return None
-
-
-def summary(slips: Mapping[str, int]) -> str:
-    """The names of slips with how often each occurs: "√d_k forgotten ×3"."""
-    return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in slips.items())
-
-
-__all__ = ["AXES", "Slip", "explained", "summary"]

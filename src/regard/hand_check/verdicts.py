@@ -53,7 +53,9 @@ class Verdict:
 
 def are_same(left: float, right: float) -> bool:
     """Whether two results are equal up to float64 rounding."""
-    return left == right or abs(left - right) <= SAME * max(1.0, abs(left), abs(right))
+    if math.isinf(left) or math.isinf(right):
+        return left == right
+    return abs(left - right) <= SAME * max(1.0, abs(left), abs(right))
 
 
 def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"] | None:
