@@ -183,7 +183,7 @@ def test_filter_terms_sum_to_a_convolution():
     [
         (lambda: figure.heat_map(np.zeros((2, 2, 3, 3))), "expected (query, key)"),
         (lambda: figure.heat_map(np.zeros((3, 3)), words=["a"]), "1 words for 3 tokens"),
-        (lambda: figure.heat_map(np.zeros((2, 3, 3)), head=2), "head 2"),
+        (lambda: figure.heat_map(np.zeros((2, 3, 3)), head=2), "`head` is 2"),
         (lambda: figure.heat_map(Attention(*np.zeros((2, 2, 1, 3, 4)))), "select(batch=0)"),
         (lambda: figure.flow(cat_sat(), "dog"), "dog"),
         (lambda: figure.heads_and_filters(cat_sat(), np.zeros((3, 2)), np.zeros((1, 2, 2))), "odd number of taps"),

@@ -19,6 +19,7 @@ from regard.output import csv_json, html, latex, markdown
 from regard.output.figure import Svg, bars, flow, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
+from regard.trace.words import query_label
 
 MOST_LINES = 60  # of all tables together, where nobody asks for one query or for everything
 MOST_ROWS = 16  # of a table
@@ -164,7 +165,7 @@ def _together(trace: Trace) -> Table:
         rows.append(("concatenated", numpy_of(trace["concatenated"][0])))
     if "projected" in trace:
         rows.append(("through W_O", numpy_of(trace["projected"][0])))
-    title = f"{trace.query_label(0)}: all heads together" if trace.heads > 1 else f"{trace.query_label(0)}: after W_O"
+    title = f"{query_label(trace, 0)}: all heads together" if trace.heads > 1 else f"{query_label(trace, 0)}: after W_O"
     digits = max(2, digits_for(np.concatenate([vector for _, vector in rows])))
     return Table(title, (Column("Step", "word"), Column("vector", "vector", digits)), tuple(rows))
 

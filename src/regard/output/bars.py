@@ -15,6 +15,7 @@ from regard.output.svg import Drawing, Svg, line, rectangle, text, widest
 from regard.output.text_width import fitted
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
+from regard.trace.words import key_of, row_of
 
 LABEL = 13.0
 POSITIVE, NEGATIVE, QUIET = "#2a6fb5", "#b85c22", "#8a94a3"
@@ -23,8 +24,8 @@ SMALLEST = 8.0
 
 def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
     """The components of a query and a key, and below them their products, which sum to the score."""
-    row, head = trace.row_of(query), validate.index("head", head, trace.heads)
-    column = trace.key_of(key, "score")
+    row, head = row_of(trace, query), validate.index("head", head, trace.heads)
+    column = key_of(trace, key, "score")
     query_vector = numbers_of("query", trace["query"][head, row])
     key_vector = numbers_of("key", trace["key"][head, column])
     products = query_vector * key_vector

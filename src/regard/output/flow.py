@@ -17,6 +17,7 @@ from regard.output.svg import Svg, arrow_head, curve, group, line, rectangle, te
 from regard.output.text_width import fitted, text_width
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
+from regard.trace.words import row_of
 
 MOST_WORDS = 12
 MOST_PARTS = 5  # numbers of a vector that are shown
@@ -44,7 +45,7 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     With more than 12 words, those with the largest weights are drawn, in the order of the sentence, and the others
     together as one.
     """
-    row, head = trace.row_of(query), validate.index("head", head, trace.heads)
+    row, head = row_of(trace, query), validate.index("head", head, trace.heads)
     word = trace.query_words[row]
     weights = numbers_of("weight", trace["weight"][head, row])
     headings, rows = _rows(trace, row, head, weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,3 +66,22 @@ def seen_keys(scores: Array) -> Array | None:
 def detached(array: Array) -> Any:
     """Without what flows back."""
     return array.detach() if arrays.is_tensor(array) else array
+
+
+class Named(Protocol):
+    """The steps of a trace, in order and by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def __getitem__(self, name: str) -> Array: ...
+
+
+def last_stage(trace: Named) -> str:
+    """The name of what the softmax gets: scaled, capped, biased or masked scores."""
+    return trace.names[trace.names.index("weight") - 1]
+
+
+def weighted_values_of(trace: Named, row: int, head: int) -> Array:
+    """Weight × value of one query, by its row in the trace, for every key: (key, size)."""
+    visible = seen_keys(trace[last_stage(trace)][head, row])  # None: all keys
+    return weigh(trace["weight"][head, row], visible, trace["value"][head])

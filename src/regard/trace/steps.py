@@ -12,8 +12,8 @@ from regard import arrays, validate
 from regard.arrays import Array
 from regard.tables import Table
 from regard.trace import tables, wording
-from regard.trace.blending import seen_keys, weigh
-from regard.trace.words import numbered, place_of
+from regard.trace.blending import weighted_values_of
+from regard.trace.words import row_of
 
 if TYPE_CHECKING:
     from regard.trace.why import Why
@@ -151,7 +151,7 @@ class Trace:
         cat | 0 1 0 1 | 0 1 0 1 | 0 1 0 1 | 2 | 1 | 0.42 | 0.00 0.42 0.00 0.42 | 0.58 0.84 0.58 0.84
         sat |         | 1 1 1 1 | 1 1 1 1 | 2 | 1 | 0.42 | 0.42 0.42 0.42 0.42 |
         """
-        return tables.of_query(self, self.row_of(query), validate.index("head", head, self.heads))
+        return tables.of_query(self, row_of(self, query), validate.index("head", head, self.heads))
 
     def tables(self, head: int = 0) -> tuple[Table, ...]:
         """The slide's table of every query."""
@@ -175,51 +175,8 @@ class Trace:
 
     def weighted_values(self, query: Any = None, head: int = 0) -> Array:
         """Weight × value of one query and head for every key, (key, size); O(n)."""
-        return self.weighted_values_of(self.row_of(query), validate.index("head", head, self.heads))
-
-    def weighted_values_of(self, row: int, head: int) -> Array:
-        """The same, by the place of the query among those here."""
-        return read_only(weigh(self["weight"][head, row], self.seen(row, head), self["value"][head]))
-
-    def seen(self, row: int, head: int) -> Array | None:
-        """Which keys a query may see; None for all of them."""
-        return seen_keys(self.last_stage.array[head, row])
-
-    @property
-    def last_stage(self) -> Step:
-        """What the softmax gets: scaled, capped, biased or masked scores."""
-        return [step for step in self.steps if step.name in STAGES[:-1]][-1]
-
-    def row_of(self, query: Any, step: str = "table") -> int:
-        """The place of a query among those here, by word, by word and occurrence, or by its position among all."""
-        count = len(self.query_words)
-        if query is None:
-            if count == 1:
-                return 0
-            raise wording.place_needed("query", step, self.query_words)
-        if self.first_query and not isinstance(query, (str, tuple, list)):
-            position = place_of("query", query, range(self.first_query + count))  # type: ignore[arg-type]
-            if position < self.first_query:
-                raise wording.only_this_query(position, self.first_query, self.query_words)
-            return position - self.first_query
-        return place_of("query", query, self.query_words)
-
-    def query_label(self, row: int) -> str:
-        """The word of a query, with its occurrence if the same word occurs before it: `the:2`."""
-        if self.own_key is not None:
-            return numbered(self.words)[self.own_key + row]
-        return numbered(self.query_words)[row]
-
-    def key_of(self, key: Any, step: str) -> int:
-        """The position of a key."""
-        if key is None and len(self.words) > 1:
-            raise wording.place_needed("key", step, self.words)
-        return place_of("key", 0 if key is None else key, self.words)
-
-    def own_key_of(self, row: int) -> int | None:
-        """The position of a query's own key, where it has one."""
-        own = None if self.own_key is None else self.own_key + row
-        return own if own is not None and own < len(self.words) else None
+        row = row_of(self, query)
+        return read_only(weighted_values_of(self, row, validate.index("head", head, self.heads)))
 
     def __repr__(self) -> str:
         shown: Sequence[str] = self.words if len(self.words) <= 12 else (*self.words[:11], "…", self.words[-1])

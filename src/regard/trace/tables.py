@@ -8,7 +8,8 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
-from regard.trace.words import numbered
+from regard.trace.blending import weighted_values_of
+from regard.trace.words import numbered, own_key_of, query_label
 
 if TYPE_CHECKING:
     from regard.trace.steps import Trace
@@ -23,11 +24,11 @@ def of_query(trace: Trace, row: int, head: int) -> Table:
     q and sum stand in the row of the word that asks, or in the first one where the query is not among the keys.
     """
     count = len(trace.words)
-    place = trace.own_key_of(row)
+    place = own_key_of(trace, row)
     asking = 0 if place is None else place
     queries, keys, values = (numpy_of(trace[name][head]) for name in ("query", "key", "value"))
     weights, output = numpy_of(trace["weight"][head, row]), numpy_of(trace["output"][head, row])
-    weighted = numpy_of(trace.weighted_values_of(row, head))  # (key, size)
+    weighted = numpy_of(weighted_values_of(trace, row, head))  # (key, size)
     fine = max(2, digits_for([*output, *np.abs(weighted).max(axis=0, initial=0)]))
 
     columns: list[Column] = [Column("Word", "word")]
@@ -71,7 +72,7 @@ def _only(vector: Any, place: int, count: int) -> list[Any]:
 def _title(trace: Trace, row: int, head: int) -> str:
     of_head = f", head {head}" if trace.heads > 1 else ""
     root = f", √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else ""
-    return f"{trace.query_label(row)} asks{of_head}: d_k = {trace.size}{root}"
+    return f"{query_label(trace, row)} asks{of_head}: d_k = {trace.size}{root}"
 
 
 def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:

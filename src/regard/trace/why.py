@@ -11,7 +11,9 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import numpy_of
+from regard.trace.blending import last_stage, weighted_values_of
 from regard.trace.formatting import dot, factor, number, softmax_line, vector
+from regard.trace.words import key_of, row_of
 
 if TYPE_CHECKING:
     from regard.trace.steps import Trace
@@ -49,18 +51,18 @@ class Place:
     @property
     def row(self) -> int:
         """The place of the query."""
-        return self.trace.row_of(self.query, self.name)
+        return row_of(self.trace, self.query, self.name)
 
     @property
     def column(self) -> int:
         """The position of the key."""
-        return self.trace.key_of(self.key, self.name)
+        return key_of(self.trace, self.key, self.name)
 
     @property
     def token(self) -> int:
         """The position of a word among the keys, whichever way it was named."""
         if self.key is None and self.query is not None:
-            return self.trace.key_of(self.query, self.name)
+            return key_of(self.trace, self.query, self.name)
         return self.column
 
     def step(self, name: str, *index: int) -> Any:
@@ -141,7 +143,7 @@ def _masked(place: Place) -> Why:
 
 
 def _weight(place: Place) -> Why:
-    scores = place.step(place.trace.last_stage.name, place.head, place.row).astype(np.float64)
+    scores = place.step(last_stage(place.trace), place.head, place.row).astype(np.float64)
     weight = float(place.step("weight", place.head, place.row, place.column))
     query, key = place.trace.query_words[place.row], place.trace.words[place.column]
     sinks = place.trace.origin.sinks
@@ -161,7 +163,7 @@ def _weight(place: Place) -> Why:
 def _weighted_value(place: Place) -> Why:
     weight = float(place.step("weight", place.head, place.row, place.column))
     value = place.step("value", place.head, place.column)
-    weighted = numpy_of(place.trace.weighted_values_of(place.row, place.head))[place.column]
+    weighted = numpy_of(weighted_values_of(place.trace, place.row, place.head))[place.column]
     component = picked(place, value)
     if component is None:
         return Why(f"{factor(weight)}·{place.vector(value)} = {place.vector(weighted)}", weighted, (weight, value))
@@ -173,7 +175,7 @@ def _weighted_value(place: Place) -> Why:
 def _output(place: Place) -> Why:
     weights, values = place.step("weight", place.head, place.row), place.step("value", place.head)
     output = place.step("output", place.head, place.row)
-    weighted = numpy_of(place.trace.weighted_values_of(place.row, place.head))
+    weighted = numpy_of(weighted_values_of(place.trace, place.row, place.head))
     component = picked(place, output)
     if component is not None:
         one = float(output[component])

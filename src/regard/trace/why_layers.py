@@ -11,6 +11,7 @@ from regard.arrays import numpy_of
 from regard.trace.formatting import dot, factor, number
 from regard.trace.provenance import Fed, Projection, Sum, Taken
 from regard.trace.why import Place, Why, picked
+from regard.trace.words import key_of, row_of
 
 
 def _vector_of(place: Place) -> Why:
@@ -47,8 +48,8 @@ def _token(place: Place) -> int:
     trace = place.trace
     named = place.query if place.query is not None else place.key
     if trace.own_key is None:
-        return trace.first_query + trace.row_of(named, place.name)
-    return trace.key_of(named, place.name) if named is not None else trace.own_key + place.row
+        return trace.first_query + row_of(trace, named, place.name)
+    return key_of(trace, named, place.name) if named is not None else trace.own_key + place.row
 
 
 def _projection(place: Place, recipe: Projection, values: Any, at: int) -> Why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from regard.trace import wording
 from regard.validate import is_integer
@@ -71,3 +71,54 @@ def numbered(labels: Sequence[str]) -> list[str]:
         seen[label] += 1
         named.append(label if seen[label] == 1 else f"{label}:{seen[label]}")
     return named
+
+
+# Queries and keys of a trace
+
+
+class Words(Protocol):
+    """What a trace knows of its tokens."""
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def query_words(self) -> tuple[str, ...]: ...
+    @property
+    def first_query(self) -> int: ...
+    @property
+    def own_key(self) -> int | None: ...
+
+
+def row_of(trace: Words, query: Any, step: str = "table") -> int:
+    """The row of a query in a trace, by word, by word and occurrence, or by its position among all queries."""
+    count = len(trace.query_words)
+    if query is None:
+        if count == 1:
+            return 0
+        raise wording.place_needed("query", step, trace.query_words)
+    if trace.first_query and not isinstance(query, (str, tuple, list)):
+        position = place_of("query", query, range(trace.first_query + count))  # type: ignore[arg-type]
+        if position < trace.first_query:
+            raise wording.only_this_query(position, trace.first_query, trace.query_words)
+        return position - trace.first_query
+    return place_of("query", query, trace.query_words)
+
+
+def key_of(trace: Words, key: Any, step: str) -> int:
+    """The position of a key."""
+    if key is None and len(trace.words) > 1:
+        raise wording.place_needed("key", step, trace.words)
+    return place_of("key", 0 if key is None else key, trace.words)
+
+
+def own_key_of(trace: Words, row: int) -> int | None:
+    """The position of a query's own key, where it has one."""
+    own = None if trace.own_key is None else trace.own_key + row
+    return own if own is not None and own < len(trace.words) else None
+
+
+def query_label(trace: Words, row: int) -> str:
+    """The word of a query, with its occurrence if the same word occurs before it: `the:2`."""
+    if trace.own_key is not None:
+        return numbered(trace.words)[trace.own_key + row]
+    return numbered(trace.query_words)[row]
