@@ -160,3 +160,10 @@ def test_lookup_of_values_nested_900_deep_gives_a_sentence(tmp_path):
     finished = run("lookup", str(tmp_path / "deep.json"), "a")
     assert finished.exit_code == 2 and "nested" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
+
+
+def test_several_heads_are_drawn_together_unless_one_is_named(tmp_path):
+    together, one = tmp_path / "heads.svg", tmp_path / "head.svg"
+    for arguments in (["--out", str(together)], ["--head", "1", "--out", str(one)]):
+        assert run("steps", "The cat sat", "--heads", "2", *arguments).exit_code == 0
+    assert "concatenated" in together.read_text() and "concatenated" not in one.read_text()

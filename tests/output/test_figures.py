@@ -1,5 +1,6 @@
 """Figures: valid, readable, and of the numbers they are drawn from."""
 
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -8,6 +9,7 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
+from regard.layers import MultiHead
 from regard.masks import causal
 from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
@@ -23,6 +25,11 @@ from .svg_boxes import SVG, boxes, outside, overlaps
 def both(words):
     rng = np.random.default_rng(3)
     return rng.normal(size=(len(words), 5)), rng.normal(size=(2, 3, 5))
+
+
+def layered(words, width, heads):
+    x = np.random.default_rng(1).normal(size=(len(words), width))
+    return MultiHead.seeded(width=width, heads=heads, seed=0, dtype=np.float64).explain(x, words=list(words))
 
 
 FIGURES = {
@@ -45,6 +52,13 @@ FIGURES = {
     "heads and filters of 40": lambda: figure.heads_and_filters(drawn(FORTY), *both(FORTY)),
     "fixed and computed": lambda: figure.fixed_and_computed(np.eye(12, 8), cat_sat(), drawn(FORTY[:7])),
     "fixed and computed of 40": lambda: figure.fixed_and_computed(np.eye(64), drawn(FORTY), drawn(FORTY[1:])),
+    "heads of 3 words": lambda: figure.heads(layered(["The", "cat", "sat"], 8, 4)),
+    "heads of 14 words": lambda: figure.heads(layered(FORTY[:14], 64, 8)),
+    "heads, wide": lambda: figure.heads(layered(FORTY[:3], 96, 12)),
+    "heads of 40 words": lambda: figure.heads(drawn(FORTY, heads=6, masked=True)),
+    "heads of hard words": lambda: figure.heads(layered(HARD, 6, 3)),
+    "40 heads": lambda: figure.heads(np.full((40, 2, 3), 1 / 3)),
+    "one head": lambda: figure.heads(layered(["a"], 2, 1)),
     "look-up of texts": lambda: figure.lookup(lookup({"Date of birth": "May 5th", "Name": "Jane"}), "birth date"),
     "look-up of vectors": lambda: figure.lookup(lookup(np.eye(3), -11.5 * np.eye(3)), [0.5, 0, 1], 0),
     "look-up of hard words": lambda: figure.lookup(lookup({word * 9: word * 9 for word in (*HARD, *FORTY)}), HARD[6]),
@@ -93,6 +107,29 @@ def test_png_is_a_picture_of_it(drawing, tmp_path):
     assert abs(width - drawing.width) <= 1 and abs(height - drawing.height) <= 1
     blank = figure.Svg(drawing.width, drawing.height, "", "", ()).png(1)
     assert len(data) > 3 * len(blank)
+
+
+def test_all_heads_are_drawn_on_one_scale():
+    """A weight has one colour, whichever head it is of."""
+    weights = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.1, 0.9], [0.25, 0.75]]])
+    drawing = str(figure.heads(weights, words=["a", "b"]))
+    colour = re.compile(r'fill="(#\w+)"><title>(\w) looks at (\w): ([\d.]+)')
+    found = [(float(number), fill) for fill, _, _, number in colour.findall(drawing)]
+    assert [number for number, _ in found] == weights.ravel().tolist()
+    assert len({fill for number, fill in found if number == 0.9}) == 1
+    assert len({fill for _, fill in found}) == len(np.unique(weights))
+
+
+def test_after_the_heads_come_concatenate_and_w_o():
+    trace = layered(["The", "cat", "sat"], 4, 2)
+    drawing = str(figure.heads(trace))
+    for name in ("concatenated", "projected"):
+        for row, word in enumerate(trace.query_words):
+            for column in range(4):
+                number = f"{trace[name][row, column]:.4f}".replace("-", "−").replace("−0.0000", "0.0000")
+                assert f"{word}, number {column + 1}: {number}" in drawing
+    made = trace.origin.parts["projected"].linear.weight
+    assert f"W_O, row 3, column 2: {made[1, 2]:.4f}".replace("-", "−") in drawing
 
 
 def test_an_index_is_set_below_the_line():

@@ -16,14 +16,14 @@ from regard.cli.outputs import FIGURES, Format
 from regard.cli.tracing import Traced
 from regard.errors import OptionError
 from regard.output import csv_json, html, latex, markdown
-from regard.output.figure import Svg, bars, flow, heat_map
+from regard.output.figure import Svg, bars, flow, heads, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
 from regard.trace.words import query_label
 
 MOST_LINES = 60  # of all tables together, where nobody asks for one query or for everything
 MOST_ROWS = 16  # of a table
-MOST_HEADS = 8  # whose heat maps a page shows
+MOST_HEADS = 8  # whose flow a page shows
 MOST_WEIGHTS = 250_000  # in a CSV or JSON file that nobody asked to be whole: some 60 MB
 
 
@@ -31,6 +31,7 @@ class Figure(StrEnum):
     """What a figure can show."""
 
     HEAT_MAP = "heat-map"
+    HEADS = "heads"
     FLOW = "flow"
     BARS = "bars"
 
@@ -117,9 +118,13 @@ def figure_file(drawn: Svg, kind: Format) -> str | bytes:
 
 
 def drawing(steps: Traced, wanted: Wanted) -> Svg:
-    """A figure: the heat map, or the flow of one query, unless another one is asked for."""
-    figure = wanted.figure or (Figure.FLOW if wanted.query is not None else Figure.HEAT_MAP)
+    """The figure that was asked for; by default the heat map of one head or of all, or the flow of one query."""
+    several = wanted.head is None and steps.heads > 1
+    usual = Figure.FLOW if wanted.query is not None else Figure.HEADS if several else Figure.HEAT_MAP
+    figure = wanted.figure or usual
     head = wanted.head or 0
+    if figure is Figure.HEADS:
+        return heads(_trace(steps, wanted))
     if figure is Figure.HEAT_MAP:
         return heat_map(_trace(steps, wanted), head=head)
     if wanted.query is None:
@@ -140,12 +145,15 @@ def _page(steps: Traced, wanted: Wanted) -> str:
     found = tables(steps, wanted)
     notes, found[-1] = found[-1].notes, replace(found[-1], notes=())
     trace = _trace(steps, wanted)
-    heads: Sequence[int] = range(min(trace.heads, MOST_HEADS))
-    if wanted.head is not None:
-        heads = [validate.index("head", wanted.head, trace.heads)]
     bare = trace.noted(None)  # the page says it once
-    draw = heat_map if wanted.query is None else flow
-    figures = [draw(bare, head=head) for head in heads]
+    if wanted.query is None and wanted.head is None and trace.heads > 1:
+        figures = [heads(bare)]
+    else:
+        chosen: Sequence[int] = range(min(trace.heads, MOST_HEADS))
+        if wanted.head is not None:
+            chosen = [validate.index("head", wanted.head, trace.heads)]
+        draw = heat_map if wanted.query is None else flow
+        figures = [draw(bare, head=head) for head in chosen]
     title = " ".join(steps.words[:16]) + (" …" if len(steps.words) > 16 else "")
     return html.page(found, figures, title=f"{title}: attention, step by step", notes=notes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,15 +30,24 @@ EXAMPLES = """Examples:
   regard see "Keys on the table belong to Sarah" --query belong
   regard see "The cat sat" --query cat --layer 4 --head 7 --steps
   regard see "Love Apple phones" --out apple.html --out apple.svg
+  regard see "Love Apple phones" --layer 3 --out heads.svg
   regard see "jane visits africa" --show json | python -m json.tool
   regard see "Once upon a time" --generate 20
 
 \b
-.html is the interactive viewer with all weights; .svg and .png draw one head;
-.json holds every number; .txt, .md, .tex and .csv hold the tables.
+.html is the interactive viewer with all weights; .svg, .pdf and .png draw one
+head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
+.csv hold the tables.
 A weight shows where a head looks, not why a model gives its answer.
 The model is downloaded once, into the cache: see `regard models`.
 """
+
+
+class SeeFigure(StrEnum):
+    """What a figure can show."""
+
+    HEAT_MAP = "heat-map"
+    HEADS = "heads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class Asked:
     layer: int | None
     head: int | None
     full: bool
+    figure: SeeFigure | None = None
 
 
 def see(
@@ -69,6 +80,10 @@ def see(
     show: Annotated[
         Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")
     ] = None,
+    figure: Annotated[
+        SeeFigure | None,
+        typer.Option(help="What svg, png and pdf draw: heat-map of one head, or all heads with --layer, by default."),
+    ] = None,
     out: Out = None,
     layers: Annotated[
         str | None, typer.Option(metavar="3,5", help="Keep only these layers in the HTML page: a smaller file.")
@@ -84,7 +99,7 @@ def see(
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     kept = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
-    asked = Asked(query, layer, head, full)
+    asked = Asked(query, layer, head, full, figure)
     started = time.perf_counter()
     reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
     seconds = time.perf_counter() - started
@@ -175,4 +190,6 @@ def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: 
     if kind is Format.TABLE:
         parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds)]
         return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
-    return file_of([shown.looks, shown.heads, shown.pairs], lambda: see_report.figure(shown), kind)
+    usual = SeeFigure.HEADS if asked.layer is not None and asked.head is None else SeeFigure.HEAT_MAP
+    draw = see_report.heads_figure if (asked.figure or usual) is SeeFigure.HEADS else see_report.figure
+    return file_of([shown.looks, shown.heads, shown.pairs], lambda: draw(shown), kind)

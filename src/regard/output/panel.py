@@ -64,13 +64,14 @@ def panel(
     array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float], *,
     label_size: float = 12, row_title: str = "", column_title: str = "", hidden: Booleans | None = None,
     digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} → {column}: {number}",
+    labelled: tuple[bool, bool] = (True, True),
 ) -> Panel:  # fmt: skip
-    """Cells of this size with labels above and at the left: turned, shortened or left out where they would touch.
+    """Cells of this size with labels above and at the left: turned, shortened or omitted where they would touch.
 
-    Labels are at least `apart` font sizes from each other.
+    Labels are at least `apart` font sizes from each other; `labelled` says whether rows and columns have any.
     """
-    row_labels = [fitted(printable(label), LONGEST_LABEL, label_size) for label in rows]
-    column_labels = [fitted(printable(label), LONGEST_LABEL, label_size) for label in columns]
+    row_labels = [fitted(printable(label), LONGEST_LABEL, label_size) if labelled[0] else "" for label in rows]
+    column_labels = [fitted(printable(label), LONGEST_LABEL, label_size) if labelled[1] else "" for label in columns]
     row_labels = _some(row_labels, cell[1], label_size * apart)
     column_labels = _some(column_labels, cell[0], label_size * apart)
     turn = _turn(column_labels, cell[0], label_size)
