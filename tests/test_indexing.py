@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import regard
 from regard import errors
 from regard.attention import looking
+from regard.attention.indexing import read
 from regard.kernels import choosing
 
 from .effort import examples
@@ -93,6 +95,33 @@ INDICES = [
 @pytest.mark.parametrize("index", INDICES, ids=lambda index: str(index).replace("\n", ""))
 def test_every_form_of_index(index: Any) -> None:
     same(matrix(), index)
+
+
+def test_the_axes_of_points_stand_where_the_library_puts_them() -> None:
+    """Every arrangement of up to four items in three axes, `...` of no axes too, for NumPy and for PyTorch."""
+    torch = pytest.importorskip("torch")
+    array = np.zeros((3, 5, 7))
+    kinds = {"array": [2, 1], "integer": -1, "slice": slice(1, None), "new": None, "dots": ..., "true": True}
+    tried = 0
+    for names in itertools.chain.from_iterable(itertools.product(kinds, repeat=count) for count in range(1, 5)):
+        index = tuple(kinds[name] for name in names)
+        if names.count("dots") > 1 or sum(name in ("array", "integer", "slice") for name in names) > 3:
+            continue
+        assert read(index, array.shape).shape == array[index].shape, index
+        assert read(index, array.shape, "torch").shape == torch.from_numpy(array)[index].shape, index
+        tried += 1
+    assert tried > 500
+
+
+@pytest.mark.parametrize("index", [np.s_[:, [2, 1], ..., -1], np.s_[0, :, [1, 2]], np.s_[[0, 1], 2, ..., [1, 3]]])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_points_beside_integers_and_dots_of_no_axes(library: str, index: Any) -> None:
+    rng = np.random.default_rng(3)
+    q, k = rng.normal(size=(3, 5, 4)), rng.normal(size=(3, 7, 4))
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        q, k = torch.from_numpy(q), torch.from_numpy(k)
+    same(regard.Attention(q, k), index)
 
 
 def test_boolean_arrays_of_all_axes() -> None:

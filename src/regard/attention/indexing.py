@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,33 +36,46 @@ class Reading:
         return (*self.kept[: self.points_at], *self.points_shape, *self.kept[self.points_at :])
 
 
-def read(index: Any, shape: tuple[int, ...]) -> Reading:
-    """What NumPy would make of an index into an array of this shape.
+def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] = "numpy") -> Reading:
+    """What NumPy or PyTorch would make of an index into an array of this shape.
+
+    The axes of the points replace those that were indexed where the index arrays are next to each other, and come
+    first where they are not. The libraries differ in what separates them: to NumPy, an integer is an index array
+    too, and `...` separates even where it stands for no axis; PyTorch takes integers and `...` away first.
 
     >>> read((..., slice(None, None, 2), 3), (7, 5)).shape
     (4,)
     >>> read(([0, 2], slice(None), [1, 1]), (3, 4, 5)).shape
     (2, 4)
+    >>> read((0, slice(None), [1, 1]), (3, 4, 5)).shape, read((0, slice(None), [1, 1]), (3, 4, 5), "torch").shape
+    ((2, 4), (4, 2))
     """
-    items = _filled(index, len(shape))
     reading = Reading()
     arrays_met: list[tuple[int | None, Integers]] = []
-    advanced, axis = [], 0  # places of integers and arrays among the items: next to each other, or not
-    for place, item in enumerate(items):
+    advanced: list[tuple[int, int]] = []  # of integers and arrays: place among the items that count, axes kept before
+    axis = place = 0
+    for item in _filled(index, len(shape)):
+        place += 1
         if item is None:
             reading.kept.append(1)
+        elif item is ...:  # stands for no axis
+            place -= library == "torch"
         elif isinstance(item, slice):
             needed, length = _from_slice(item, shape[axis])
             reading.needed.append(needed)
             reading.kept.append(length)
             axis += 1
+        elif isinstance(item, int):
+            item = _bounded(item, shape[axis], axis, len(shape))
+            reading.needed.append(slice(item, item + 1))
+            axis += 1
+            if library == "torch":
+                place -= 1
+            else:
+                advanced.append((place, len(reading.kept)))
         else:
             advanced.append((place, len(reading.kept)))
-            if isinstance(item, int):
-                item = _bounded(item, shape[axis], axis, len(shape))
-                reading.needed.append(slice(item, item + 1))
-                axis += 1
-            elif item.dtype == bool:  # a single True or False: points, but of no axis
+            if item.dtype == bool:  # a single True or False: points, but of no axis
                 arrays_met.append((None, np.zeros(int(item), np.intp)))
             else:
                 arrays_met.append((axis, _bounded(item, shape[axis], axis, len(shape))))
@@ -92,7 +105,7 @@ def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], adva
 
 
 def _filled(index: Any, axes: int) -> list[Any]:
-    """The items of an index, one for each axis besides None: the ellipsis filled in, booleans as integers."""
+    """The items of an index: `...` filled in unless it stands for no axis, boolean arrays as integers."""
     items: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         items.extend(_item(item))
@@ -103,7 +116,8 @@ def _filled(index: Any, axes: int) -> list[Any]:
     if len(dots) > 1:
         raise errors.bad_index(index)
     place = dots[0] if dots else len(items)
-    return [*items[:place], *[parts.EVERYTHING] * (axes - consumed), *items[place + 1 :]]
+    filling = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
+    return [*items[:place], *filling, *items[place + 1 :]]
 
 
 def _item(item: Any) -> list[Any]:
@@ -116,6 +130,8 @@ def _item(item: Any) -> list[Any]:
         array = numpy_of(item)
     except ValueError:
         raise errors.bad_index(item) from None
+    if str(getattr(item, "dtype", "")) == "torch.uint8":  # a mask to PyTorch, integers to NumPy
+        raise errors.option("index", item, "a tensor of bool or int64", "Say which with .bool() or .long().")
     if array.size == 0 and not hasattr(item, "dtype"):
         array = array.astype(np.intp)
     if array.dtype == bool:

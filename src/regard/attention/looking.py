@@ -36,7 +36,7 @@ Lattice = tuple[parts.Index, parts.Index, parts.Index, parts.Index]  # batch, he
 
 def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:
     """The part of the matrix that an index names, at one stage."""
-    reading = read(index, attention.shape)
+    reading = read(index, attention.shape, "torch" if arrays.is_tensor(attention.queries) else "numpy")
     check_size(attention, reading.shape, limit)
     if 0 in reading.shape:
         return arrays.empty_weights(reading.shape, attention.queries)
