@@ -2,6 +2,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -153,11 +154,13 @@ class Buffer {
         view.type = type;
         const int64_t width = static_cast<int64_t>(bytes_of(type));
         view.data = static_cast<char*>(data);
-        if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
+        // NumPy calls every empty array aligned, whatever its strides.
+        const bool empty = std::find(shape, shape + axes, 0) != shape + axes;
+        if (!empty && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
         for (int64_t axis = 0; axis < dimensions; ++axis) {
             const int64_t to = 4 - dimensions + axis;
             view.shape[to] = shape[axis];
-            if (strides[axis] % width) fail(name, "is not aligned");
+            if (!empty && strides[axis] % width) fail(name, "is not aligned");
             view.stride[to] = shape[axis] > 1 ? strides[axis] / width : 0;
         }
         // One number a row is as good as neighbouring numbers; where there is none at all, NumPy says 0.

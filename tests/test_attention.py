@@ -222,6 +222,13 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "softcap": (errors.OptionError, "softcap", lambda: plain(softcap=-1.0)),
     "softcap 0": (errors.OptionError, "softcap", lambda: plain(softcap=0)),
     "similarity": (errors.OptionError, "cosine", lambda: plain(similarity="cosin")),
+    "scale too large for a float": (errors.OptionError, "`scale`", lambda: plain(scale=10**400)),
+    "scale too long to print": (errors.OptionError, "`scale`", lambda: plain(scale=10**5000)),
+    "softcap too large for a float": (errors.OptionError, "`softcap`", lambda: plain(softcap=10**400)),
+    "mask not called": (errors.TypeProblem, r"Call it: causal\(\)", lambda: plain(mask=regard.causal)),
+    "mask not called, either": (errors.TypeProblem, r"Call it: window\(…\)", lambda: plain(mask=regard.window)),
+    "function for a mask": (errors.TypeProblem, r"masks\.where\(<?lambda", lambda: plain(mask=lambda i, j: i > j)),
+    "package called": (errors.TypeProblem, r"regard\.Attention\(queries", lambda: regard.attention([[1]], [[1]])),
     "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
     "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
     "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.masks.allowed(np.ones((3, 5), bool)))),
@@ -324,32 +331,6 @@ def test_a_snapshot_does_not_change(draw: Draw) -> None:
     assert abs(regard.Attention(queries, keys).dense() - before).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["queries", "keys", "bias", "sinks", "mask", "offset"])
-def test_a_change_in_place_is_noticed(draw: Draw, name: str) -> None:
-    given = {
-        "queries": draw(2, 3, 5, 7),
-        "keys": draw(2, 3, 5, 7),
-        "bias": draw(5, 5),
-        "sinks": draw(3),
-        "mask": np.tri(5, dtype=bool),
-        "offset": np.array([0, 1]),
-    }
-    options = {**given, "mask": regard.masks.allowed(given["mask"])}
-    A = regard.Attention(options.pop("queries"), options.pop("keys"), **options)
-    A.entropy()
-    A[0, 0, 0]
-    if name == "offset":
-        A.offset[0] = 3
-    elif name == "mask":
-        given["mask"][0, 3] = True
-    else:
-        given[name][(-1,) * given[name].ndim] += 1
-    for act in (A.entropy, A.logsumexp, A.received, A.dense, lambda: A.pooled((2, 2)), lambda: A[0, 0, 0]):
-        with pytest.raises(errors.StaleError, match=name):
-            act()
-    assert A.copy().entropy().shape == (2, 3, 5)
-
-
 def test_what_is_remembered_cannot_be_spoilt(draw: Draw) -> None:
     A = regard.Attention(draw(3, 5, 7), draw(3, 5, 7))
     before = A.dense()
@@ -360,3 +341,12 @@ def test_what_is_remembered_cannot_be_spoilt(draw: Draw) -> None:
 def test_it_says_what_it_is(draw: Draw) -> None:
     A = regard.Attention(draw(2, 3, 5, 7), draw(2, 3, 5, 7), mask=regard.causal(), softcap=50)
     assert repr(A) == "Attention(batch 2, head 3, query 5, key 5; head_dim 7, float64, softcap=50, mask=causal())"
+
+
+def test_masks_that_left_the_top_level_say_where_they_are() -> None:
+    for name in ("where", "first", "allowed", "chunks", "prefix", "documents"):
+        with pytest.raises(AttributeError, match=rf"regard\.masks\.{name}"):
+            getattr(regard, name)
+        assert callable(getattr(regard.masks, name))
+    for name in ("causal", "window", "lengths"):
+        assert getattr(regard, name) is getattr(regard.masks, name)

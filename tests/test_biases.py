@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
+import regard
 from regard.biases import alibi, bucket_of, paper_slopes, relative_positions
-from regard.errors import OptionError
+from regard.errors import OptionError, TooLarge
 
 
 def test_slopes_of_a_power_of_two_fall_by_one_ratio() -> None:
@@ -139,3 +141,18 @@ def test_biases_print_how_they_were_made() -> None:
     assert repr(relative_positions(np.ones((32, 4)), bidirectional=False)).endswith(
         "max_distance=128, bidirectional=False)"
     )
+
+
+def test_offsets_far_apart_are_refused_before_memory_is_taken() -> None:
+    """One row of biases by distance serves all sequences: it would reach from one offset to the other."""
+    ones = np.ones((2, 8, 4, 4), np.float32)
+    tracemalloc.start()
+    with pytest.raises(TooLarge, match="separately"):
+        regard.Attention(ones, ones, bias=alibi(heads=8), offset=[0, 2**27])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24  # where the biases would take gigabytes
+    ones = ones.astype(np.float64)  # biases of 2^27 leave float32 no digits for the scores
+    far = regard.Attention(ones, ones, bias=alibi(heads=8), offset=[2**27, 2**27 + 3])
+    near = regard.Attention(ones, ones, bias=alibi(heads=8), offset=[4, 7])
+    np.testing.assert_allclose(far.dense(), near.dense(), rtol=1e-6)

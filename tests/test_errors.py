@@ -60,7 +60,6 @@ EXAMPLES: list[tuple[RegardError, type[Exception], str]] = [
     (errors.bad_edges("row_edges", [3, 2], 9), ValueError, "`row_edges` is [3, 2]"),
     (errors.bad_map_shape((9, 9), (5, 7)), ValueError, "up to 5 rows and 7 columns"),
     (errors.too_large_to_build(2**41, 2**30), MemoryError, "would take 2 TiB, the limit is 1 GiB"),
-    (errors.stale("keys"), RuntimeError, "A.copy()"),
     (errors.unsupported("vmap", "Use the batch axis."), NotImplementedError, "vmap is not supported.\nUse the batch"),
 ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import regard
 from regard.errors import OptionError, TypeProblem
 from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
 
@@ -306,3 +307,89 @@ def test_masks_combine_with_masks_alone() -> None:
             wrong()
     with pytest.raises(TypeProblem, match="not `and`, `or`, `not`"):
         causal() and window(3)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_repeated_array_is_not_copied_in_full(library: str) -> None:
+    """Stride 0, from `broadcast_to` or `expand`: n² booleans that take no memory, and none in any result."""
+    xp, n = pytest.importorskip(library), 4096
+    ones = np.ones((1, 1), bool)
+    array = np.broadcast_to(ones, (n, n)) if library == "numpy" else xp.from_numpy(ones).expand(n, n)
+    q = np.ones((1, n, 4), np.float32)
+    q = q if library == "numpy" else xp.from_numpy(q)
+    tracemalloc.start()
+    A = regard.Attention(q, q, mask=allowed(array))
+    A @ q
+    A.received()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < n * n / 4
+    assert np.asarray(A[0, :3, -3:] * n).round(3).tolist() == [[1.0] * 3] * 3
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("operator", ["&", "|", "~&"])
+def test_three_thousand_masks_combine(operator: str, library: str) -> None:
+    xp, n = pytest.importorskip(library), 24
+    rng = np.random.default_rng(5)
+    masks, seen = [], []
+    i, j = np.arange(n)[:, None], np.arange(n)
+    for kind, number in zip(rng.integers(0, 3, 3000), rng.integers(0, n, 3000).tolist(), strict=True):
+        if kind == 0:
+            masks.append(window(number, 0 if operator == "|" else n))
+            seen.append((i - j <= number) & (j - i <= (0 if operator == "|" else n)))
+        elif kind == 1:
+            masks.append(first(number // 8 if operator == "|" else n - number // 8))
+            seen.append(np.broadcast_to(j < (number // 8 if operator == "|" else n - number // 8), (n, n)))
+        else:
+            array = (rng.random((n, n)) < 1e-4) == (operator == "|")
+            masks.append(allowed(array))
+            seen.append(array)
+    mask, expected = masks[0], seen[0]
+    for other, more in zip(masks[1:], seen[1:], strict=True):
+        if operator == "~&":
+            mask, expected = mask & ~~other, expected & more
+        else:
+            mask = mask & other if operator == "&" else mask | other
+            expected = expected & more if operator == "&" else expected | more
+    found = place(mask, n, n, xp=xp).tile(ALL, ALL)
+    assert np.array_equal(np.asarray(found)[0, 0], expected)
+    assert len(mask.expression) > 3000 and mask == mask and mask.needs_position
+
+
+def test_a_mask_nested_too_deep_is_refused_with_words() -> None:
+    def nested(depth: int) -> Mask:
+        mask = causal()
+        for number in range(depth):
+            mask = (mask & window(number)) | first(number)
+        return mask
+
+    assert place(nested(40), 5, 5).tile(ALL, ALL).shape == (1, 1, 5, 5)
+    with pytest.raises(OptionError, match="deep"):
+        nested(3000)
+
+
+def test_documents_go_by_any_name() -> None:
+    named = documents(["b", "b", None, 2.5, 2.5])
+    assert np.array_equal(place(named, 5, 5).tile(ALL, ALL), place(documents([0, 0, 1, 2, 2]), 5, 5).tile(ALL, ALL))
+
+
+def _raises(query: Any, key: Any) -> Any:
+    raise ZeroDivisionError("no")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (_raises, "ZeroDivisionError: no"),
+        (lambda query, key: True if query > key else False, "compare"),  # noqa: SIM210 - the truth of an array
+        (lambda query, key: np.ones((3, 2), bool), r"shape \(3, 2\)"),
+        (lambda query, key: np.ones((1, 1, 1, 5, 5), bool), r"shape \(1, 1, 1, 5, 5\)"),
+        (lambda query, key: np.ones((7, 1, 5, 5), bool), r"shape \(7, 1, 5, 5\)"),
+    ],
+)
+def test_a_function_that_fails_or_gives_another_shape_is_named(function: Any, said: str) -> None:
+    A = regard.Attention(np.ones((5, 2)), np.ones((5, 2)), mask=where(function))
+    with pytest.raises(OptionError, match=said) as raised:
+        A.dense()
+    assert "where" in str(raised.value)

@@ -66,9 +66,13 @@ def test_equal_scores_go_to_the_lower_key() -> None:
     assert_array_equal(A.top(6).index, expected)
 
 
-def test_more_keys_asked_for_than_there_are(draw: Draw) -> None:
-    strongest = regard.Attention(draw(2, 3), draw(4, 3)).top(6)
-    assert (strongest.index[:, 4:] == -1).all() and not strongest.weight[:, 4:].any()
+@pytest.mark.parametrize("k", [6, 2**31, 2**63, 10**30])
+def test_more_strongest_keys_than_there_are_means_all_of_them(draw: Draw, k: int) -> None:
+    A = regard.Attention(draw(2, 3), draw(4, 3), mask=regard.causal(), offset=0)
+    for strongest in (A.top(k), A.attend(draw(4, 1), top=k).top):
+        assert_array_equal(strongest.index, A.top(4).index)
+        assert strongest.index.tolist()[0] == [0, -1, -1, -1]
+        assert not strongest.weight[0, 1:].any()
 
 
 def test_a_query_that_sees_nothing_has_zeros_for_statistics(draw: Draw) -> None:

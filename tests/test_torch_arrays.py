@@ -85,13 +85,18 @@ INDICES = [
 ]
 
 
+def judged(dense: Any, index: Any) -> Any:
+    """What PyTorch takes; NumPy where a step is negative, which PyTorch does not have."""
+    backwards = any(isinstance(item, slice) and (item.step or 1) < 0 for item in np.index_exp[index])
+    return dense[index] if backwards else torch.from_numpy(dense)[index].numpy()
+
+
 @pytest.mark.parametrize("index", INDICES, ids=str)
 def test_indices(pair: Any, index: Any) -> None:
     A, N = pair
-    of_numpy = tuple(item.numpy() if isinstance(item, torch.Tensor) else item for item in np.index_exp[index])
-    same(A[index], N.dense()[of_numpy])
+    same(A[index], judged(N.dense(), index))
     for stage in ("score", "scaled", "capped", "biased", "masked"):
-        same(getattr(A, stage)[index], getattr(N, stage)[of_numpy])
+        same(getattr(A, stage)[index], judged(getattr(N, stage).dense(), index))
 
 
 @pytest.mark.parametrize("batch", [None, 1, [1, 0]])
@@ -100,16 +105,6 @@ def test_selections(pair: Any, batch: Any, head: Any) -> None:
     A, N = (attention.select(batch=batch, head=head) for attention in pair)
     same(A.dense(), N.dense())
     same(A.entropy(), N.entropy())
-
-
-def test_a_change_in_place_is_noticed(pair: Any) -> None:
-    A, _ = pair
-    snapshot = A.copy()
-    A.entropy()
-    A.queries[0, 0, 0, 0] += 1
-    with pytest.raises(errors.StaleError, match="queries"):
-        A.entropy()
-    snapshot.entropy()
 
 
 def test_a_cache_leaves_earlier_attentions_alone(draw: Draw) -> None:

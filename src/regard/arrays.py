@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -172,8 +175,8 @@ def uninitialised(shape: tuple[int, ...], like: Array) -> Array:
 
 
 def write_unnoticed(room: Array, start: int, new: Array) -> None:
-    """Write behind what is used of a buffer, so that views of the used part do not count as changed."""
-    room = room.data if is_tensor(room) else room  # `.data` has no part in PyTorch's count of changes
+    """Write behind the part of a buffer that is in use, without PyTorch counting views of that part as changed."""
+    room = room.data if is_tensor(room) else room  # `.data` is not counted: a backward pass may still need the views
     room[..., start : start + new.shape[-2], :] = new
 
 
@@ -190,11 +193,79 @@ def copied(thing: Any) -> Any:
 
 
 def unit_length(vectors: Array) -> Array:
-    """Vectors divided by their length along the last axis; a vector of zeros stays one."""
+    """Vectors divided by their length along the last axis; a zero vector stays zero and has zero gradient.
+
+    (`torch.nn.functional.normalize` divides by at least 1e-12: a zero vector has gradients of up to 1e12 there, and
+    vectors shorter than that do not get length 1.)
+
+    >>> unit_length(np.array([[3e-200, 4e-200], [0, 0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
     if is_tensor(vectors):
         torch = sys.modules["torch"]
-        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-        return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)
+        wide = torch.float32 if vectors.device.type == "mps" else torch.float64  # squares of float32 fit into float64
+        if vectors.dtype == wide:
+            largest = vectors.detach().abs().amax(-1, keepdim=True)  # a constant: the result does not depend on it
+            vectors = vectors / torch.where((largest > 0) & (largest < math.inf), largest, 1)
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=wide).to(vectors.dtype)
+        return vectors / torch.where(length == 0, math.inf, length)
     with np.errstate(all="ignore"):  # inf / inf is NaN, and reaches exactly this vector's scores
-        length = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=-1, keepdims=True))
-        return (vectors / np.maximum(length, np.finfo(vectors.dtype).tiny)).astype(vectors.dtype)
+        wide_vectors = vectors.astype(np.float64)
+        largest = np.abs(wide_vectors).max(axis=-1, keepdims=True, initial=0)
+        wide_vectors = wide_vectors / np.where((largest > 0) & (largest < np.inf), largest, 1)
+        length = np.sqrt(np.square(wide_vectors).sum(axis=-1, keepdims=True))
+        return (wide_vectors / np.where(length == 0, np.inf, length)).astype(vectors.dtype)
+
+
+# What an array holds
+
+_BITS = {1: np.dtype(bool), 2: np.dtype(np.uint16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}  # by item size
+
+
+def fingerprint(array: Array) -> int | None:
+    """A hash of all numbers in an array, which changes when one of them is changed, however that was done.
+
+    It reads the array once, at the speed of memory (8 GB/s here, so 0.1 ms for the keys of 2,048 tokens in a head of
+    64), where PyTorch's count of changes misses those made through NumPy or `.data`. None where there is no telling.
+    """
+    if is_tensor(array):
+        if not array.is_cpu:
+            return _device_fingerprint(array)
+        array = array.detach().resolve_conj().resolve_neg()
+        array = (array.view(sys.modules["torch"].int16) if str(array.dtype) == "torch.bfloat16" else array).numpy()
+    kind = _BITS.get(array.dtype.itemsize)
+    if kind is None or array.dtype.kind == "O":
+        return None
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)  # repeated axes once
+    array = np.asarray(array)[once]
+    if not array.flags.aligned or array.dtype.kind not in "biuf" or (array.ndim and array.strides[-1] % array.itemsize):
+        array = np.array(array)
+    array = array.view(kind)
+    hashed = _native_fingerprint()
+    if hashed is None:
+        return int.from_bytes(hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=8).digest(), "little")
+    return int(hashed(array.reshape(-1, *array.shape[-3:]) if array.ndim > 4 else array)) if array.size else 0
+
+
+@cache
+def _native_fingerprint() -> Any:
+    try:
+        from regard._core import fingerprint
+    except ImportError:
+        return None
+    return fingerprint
+
+
+def _device_fingerprint(array: Array) -> int:
+    """The same for a tensor on another device: Σ number · weight in 64-bit integers, an odd weight for each place."""
+    torch = sys.modules["torch"]
+    kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = array.detach().resolve_conj().resolve_neg().contiguous().flatten().view(kinds[array.dtype.itemsize])
+    total = 0
+    for start in range(0, bits.numel(), 1 << 22):
+        part = bits[start : start + (1 << 22)].to(torch.int64)
+        place = torch.arange(start, start + part.numel(), device=bits.device) * 0x2545F4914F6CDD1D
+        place = ((place ^ (place >> 29)) * 0x369DEA0F31A53F85) | 1
+        total = (total * 31 + int((part * place).sum())) & (2**64 - 1)
+    return total

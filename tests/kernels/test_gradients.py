@@ -351,3 +351,38 @@ def test_memory_grows_with_n_not_with_its_square(engine_of_tensors: str) -> None
     command = [sys.executable, "-c", PEAK, str(count)]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert int(found.stdout) < (200 if engine_of_tensors == "native" else 500)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_zero_vector_has_no_gradient_by_cosine(dtype: Any) -> None:
+    """Its direction is not defined; `F.normalize` divides by 1e-12 there, which gives gradients of 1e11."""
+    torch.manual_seed(3)
+    q, k, v = (torch.randn(2, count, 5, dtype=dtype) for count in (4, 6, 6))
+    q[0, 1] = k[1, 2] = 0
+    q, k = q.requires_grad_(), k.requires_grad_()
+    (regard.Attention(q, k, similarity="cosine", scale=3.0) @ v).square().sum().backward()
+    assert not q.grad[0, 1].any() and not k.grad[1, 2].any()
+    found = q.grad.clone(), k.grad.clone()
+    q.grad = k.grad = None
+    unit = (torch.nn.functional.normalize(array, dim=-1) for array in (q, k))
+    weights = torch.softmax(3.0 * torch.einsum("hqd,hkd->hqk", *unit), dim=-1)
+    (weights @ v).square().sum().backward()
+    for array, ours in zip((q, k), found, strict=True):
+        other = array.detach().abs().sum(-1) > 0
+        close = 1e-4 if dtype == torch.float32 else 1e-10  # two orders of adding, of numbers up to about 10
+        assert torch.allclose(ours[other], array.grad[other], rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("magnitude", [1e-30, 1e-15, 1.0, 1e15, 1e30])
+def test_cosine_does_not_depend_on_magnitude(magnitude: float, dtype: Any) -> None:
+    torch.manual_seed(4)
+    q, k = torch.randn(5, 7, dtype=dtype), torch.randn(6, 7, dtype=dtype)
+    expected = torch.nn.functional.normalize(q.double(), dim=-1) @ torch.nn.functional.normalize(k.double(), dim=-1).mT
+    if dtype == torch.float64:
+        magnitude **= 9  # to 1e270
+    for library in (lambda array: array, lambda array: array.numpy()):
+        A = regard.Attention(library(q * magnitude), library(k * magnitude), similarity="cosine")
+        found = torch.as_tensor(A.score.dense())
+        # A product of two vectors of length 1: their roundings, and those of seven products.
+        assert (found - expected).abs().max() < 12 * torch.finfo(dtype).eps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,17 @@ from .random_masks import Setting, masks
 Array = NDArray[Any]
 
 KINDS = {name: np.dtype(name) for name in ("float16", "float32", "float64")} | {"bfloat16": BFLOAT16}
-LAYOUTS = ("plain", "transposed", "fortran", "backwards", "every other", "broadcast", "read-only")
+LAYOUTS = (
+    "plain",
+    "transposed",
+    "fortran",
+    "backwards",
+    "every other",
+    "broadcast",
+    "read-only",
+    "misaligned",
+    "memory-mapped",
+)
 MAGNITUDES = ("small", "usual", "to 1e4", "equal", "one key wins")
 BIASES = ("none", "dense", "dense with -inf", "alibi", "relative")
 
@@ -38,6 +49,7 @@ class Case:
     softcap: float | None = None
     sinks: Array | None = None
     offset: Any = 0
+    similarity: str = "dot"
 
     @property
     def group(self) -> int:
@@ -63,6 +75,7 @@ class Case:
             softcap=self.softcap,
             sinks=for_engine(engine, self.sinks),
             offset=offset,
+            similarity=self.similarity,
         )
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -75,7 +88,7 @@ class Case:
             f"Case({self.queries.dtype}, queries {self.queries.shape}, keys {self.keys.shape}, values "
             f"{self.values.shape}, strides {strides}, scale {self.scale:.4g}, mask {mask}, bias "
             f"{getattr(self.bias, 'shape', self.bias)}, softcap {self.softcap}, sinks {self.sinks}, "
-            f"offset {self.offset})"
+            f"offset {self.offset}, {self.similarity})"
         )
 
 
@@ -97,6 +110,15 @@ def laid_out(array: Array, layout: str) -> Array:
         case "read-only":
             array = array.copy()
             array.flags.writeable = False
+        case "misaligned":  # as a field of packed records
+            room = np.zeros(array.shape, np.dtype([("before", "u1"), ("here", array.dtype)]))["here"]
+            room[...] = array
+            return room
+        case "memory-mapped" if array.size:  # from a place in the file that no float is aligned to
+            with TemporaryFile() as file:
+                file.write(b"xyz" + np.ascontiguousarray(array).tobytes())
+                file.flush()
+                return np.memmap(file, array.dtype, "r", offset=3, shape=array.shape)
     return array
 
 
@@ -107,31 +129,35 @@ def cases(
     most: int = 40,
     plain: bool = False,
     magnitudes: tuple[str, ...] = MAGNITUDES,
+    corners: bool = False,
 ) -> Case:
-    """An attention; with `plain`, without options that change scores."""
+    """An attention; with `plain`, without options that change scores; with `corners`, also by cosine, with vectors of
+    zeros, and with values of no numbers.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = KINDS[draw(st.sampled_from(kinds))]
     batch, key_heads, group = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     queries, keys = draw(_counts(0, most)), draw(_counts(1, most))
     if max(queries, keys) > most:
         batch, key_heads, group = 1, 1, draw(st.integers(1, 2))
-    size, value_size = draw(st.integers(1, 20) | st.just(64)), draw(st.integers(1, 20) | st.just(64))
+    size, value_size = draw(st.integers(1, 20) | st.just(64)), draw(st.integers(1 - corners, 20) | st.just(64))
+    similarity = draw(st.sampled_from(("dot", "dot", "cosine"))) if corners else "dot"
     heads = key_heads * group
     setting = Setting(batch, heads, queries, keys, draw(_offsets(batch)))
-    q, k, v = (
-        laid_out(rng.normal(size=shape).astype(kind), draw(st.sampled_from(LAYOUTS)))
-        for shape in (
-            (batch, heads, queries, size),
-            (batch, key_heads, keys, size),
-            (batch, key_heads, keys, value_size),
-        )
-    )
+    shapes = (batch, heads, queries, size), (batch, key_heads, keys, size), (batch, key_heads, keys, value_size)
+    numbers = [rng.normal(size=shape).astype(kind) for shape in shapes]
+    if similarity == "cosine":
+        for vectors in numbers[:2]:
+            vectors[rng.random(vectors.shape[:3]) < 0.1] = 0
+    q, k, v = (laid_out(array, draw(st.sampled_from(LAYOUTS))) for array in numbers)
     magnitude = draw(st.sampled_from(magnitudes))
     if magnitude == "equal":
         k = laid_out(k, "broadcast")
     mask, seen = draw(masks(setting)) if draw(st.booleans()) else (None, np.ones(setting.shape, bool))
     options = {} if plain else _options(draw, rng, setting, kind)
-    return Case(q, k, v, _scale(magnitude, q, k), seen, setting.distances, mask=mask, offset=setting.offset, **options)
+    scale = _scale(magnitude, *((np.ones(1),) * 2 if similarity == "cosine" else (q, k)))
+    options |= {"mask": mask, "offset": setting.offset, "similarity": similarity}
+    return Case(q, k, v, scale, seen, setting.distances, **options)
 
 
 def _counts(least: int, most: int) -> st.SearchStrategy[int]:
@@ -146,7 +172,10 @@ def _offsets(batch: int) -> st.SearchStrategy[Any]:
 
 def _scale(magnitude: str, queries: Array, keys: Array) -> float:
     """Such that the largest score is about what the magnitude says."""
-    q, k = (np.abs(array.astype(np.float64)).max(axis=(0, 1, 2), initial=1e-3) for array in (queries, keys))
+    q, k = (
+        np.abs(array.astype(np.float64)).reshape(-1, array.shape[-1]).max(axis=0, initial=1e-3)
+        for array in (queries, keys)
+    )
     largest = {"small": 0.01, "to 1e4": 1e4, "one key wins": 300.0}.get(magnitude, 8.0)
     return float(largest / (q @ k))
 

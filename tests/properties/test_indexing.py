@@ -71,7 +71,7 @@ def taken(engine: str, array: Any, index: Any) -> Any:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@given(case=cases(most=12), data=st.data(), stage=st.sampled_from(STAGES), axes=st.integers(2, 4))
+@given(case=cases(most=12, corners=True), data=st.data(), stage=st.sampled_from(STAGES), axes=st.integers(2, 4))
 @examples(120)
 def test_any_index_gives_that_part_of_the_matrix(engine: str, case: Case, data: Any, stage: str, axes: int) -> None:
     truth = Truth(case)

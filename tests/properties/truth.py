@@ -82,15 +82,22 @@ class Truth:
 
     @cached_property
     def queries(self) -> Array:
-        return self.case.queries.astype(np.float64)
+        return self.unit(self.case.queries.astype(np.float64))
 
     @cached_property
     def keys(self) -> Array:
-        return self.for_each_head(self.case.keys)
+        return self.unit(self.for_each_head(self.case.keys))
 
     @cached_property
     def values(self) -> Array:
         return self.for_each_head(self.case.values)
+
+    def unit(self, vectors: Array) -> Array:
+        """By cosine: of length 1, or of length 0 if they were."""
+        if self.case.similarity == "dot":
+            return vectors
+        length = np.sqrt((vectors**2).sum(axis=-1, keepdims=True))
+        return vectors / np.where(length == 0, 1, length)
 
     def for_each_head(self, array: Array) -> Array:
         return np.repeat(array.astype(np.float64), self.case.group, axis=1)

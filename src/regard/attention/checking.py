@@ -174,15 +174,16 @@ def _is_float_array(thing: Any) -> bool:
 
 
 def _number(given: Any) -> float | None:
-    """A number as float; None for what is none, and for tensors, whose gradient would be lost."""
-    if isinstance(given, float) or type(given) is int:
+    """A number as float; None for what is none, or too large, and for tensors, whose gradient would be lost."""
+    if isinstance(given, float):
         return given
     if is_tensor(given) or isinstance(given, (bool, np.bool_, str, np.ndarray)):
         return None
     try:
-        return float(given)
-    except (TypeError, ValueError):
+        number = float(given)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return given if type(given) is int else number
 
 
 def _whole_offset(given: Any, batch: int) -> int:

@@ -116,7 +116,7 @@ def _filled(index: Any, axes: int) -> list[Any]:
     if len(dots) > 1:
         raise errors.bad_index(index)
     place = dots[0] if dots else len(items)
-    filling = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
+    filling: list[Any] = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
     return [*items[:place], *filling, *items[place + 1 :]]
 
 

@@ -28,7 +28,7 @@ class Attention:
 
     Queries and keys are (query, head_dim), (head, query, head_dim) or (batch, head, query, head_dim): NumPy arrays,
     PyTorch tensors or lists. Fewer key heads than query heads are shared among them. The arrays are referred to, not
-    copied.
+    copied: results follow a change in place, and `copy()` is a snapshot that does not.
 
     scale       multiplies the scores; 1 / √head_dim by default
     mask        which keys each query may see, as in `causal() & window(128)`
@@ -215,7 +215,8 @@ class Attention:
                 raise errors.bad_statistic(name, ROW_STATISTICS)
         if "distance" in names:
             offset_known(self)
-        output, found = self._outputs(values, names, validate.integer("top", top, 0))
+        top = min(validate.integer("top", top, 0), self.shape[-1])
+        output, found = self._outputs(values, names, top)
         strongest = Top(self.outside(found["top_index"]), self.outside(found["top_weight"])) if top else None
         return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
@@ -309,9 +310,13 @@ class Attention:
         return self._row_statistic("distance")
 
     def top(self, k: int) -> Top:
-        """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory."""
+        """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory.
+
+        A k above the number of keys means all of them.
+        """
         scores = self._scores()
-        found = engine_for(scores.queries).forward(scores, None, (), validate.integer("k", k, 1))[1]
+        k = min(validate.integer("k", k, 1), self.shape[-1])
+        found = engine_for(scores.queries).forward(scores, None, (), k)[1]
         return Top(self.outside(found["top_index"]), self.outside(found["top_weight"]))
 
     def mass(self, keys: Any) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import arrays, errors
+from regard import arrays
 from regard.arrays import Array
 from regard.attention.scoring import offset_known, scores_of
 from regard.kernels import parts
@@ -24,11 +25,14 @@ CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
 LONG = 2048  # from here on a fingerprint costs less than a hundredth of a pass: what a product learned is kept
 
 
+Fingerprints = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Statistics of all rows, and the fingerprints of the arrays they came from."""
 
-    fingerprints: dict[str, tuple[int, ...]]
+    fingerprints: Fingerprints
     statistics: dict[str, Array]
 
 
@@ -36,11 +40,10 @@ def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
     """Statistics of every row, (batch, head, query): remembered ones where nothing has changed since."""
     if "distance" in names:
         offset_known(attention)
-    if _passes_through(attention):
+    fingerprints = None if _passes_through(attention) else _fingerprints(attention)
+    if fingerprints is None:
         return _computed(attention, names)
-    memory = recall(attention)
-    if memory is None:
-        memory = Memory(_fingerprints(attention), {})
+    memory = _recalled(attention, fingerprints) or Memory(fingerprints, {})
     missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in memory.statistics]
     if any(name in missing for name in names):
         found = {**memory.statistics, **_computed(attention, missing)}
@@ -57,21 +60,23 @@ def is_long(attention: Attention) -> bool:
 
 def keep_state(attention: Attention, found: dict[str, Array]) -> None:
     """Remember the row state that a product found on its way."""
-    known: Memory | None = attention.__dict__.get("_memory")
     fingerprints = _fingerprints(attention)
-    same = known is not None and known.fingerprints == fingerprints
-    before = known.statistics if same and known is not None else {}
+    if fingerprints is None:
+        return
+    known = _recalled(attention, fingerprints)
+    before = {} if known is None else known.statistics
     remember(attention, Memory(fingerprints, {**before, **{name: found[name] for name in KEPT}}))
 
 
 def recall(attention: Attention) -> Memory | None:
-    """What is remembered, if anything; an error where an array has changed since."""
+    """What is remembered of the arrays as they are now."""
+    fingerprints = _fingerprints(attention) if "_memory" in attention.__dict__ else None
+    return None if fingerprints is None else _recalled(attention, fingerprints)
+
+
+def _recalled(attention: Attention, fingerprints: Fingerprints) -> Memory | None:
     memory: Memory | None = attention.__dict__.get("_memory")
-    if memory is not None:
-        for name, fingerprints in _fingerprints(attention).items():
-            if fingerprints != memory.fingerprints[name]:
-                raise errors.stale(name)
-    return memory
+    return memory if memory is not None and memory.fingerprints == fingerprints else None
 
 
 def remember(attention: Attention, memory: Memory) -> None:
@@ -113,8 +118,7 @@ def _passes_through(attention: Attention) -> bool:
     """Whether nothing may be remembered: PyTorch traces this, or gradients are to flow through it, each time anew."""
     if not arrays.is_tensor(attention.queries):
         return False
-    given = (getattr(attention, field.name) for field in fields(attention))
-    return arrays.tracing() or any(arrays.needs_gradient(array) for thing in given for array in _arrays_in(thing))
+    return arrays.tracing() or any(arrays.needs_gradient(array) for array in _arrays_of(attention) or ())
 
 
 def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:
@@ -122,19 +126,25 @@ def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:
     return engine_for(scores.queries).forward(scores, None, tuple(names))[1]
 
 
-def _fingerprints(attention: Attention) -> dict[str, tuple[int, ...]]:
-    given = {field.name: getattr(attention, field.name) for field in fields(attention)}
-    return {name: tuple(_fingerprint(array) for array in _arrays_in(thing)) for name, thing in given.items()}
+def _fingerprints(attention: Attention) -> Fingerprints | None:
+    """One of each array that decides the scores; None where a function or an unknown object has a say too."""
+    given = _arrays_of(attention)
+    found = [] if given is None else [arrays.fingerprint(array) for array in given]
+    return None if given is None or None in found else tuple(found)  # type: ignore[arg-type]
 
 
-def _fingerprint(array: Array) -> int:
-    return engine_for(array).fingerprint(array)
-
-
-def _arrays_in(thing: Any) -> Iterator[Array]:
-    """All arrays in an option: the option itself, or those that a mask or a lazy bias holds."""
-    if isinstance(thing, np.ndarray) or arrays.is_tensor(thing):
-        yield thing
-    elif is_dataclass(thing):
-        for field in fields(thing):
-            yield from _arrays_in(getattr(thing, field.name))
+def _arrays_of(attention: Attention) -> list[Array] | None:
+    """All arrays that decide the scores, those of masks and lazy biases too; None where there may be more."""
+    found: list[Array] = []
+    waiting: list[Any] = [attention]
+    while waiting:
+        thing = waiting.pop()
+        if isinstance(thing, np.ndarray) or arrays.is_tensor(thing):
+            found.append(thing)
+        elif is_dataclass(thing):
+            waiting += [getattr(thing, field.name) for field in fields(thing)]
+        elif isinstance(thing, tuple):
+            waiting += thing
+        elif not isinstance(thing, (NoneType, int, float, str, slice)):  # a function, or a class from elsewhere
+            return None
+    return found

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from regard import arrays, errors
 from regard.arrays import Array, four_axes
 from regard.biases import Bias
+from regard.errors.wording import size_in_bytes
 from regard.kernels.interface import Scores
 from regard.masks import Mask, Visible
 
 if TYPE_CHECKING:
     from regard.attention.matrix import Attention
+
+
+MOST_RELATIVE = 1 << 28  # bytes of a lazy bias by distance, where offsets far apart make it long
 
 
 def scores_of(attention: Attention) -> Scores:
@@ -81,6 +85,12 @@ def _relative(attention: Attention, bias: Bias, queries: Array, keys: Array) -> 
     nearest, furthest = (offset, offset) if arrays.is_number(offset) else (int(offset.min()), int(offset.max()))
     lowest, highest = nearest - (keys.shape[2] - 1), furthest + queries.shape[2] - 1
     device = queries.device if arrays.is_tensor(queries) else None
+    needed = (highest - lowest + 1) * queries.shape[1] * max(4, queries.dtype.itemsize)
+    if nearest != furthest and needed > MOST_RELATIVE:
+        raise errors.TooLarge(
+            f"`offset` puts the sequences up to {furthest - nearest:,} positions apart: a bias by distance would take "
+            f"{size_in_bytes(needed)}.\nCompute sequences that are so far apart separately."
+        )
     return bias.table(
         queries.shape[1], lowest, highest, arrays.library(queries), arrays.wide_type(queries), device
     ), -lowest

@@ -56,10 +56,6 @@ class TooLarge(RegardError, MemoryError):
     """A result that would take more memory than allowed."""
 
 
-class StaleError(RegardError, RuntimeError):
-    """Arrays that were changed in place after something was computed from them."""
-
-
 class Unsupported(RegardError, NotImplementedError):
     """Something that makes sense and that Regard does not do."""
 
@@ -261,10 +257,22 @@ def bad_statistic(came: object, known: Iterable[str]) -> OptionError:
 
 
 def not_a_mask(came: object) -> TypeProblem:
-    """Something else where a mask belongs."""
+    """Something else where a mask belongs.
+
+    >>> from regard.masks import causal
+    >>> print(not_a_mask(causal))
+    `mask` is the function causal; expected a mask.
+    Call it: causal().
+    """
+    if callable(came):
+        name = getattr(came, "__name__", "function")
+        fix = f"A function of positions becomes one: regard.masks.where({name})."
+        if str(getattr(came, "__module__", "")).startswith("regard.masks"):
+            fix = f"Call it: {name}({'' if name == 'causal' else '…'})."
+        return TypeProblem(f"`mask` is the function {name}; expected a mask.\n{fix}")
     return TypeProblem(
         f"`mask` is {kind_of(came)}; expected a mask such as causal() & window(128).\n"
-        "A boolean array, True where a query may see a key, becomes one by allowed(array)."
+        "A boolean array, True where a query may see a key, becomes one: regard.masks.allowed(array)."
     )
 
 
@@ -374,14 +382,6 @@ def too_large_to_build(needed: int, limit: int) -> TooLarge:
     return TooLarge(
         f"The dense matrix would take {size_in_bytes(needed)}, the limit is {size_in_bytes(limit)}.\n"
         f"Look at a part of it (A[..., 0, :], A.pooled((512, 512)), A.top(8)), or allow it: dense(limit={needed})."
-    )
-
-
-def stale(name: str) -> StaleError:
-    """An array that is no longer what it was when its statistics were computed."""
-    return StaleError(
-        f"`{name}` were changed in place after statistics of this attention were computed from them.\n"
-        "Make a new Attention after the change, or take a snapshot before it: A.copy()."
     )
 
 

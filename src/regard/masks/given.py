@@ -6,6 +6,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from regard import errors, validate
 
 
@@ -42,6 +44,25 @@ def plain(numbers: Numbers) -> Any:
 def sequences(numbers: Numbers) -> int:
     """How many sequences they are for."""
     return 1 if isinstance(numbers, int) else len(plain(numbers))
+
+
+def document_ids(given: Any) -> Any:
+    """Numbers (position,) or (batch, position); names and other objects numbered in the order in which they occur."""
+    expected = "an array (position,) or (batch, position) of integers or names"
+    try:
+        ids = given if hasattr(given, "shape") else np.asarray(given)
+    except ValueError:  # sequences of unequal length
+        raise errors.option("ids", given, expected, "Pad the shorter sequences.") from None
+    if len(ids.shape) not in (1, 2):
+        raise errors.option("ids", given, expected)
+    if isinstance(ids, np.ndarray) and ids.dtype.kind not in "biuf":
+        numbers: dict[Any, int] = {}
+        try:
+            each = [numbers.setdefault(name, len(numbers)) for name in ids.reshape(-1).tolist()]
+        except TypeError:  # cannot be compared by a dictionary
+            raise errors.option("ids", given, expected, "Number the documents: 0, 0, 1, …") from None
+        ids = np.array(each, dtype=np.int64).reshape(ids.shape)
+    return ids
 
 
 def parameters(function: Any) -> int:

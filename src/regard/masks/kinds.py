@@ -10,7 +10,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.masks import rest
-from regard.masks.given import Given, Numbers, numbers, parameters, plain, sequences
+from regard.masks.given import Given, Numbers, document_ids, numbers, parameters, plain, sequences
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
 from regard.masks.placing import Keys, Place, Sizes, same_document
@@ -167,8 +167,8 @@ class Prefix(Mask):
 def documents(ids: Any) -> Mask:
     """Keys of the query's own document, where several are packed into a sequence; `ids` gives the one of each position.
 
-    `ids` is (position,), or (batch, position). Documents in one piece each are intervals; scattered ones are
-    evaluated by tile.
+    `ids` is (position,), or (batch, position): integers, or names. Documents in one piece each are intervals;
+    scattered ones are evaluated by tile.
 
     >>> print(documents([0, 0, 1, 1, 1]).draw())
     ██···
@@ -177,10 +177,7 @@ def documents(ids: Any) -> Mask:
     ··███
     ··███
     """
-    ids = ids if hasattr(ids, "shape") else np.asarray(ids)
-    if len(ids.shape) not in (1, 2):
-        raise errors.option("ids", ids, "an array (position,) or (batch, position)")
-    return Documents(Given(ids))
+    return Documents(Given(document_ids(ids)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -303,6 +300,9 @@ class Allowed(Mask):
         full = (place.batch, place.heads, place.queries, place.keys)
         if any(size != 1 and size != whole for size, whole in zip(dense.shape, full, strict=True)):
             raise errors.mask_shape(given, full)
+        # A repeated axis (stride 0, from `broadcast_to` or `expand`) is one of size 1: no engine copies it in full.
+        strides = dense.strides if place.xp is np else dense.stride()
+        dense = dense[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
         return Keys(None, rest.Dense(dense, place.queries, place.keys, place.xp))
 
 

@@ -12,6 +12,7 @@ from regard import errors
 from regard.masks.intervals import Visible
 from regard.masks.placing import Keys, Place, Sizes, drawing, positions
 
+DEEPEST = 100  # `(a & b | c) & d | …`: each change of operator is one level, and evaluating one takes four calls
 _REMEMBERED_QUERIES = 4096  # 16 bytes a query at most, 64 masks: 4 MiB
 
 
@@ -69,19 +70,19 @@ class Mask:
         return drawing(seen.tile(slice(0, 32), slice(0, 64))[:4, 0])
 
     def __and__(self, other: Mask) -> Mask:
-        return Both(self, _mask(other))
+        return Both.of(self, other)
 
     def __or__(self, other: Mask) -> Mask:
-        return Either(self, _mask(other))
+        return Either.of(self, other)
 
     def __rand__(self, other: Any) -> Mask:
-        return Both(_mask(other), self)
+        return Both.of(other, self)
 
     def __ror__(self, other: Any) -> Mask:
-        return Either(_mask(other), self)
+        return Either.of(other, self)
 
     def __invert__(self) -> Mask:
-        return Inverse(self)
+        return _not_too_deep(Inverse(self))
 
     def __bool__(self) -> bool:
         raise errors.mask_has_no_truth()
@@ -98,6 +99,11 @@ class Mask:
         return True
 
     @property
+    def _depth(self) -> int:
+        """How deep masks are nested in it."""
+        return 1
+
+    @property
     def _sizes(self) -> Sizes:
         return Sizes()
 
@@ -105,58 +111,64 @@ class Mask:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, repr=False)
-class Both(Mask):
-    """What two masks show, `one & other`."""
+class Combined(Mask):
+    """Several masks joined by one operator; `a & b & c` is one `Both` of three, so that long chains do not nest."""
 
-    one: Mask
-    other: Mask
+    __slots__ = ()
+    masks: tuple[Mask, ...]
 
-    @property
-    def needs_position(self) -> bool:
-        return self.one.needs_position or self.other.needs_position
-
-    @property
-    def expression(self) -> str:
-        return f"{_wrapped(self.one, Either)} & {_wrapped(self.other, Either)}"
-
-    @property
-    def _only_numbers(self) -> bool:
-        return self.one._only_numbers and self.other._only_numbers
-
-    @property
-    def _sizes(self) -> Sizes:
-        return self.one._sizes.with_(self.other._sizes)
-
-    def _keys(self, place: Place) -> Keys:
-        return place.both(self.one._keys(place), self.other._keys(place))
-
-
-@dataclass(frozen=True, repr=False)
-class Either(Mask):
-    """What one of two masks shows, `one | other`."""
-
-    one: Mask
-    other: Mask
+    @classmethod
+    def of(cls, *masks: Any) -> Mask:
+        """The masks joined, those that are joined in the same way already taken apart."""
+        flat = tuple(part for mask in map(_mask, masks) for part in (mask.masks if isinstance(mask, cls) else (mask,)))
+        return _not_too_deep(cls(flat))  # type: ignore[call-arg]
 
     @property
     def needs_position(self) -> bool:
-        return self.one.needs_position or self.other.needs_position
-
-    @property
-    def expression(self) -> str:
-        return f"{self.one.expression} | {self.other.expression}"
+        return any(mask.needs_position for mask in self.masks)
 
     @property
     def _only_numbers(self) -> bool:
-        return self.one._only_numbers and self.other._only_numbers
+        return all(mask._only_numbers for mask in self.masks)
+
+    @property
+    def _depth(self) -> int:
+        return 1 + max(mask._depth for mask in self.masks)
 
     @property
     def _sizes(self) -> Sizes:
-        return self.one._sizes.with_(self.other._sizes)
+        sizes = Sizes()
+        for mask in self.masks:
+            sizes = sizes.with_(mask._sizes)
+        return sizes
+
+
+@dataclass(frozen=True, repr=False)
+class Both(Combined):
+    """What all of some masks show, `one & other`."""
+
+    masks: tuple[Mask, ...]
+
+    @property
+    def expression(self) -> str:
+        return " & ".join(_wrapped(mask, Either) for mask in self.masks)
 
     def _keys(self, place: Place) -> Keys:
-        return place.either(self.one._keys(place), self.other._keys(place))
+        return place.both([mask._keys(place) for mask in self.masks])
+
+
+@dataclass(frozen=True, repr=False)
+class Either(Combined):
+    """What at least one of some masks shows, `one | other`."""
+
+    masks: tuple[Mask, ...]
+
+    @property
+    def expression(self) -> str:
+        return " | ".join(mask.expression for mask in self.masks)
+
+    def _keys(self, place: Place) -> Keys:
+        return place.either([mask._keys(place) for mask in self.masks])
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,6 +193,10 @@ class Inverse(Mask):
         return self.inner._only_numbers
 
     @property
+    def _depth(self) -> int:
+        return 1 + self.inner._depth
+
+    @property
     def _sizes(self) -> Sizes:
         return self.inner._sizes
 
@@ -192,6 +208,15 @@ def _mask(thing: Any) -> Mask:
     if not isinstance(thing, Mask):
         raise errors.not_a_mask(thing)
     return thing
+
+
+def _not_too_deep(mask: Mask) -> Mask:
+    if mask._depth > DEEPEST:
+        raise errors.OptionError(
+            f"This mask nests `&`, `|` and `~` more than {DEEPEST} deep.\nJoin the parts of each operator first, as in "
+            "(a & b & c) | (d & e), or write it as one function: regard.masks.where(function)."
+        )
+    return mask
 
 
 def _wrapped(mask: Mask, looser: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -113,28 +114,43 @@ class Place:
         row = xp.broadcast_to(end, (batch, self.queries))
         return np.ascontiguousarray(row) if xp is np else row.contiguous()
 
-    def both(self, a: Keys, b: Keys) -> Keys:
-        """What both show: intervals meet in intervals, rests in a rest."""
-        rests = _both_rests(a.rest, b.rest)
-        if a.intervals is None or b.intervals is None:
-            return Keys(b.intervals if a.intervals is None else a.intervals, rests)
-        met = intersection(a.intervals, b.intervals, self.xp)
-        if met is None:  # too many intervals: those of one stay, the other is evaluated
-            return Keys(a.intervals, _both_rests(a.rest, self.visible(b)))
-        return Keys(met, rests)
+    def both(self, parts: Sequence[Keys]) -> Keys:
+        """What all of them show: intervals meet in intervals, rests in a rest."""
+        intervals: tuple[Interval, ...] | None = None
+        rests: list[Rest] = []
+        for part in parts:
+            met = part.intervals
+            if intervals is not None and part.intervals is not None:
+                met = intersection(intervals, part.intervals, self.xp)
+                if met is None:  # more than two intervals for a query: keep those so far, evaluate this part by tile
+                    rests.append(self.visible(part))
+                    continue
+            intervals = intervals if met is None else met
+            rests += [] if part.rest is None else [part.rest]
+        return Keys(intervals, rest.joined(operator.and_, rests))
 
-    def either(self, a: Keys, b: Keys) -> Keys:
-        """What one of them shows; where intervals can't say it, by tile within the interval that holds both."""
-        if a == (None, None) or b == (None, None):
-            return Keys(None)
-        within: tuple[Interval, ...] | None = None
-        if a.intervals is not None and b.intervals is not None:
-            joined = union(a.intervals, b.intervals, self.xp) if a.rest is None and b.rest is None else None
-            if joined is not None:
-                return Keys(joined)
-            (a_first, a_last), (b_first, b_last) = hull(a.intervals), hull(b.intervals)
-            within = ((lower(a_first, b_first, self.xp), higher(a_last, b_last, self.xp)),)
-        return Keys(within, rest.Mixed(operator.or_, (self.visible(a), self.visible(b))))
+    def either(self, parts: Sequence[Keys]) -> Keys:
+        """What at least one shows; where intervals can't say it, by tile within the interval that holds all."""
+        groups: list[Keys] = []  # parts that are intervals alone are joined where two intervals hold them
+        for part in parts:
+            if part == (None, None):
+                return Keys(None)
+            if groups and part.rest is None is groups[-1].rest and part.intervals and groups[-1].intervals:
+                both = union(groups[-1].intervals, part.intervals, self.xp)
+                if both is not None:
+                    groups[-1] = Keys(both)
+                    continue
+            groups.append(part)
+        if len(groups) == 1:
+            return groups[0]
+        within: Interval | None = None
+        if all(group.intervals is not None for group in groups):
+            hulls = [hull(group.intervals) for group in groups if group.intervals is not None]
+            within = hulls[0]
+            for first, last in hulls[1:]:
+                within = lower(within[0], first, self.xp), higher(within[1], last, self.xp)
+        seen = rest.joined(operator.or_, [self.visible(group) for group in groups])
+        return Keys(None if within is None else (within,), seen)
 
     def neither(self, a: Keys) -> Keys:
         """What it does not show."""
@@ -142,7 +158,7 @@ class Place:
             gaps = ((0, 0),) if a.intervals is None else complement(a.intervals, self.keys, self.xp)
             if gaps is not None:
                 return Keys(gaps)
-        return Keys(None, rest.Mixed(operator.invert, (self.visible(a),)))
+        return Keys(None, rest.Inverted(self.visible(a)))
 
 
 def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:
@@ -201,9 +217,3 @@ def drawing(seen: np.ndarray[Any, Any]) -> str:
     """Booleans (batch, query, key) as lines of characters, the sequences side by side."""
     lines = ("  ".join("".join("█" if key else "·" for key in row) for row in rows) for rows in seen.swapaxes(0, 1))
     return "\n".join(lines)
-
-
-def _both_rests(a: Rest | None, b: Rest | None) -> Rest | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return rest.Mixed(operator.and_, (a, b))

@@ -5,11 +5,12 @@ Each kind answers for any tile of queries and keys, so that nothing of size quer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from regard import errors
+from regard.arrays import tracing
 from regard.masks.intervals import Array, Index, Rest, indices, length, on, take, take_rows
 
 
@@ -69,21 +70,41 @@ class FromPositions:
         query = take_rows(self.positions, rows)  # (batch or 1, row)
         key = indices(columns, self.keys, self.xp, self.device)  # (column,)
         shape = (query.shape[0], 1, query.shape[1], key.shape[0])
+        arguments: tuple[Array, ...]
         if self.arguments == 4:
-            found = self.function(
+            arguments = (
                 self.batch[:, None, None, None],
                 self.heads[:, None, None],
                 query[:, None, :, None],
                 key[None, None, None],
             )
         elif query.shape[0] == 1:
-            found = self.function(query[0][:, None], key[None])
+            arguments = (query[0][:, None], key[None])
         else:
-            found = self.function(query[:, None, :, None], key[None])
+            arguments = (query[:, None, :, None], key[None])
+        try:
+            found = self.function(*arguments)
+        except Exception as problem:
+            if isinstance(problem, errors.RegardError) or tracing():
+                raise
+            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            raise errors.OptionError(
+                f"The function of `where` raised {type(problem).__name__}: {problem}\nIt is called with whole arrays "
+                f"of positions, here of shapes {given}: compare, and combine with `&` and `|`."
+            ) from problem
         found = self.xp.asarray(found, **on(self.device))
         if not str(found.dtype).endswith("bool"):
             raise errors.mask_function_result(found.dtype)
-        return self.xp.broadcast_to(found, self.xp.broadcast_shapes(tuple(found.shape), shape))
+        largest = (len(self.batch), len(self.heads), *shape[2:])
+        came = tuple(found.shape)
+        full = (1,) * (4 - len(came)) + came
+        if len(full) > 4 or any(size != 1 and size != most for size, most in zip(full, largest, strict=False)):
+            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            raise errors.OptionError(
+                f"The function of `where` gave booleans of shape {came} for positions of shapes {given}.\n"
+                "Give one for each query and key: comparing the two arrays it gets does so."
+            )
+        return self.xp.broadcast_to(found, self.xp.broadcast_shapes(came, shape))
 
     def rows(self, rows: slice) -> FromPositions:
         return replace(self, positions=take_rows(self.positions, rows))
@@ -98,21 +119,46 @@ class FromPositions:
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Mixed:
-    """Parts that are evaluated each for itself, then joined by an operator: and, or, not."""
+class Joined:
+    """Parts that are evaluated each for itself, then joined by `&` or `|`."""
 
-    join: Callable[..., Array]
+    join: Callable[[Array, Array], Array]
     parts: tuple[Rest, ...]
     dense: None = None
 
     def tile(self, rows: Index, columns: Index) -> Array:
-        return self.join(*[part.tile(rows, columns) for part in self.parts])
+        found = self.parts[0].tile(rows, columns)
+        for part in self.parts[1:]:
+            found = self.join(found, part.tile(rows, columns))
+        return found
 
-    def rows(self, rows: slice) -> Mixed:
-        return Mixed(self.join, tuple(part.rows(rows) for part in self.parts))
+    def rows(self, rows: slice) -> Joined:
+        return Joined(self.join, tuple(part.rows(rows) for part in self.parts))
 
-    def select(self, batch: Any = None, head: Any = None) -> Mixed:
-        return Mixed(self.join, tuple(part.select(batch, head) for part in self.parts))
+    def select(self, batch: Any = None, head: Any = None) -> Joined:
+        return Joined(self.join, tuple(part.select(batch, head) for part in self.parts))
+
+
+def joined(join: Callable[[Array, Array], Array], rests: Sequence[Rest]) -> Rest | None:
+    """Several rests as one; None where there is none."""
+    return Joined(join, tuple(rests)) if len(rests) > 1 else rests[0] if rests else None
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Inverted:
+    """What a part does not show."""
+
+    part: Rest
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return ~self.part.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Inverted:
+        return Inverted(self.part.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> Inverted:
+        return Inverted(self.part.select(batch, head))
 
 
 def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:

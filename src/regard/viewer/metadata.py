@@ -106,7 +106,7 @@ def _window(mask: Mask | None) -> int | None:
 def _parts(mask: Mask | None) -> list[Mask]:
     """The masks combined by `&`."""
     if isinstance(mask, Both):
-        return [*_parts(mask.one), *_parts(mask.other)]
+        return [part for one in mask.masks for part in _parts(one)]
     whole = getattr(mask, "whole", None)  # a mask selected for some heads
     if isinstance(whole, Mask):
         return _parts(whole)
