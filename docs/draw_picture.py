@@ -28,7 +28,7 @@ PAPER = TerminalTheme(
 def draw() -> str:
     """The picture as SVG. Without rich's web font: a picture in a README loads nothing from elsewhere."""
     steps = traced(None, "cat-sat", None)
-    tables = [text.render(table) for table in rendering.tables(steps, rendering.Wanted())]
+    tables = text.render_all(rendering.tables(steps, rendering.Wanted()))
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for place, table in enumerate(tables):
         console.print(*([""] if place else []), table, sep="\n")

@@ -18,6 +18,7 @@ from rich.console import Console
 from regard.attention import Attention
 from regard.output import csv_json, html, latex, markdown, text
 from regard.output.figure import heat_map
+from regard.tables import Column, Table
 from regard.teaching.scaling import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn, hard_table
@@ -242,3 +243,30 @@ def test_text_of_a_thousand_words_has_a_line_for_each():
     shown = str(text.render(Attention(q, k).explain(v, query=7, words=words).table()))
     assert len(shown.splitlines()) >= 1003
     assert all(word in shown for word in words)
+
+
+# Layout of tables printed together
+
+
+def four_numbers(digits):
+    vectors = np.random.default_rng(2).normal(size=(3, 4)).round(digits)
+    trace = Attention(vectors, vectors).explain(vectors, words=["The", "cat", "sat"])
+    return [str(table) for table in text.render_all(trace.tables())]
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2])
+def test_vectors_of_four_are_whole_in_80_columns(digits):
+    for shown in four_numbers(digits):
+        assert "…" not in shown
+        assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_tables_printed_together_have_one_heading():
+    headings = [[line for line in shown.splitlines() if line.startswith("Word")] for shown in four_numbers(2)]
+    assert headings[0] == headings[1] == headings[2]
+
+
+def test_components_of_vectors_are_aligned():
+    vectors = [[1, -10.0, 0], [-1, 2.0, 30]]
+    shown = str(text.render(Table("", (Column("x", "vector", 0),), tuple((row,) for row in vectors))))
+    assert shown.splitlines()[1:] == [" 1 −10  0", "−1   2 30"]

@@ -27,6 +27,8 @@ def text_of(name: str) -> str:
         raise OptionError(f"{name!r} is a folder; expected a file.") from None
     except OSError as problem:
         raise OptionError(f"{name!r} cannot be read: {reason(problem)}.") from None
+    except ValueError:  # a null character or a lone surrogate
+        raise OptionError(f"{name!r} is not a valid file name.") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:

@@ -38,13 +38,15 @@ def show(parts: Iterable[Any], full: bool = False) -> None:
     """Print tables, lines and rich renderables, separated by blank lines."""
     console = _console()
     is_complete = encoding.is_complete(console.encoding)
+    parts = list(parts)
+    tables = [part for part in parts if isinstance(part, Table)]
+    if not is_complete:
+        tables = [encoding.encodable_table(table, console.encoding) for table in tables]
+    rendered = iter(text.render_all(tables, full=full))
     for place, part in enumerate(parts):
         if place:
             console.print()
-        shown = part
-        if isinstance(part, Table):
-            table = part if is_complete else encoding.encodable_table(part, console.encoding)
-            shown = text.render(table, full=full)
+        shown = next(rendered) if isinstance(part, Table) else part
         if isinstance(shown, str):
             console.print(shown, markup=False, soft_wrap=not console.is_terminal)
         elif console.is_terminal and is_complete:
@@ -65,7 +67,7 @@ def _console() -> Console:
 
 def plain(tables: Iterable[Table], full: bool = False) -> str:
     """Tables as a text file."""
-    return "\n\n".join(str(text.render(table, full=full)) for table in tables) + "\n"
+    return "\n\n".join(map(str, text.render_all(list(tables), full=full))) + "\n"
 
 
 def raw(content: str | bytes) -> None:

@@ -25,6 +25,7 @@ from regard.trace.words import numbered
 HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0
 MOST_WIDTH = 1 << 14
+MOST_ROWS = 16  # of a matrix that the terminal shows
 MOST_GIVEN = 1 << 14  # numbers of W that tables print
 EXACT_DIGITS = 17  # decimals that give back a float64 of ordinary size
 
@@ -69,7 +70,8 @@ class Traced:
             found.append(_vectors("Embeddings", "x", inputs.words, inputs.x))
             if inputs.context is not None:
                 found.append(_vectors("Context", "context", inputs.key_words, inputs.context))
-        if inputs.has_matrices:
+        largest = max((len(matrix) for matrix in inputs.matrices.values()), default=0)
+        if inputs.has_matrices and (whole or largest <= MOST_ROWS):
             found += _weights(inputs)
         for step, part in inputs.parts.items() if whole else ():
             words = inputs.words if step == "query" else inputs.key_words

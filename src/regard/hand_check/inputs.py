@@ -171,9 +171,9 @@ def _labels(document: Document, step: str, axis: int) -> tuple[str, ...] | None:
         part = entry.content
         has_head = step in AXES and axis_count(part) + len(entry.path) > len(AXES[step])
         for _ in range(axis - len(entry.path) + has_head):
-            part = next(iter(part.values() if isinstance(part, dict) else part), None) if part else None
-            if not isinstance(part, (list, dict)):
+            if not isinstance(part, (list, dict)) or not part:
                 break
+            part = next(iter(part.values() if isinstance(part, dict) else part))
         if isinstance(part, dict) and part:
             labels |= dict.fromkeys(map(str, part))
         elif isinstance(part, list) and part:
@@ -445,7 +445,7 @@ def part_rows(entry: Entry, step: str, words: Sequence[str], heads: int, source:
             raise OptionError(f"{source}: there is no head {head}: there are {heads}, counted from 0.")
         if isinstance(one, list):
             start, expected = entry.rows if entry.rows and step == "query" else (0, len(words))
-            if len(one) != expected:
+            if len(one) != expected or start + expected > len(words):
                 raise ShapeError(
                     f"`{SPELLING_OF[step]}` holds {count(len(one), 'vector')} for {count(expected, 'word')}.\n"
                     "Give one for each word."

@@ -21,7 +21,8 @@ from regard.trace import Trace
 GAP = 2
 WORDS = (24, 16, 12, 10)  # widths that words are cut to, tried in this order
 USUAL_WIDTH = 80
-SHORTENED = "… stands for numbers left out for want of room: --full, or render(table, full=True), shows them all."
+SHORTENED = "… stands for numbers omitted to fit the terminal: --full, or render(table, full=True), shows all."
+MOST_BLOCKS = 2  # of columns that a table is split into before its vectors are shortened
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,15 +40,17 @@ class TextTable:
     table: Table
     width: int | None = None
     full: bool = False
+    group: TableGroup | None = None  # tables printed together, in one layout
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(self.width or options.max_width, options.max_width)
-        layout = laid_out(self.table, width, self.full)
+        layout = laid_out(self.table, width, self.full, self.group)
         if self.table.title:
             yield Text(printable(self.table.title), "bold")
         grids = [_grid(block, self.table.highlight, layout.has_sum) for block in layout.blocks]
         yield Group(*[part for grid in grids for part in (grid, Text())][:-1])
-        notes = [*self.table.notes, *([SHORTENED] if layout.is_short else [])]
+        is_last = self.group is None or self.table is self.group.tables[-1]
+        notes = [*self.table.notes, *([SHORTENED] if layout.is_short and is_last else [])]
         for note in notes:
             yield Text(printable(note), "dim italic")
 
@@ -64,9 +67,22 @@ def render(table: Table, width: int | None = None, full: bool = False) -> TextTa
     return TextTable(table, width, full)
 
 
+def render_all(tables: Sequence[Table], width: int | None = None, full: bool = False) -> list[TextTable]:
+    """Tables printed below each other; those with the same columns share one layout."""
+    groups: dict[tuple[str, ...], list[Table]] = {}
+    for table in tables:
+        groups.setdefault(_names(table), []).append(table)
+    made = {names: TableGroup(tuple(group)) for names, group in groups.items() if len(group) > 1}
+    return [TextTable(table, width, full, made.get(_names(table))) for table in tables]
+
+
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns)
+
+
 def steps(trace: Trace, head: int = 0, width: int | None = None, full: bool = False) -> Group:
     """The slide's table of every query, one below the other."""
-    tables = [render(table, width, full) for table in trace.tables(head)]
+    tables = render_all(trace.tables(head), width, full)
     return Group(*[part for table in tables for part in (table, Text())][:-1])
 
 
@@ -85,7 +101,11 @@ def _grid(block: tuple[Laid, ...], highlight: int | None, has_sum: bool) -> Grid
     for laid in block:
         right = laid.column.kind in ("number", "vector")
         heading = Text(laid.heading, justify="right" if right else "left")
-        grid.add_column(heading, justify="right" if right else "left", no_wrap=True, vertical="top", overflow="fold")
+        # Whole vectors have equal widths; rich would strip the padding of shorter ones to align them right.
+        justify: Any = "right" if right and not (laid.parts and laid.least) else "left"
+        grid.add_column(
+            heading, justify=justify, no_wrap=True, vertical="top", overflow="fold", min_width=laid.least or None
+        )
     last = len(block[0].values) - 1
     for line, row in enumerate(block[0].rows):
         grid.add_row(*(_cell(laid, line, row == highlight, has_sum and row == last) for laid in block))
@@ -102,7 +122,7 @@ def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
     return Text(content, "bold" if bold else "")
 
 
-# Layout: headings in two lines, vectors shortened or broken, columns in several blocks.
+# Layout: one line per row if it fits; else two blocks of columns; else vectors shortened or broken into lines.
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,6 +135,7 @@ class Laid:
     values: tuple[Any, ...]  # of all rows of the table
     rows: tuple[int, ...]  # which row of the table each cell is from
     parts: tuple[list[str], ...] = ()  # of vectors: their printed numbers
+    least: int = 0  # width of the cells of this column in the other tables of a group
 
     @property
     def cell_width(self) -> int:
@@ -125,7 +146,7 @@ class Laid:
     @property
     def width(self) -> int:
         """Of its widest line."""
-        return max(self.cell_width, *map(cell_len, self.heading.split("\n")))
+        return max(self.cell_width, self.least, *map(cell_len, self.heading.split("\n")))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -137,15 +158,79 @@ class Layout:
     has_sum: bool  # whether the last row is the sum of those above
 
 
-def laid_out(table: Table, width: int, full: bool) -> Layout:
+class TableGroup:
+    """Tables with the same columns, and the widths that fit the cells of all of them."""
+
+    def __init__(self, tables: tuple[Table, ...]) -> None:
+        self.tables = tables
+        self._widths: dict[int | None, list[list[int]]] = {}
+
+    def widths(self, most: int | None) -> list[list[int]]:
+        """Per column the widths of its cells: one per component of a vector, or a single one."""
+        if most not in self._widths:
+            self._widths[most] = _widths([_columns(sum_below(table)[0], most) for table in self.tables])
+        return self._widths[most]
+
+
+def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = None) -> Layout:
     """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
     table, has_sum = sum_below(table)
     most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
-    columns = [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
-    if _total(columns) > width:
+    columns = _columns(table, most)
+    widths = _widths([columns]) if group is None else group.widths(most)
+    columns = [_aligned(laid, of_parts) for laid, of_parts in zip(columns, widths, strict=True)]
+    blocks = _whole(columns, width)
+    if blocks is None:
         columns = _in_one_block(columns, width, full) or _for_blocks(columns, width, full)
-    is_short = any("…" in cell for laid in columns if laid.column.kind == "vector" for cell in laid.cells)
-    return Layout(tuple(_blocks(columns, width)), is_short, has_sum)
+        blocks = _blocks(columns, width)
+    shown = [laid for block in blocks for laid in block]
+    is_short = any("…" in cell for laid in shown if laid.column.kind == "vector" for cell in laid.cells)
+    return Layout(tuple(blocks), is_short, has_sum)
+
+
+def _columns(table: Table, most: int | None) -> list[Laid]:
+    return [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
+
+
+def _widths(tables: Sequence[Sequence[Laid]]) -> list[list[int]]:
+    found = []
+    for same in zip(*tables, strict=True):
+        if same[0].column.kind != "vector":
+            found.append([max(laid.cell_width for laid in same)])
+            continue
+        parts = [parts for laid in same for parts in laid.parts]
+        longest = max(map(len, parts), default=0)
+        found.append([max(len(one[at]) for one in parts if at < len(one)) for at in range(longest)])
+    return found
+
+
+def _aligned(laid: Laid, widths: Sequence[int]) -> Laid:
+    """With each component of its vectors as wide as the widest in its place, so that they align."""
+    if laid.column.kind != "vector":
+        return replace(laid, least=0 if laid.column.kind == "text" else widths[0])
+    parts = tuple([part.rjust(widths[at]) for at, part in enumerate(parts)] for parts in laid.parts)
+    least = sum(widths) + max(len(widths) - 1, 0)
+    cells = tuple(" ".join(one).ljust(least) if one else "" for one in parts)
+    return replace(laid, cells=cells, parts=parts, least=least)
+
+
+def _whole(columns: list[Laid], width: int) -> list[tuple[Laid, ...]] | None:
+    """The columns with whole vectors, in one block or in few; None if they do not fit."""
+    for longest in WORDS:
+        worded = [_clipped(laid, longest) for laid in columns]
+        if _total(worded) <= width:
+            return [tuple(worded)]
+    worded = [_clipped(laid, WORDS[1]) for laid in columns]
+    if len(columns) < 3 or any(_total([worded[0], laid]) > width for laid in worded[1:]):
+        return None
+    # Vectors of words in the first block, what is computed from them in the second, if that fits.
+    numbers = next((at for at, laid in enumerate(worded) if at > 1 and laid.column.kind == "number"), None)
+    if numbers is not None:
+        halves = [worded[:numbers], [worded[0], *worded[numbers:]]]
+        if all(_total(half) <= width for half in halves):
+            return [_filled(half) for half in halves]
+    blocks = _blocks(worded, width)
+    return blocks if len(blocks) <= MOST_BLOCKS else None
 
 
 def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | None:
@@ -209,7 +294,7 @@ def _clipped(laid: Laid, longest: int) -> Laid:
     if laid.column.kind != "word":
         return laid
     cut = (set_cell_size(cell, longest - 1).rstrip() + "…" if cell_len(cell) > longest else cell for cell in laid.cells)
-    return replace(laid, cells=tuple(cut))
+    return replace(laid, cells=tuple(cut), least=min(laid.least, longest))
 
 
 def _narrow(laid: Laid) -> Laid:
@@ -228,9 +313,9 @@ def _limited(laid: Laid, most: int, full: bool) -> Laid:
     if laid.column.kind != "vector":
         return laid
     if not full:
-        return replace(laid, cells=tuple(" ".join(shortened(parts, most)) for parts in laid.parts))
+        return replace(laid, cells=tuple(" ".join(shortened(parts, most)) for parts in laid.parts), least=0)
     widest = max((len(part) for parts in laid.parts for part in parts), default=0)
-    return replace(laid, cells=tuple(_in_lines(parts, most, widest) for parts in laid.parts))
+    return replace(laid, cells=tuple(_in_lines(parts, most, widest) for parts in laid.parts), least=0)
 
 
 def _in_lines(parts: list[str], most: int, widest: int) -> str:
