@@ -276,10 +276,13 @@ def _cells(line: str) -> tuple[str, ...]:
 def _unmarked(text: str) -> str:
     r"""Text without Markdown's marks for bold, italic, code and formulas, and without its backslashes.
 
-    >>> _unmarked("**cat**"), _unmarked(r"C\#"), _unmarked(r"\*\*"), _unmarked("$0.42$")
-    ('cat', 'C#', '**', '0.42')
+    >>> _unmarked("**cat**"), _unmarked("*cat*"), _unmarked(r"C\#"), _unmarked(r"\*\*"), _unmarked("softmax * v")
+    ('cat', 'cat', 'C#', '**', 'softmax * v')
     """
-    return re.sub(r"\\(.)|[*`$]+", lambda match: match[1] or "", text).strip()
+    text = text.strip()
+    if re.fullmatch(r"\*[^*]*[^*\\]\*", text):
+        text = text[1:-1]
+    return re.sub(r"\\(.)|\*\*|[`$]", lambda match: match[1] or "", text).strip()
 
 
 def empty(source: str) -> OptionError:
