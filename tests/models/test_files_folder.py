@@ -139,7 +139,7 @@ def test_an_index_never_leads_out_of_the_folder(folder, file):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": file}}))
     with pytest.raises((BrokenFile, MissingFile)) as caught:
         files.open_checkpoint(folder)
-    assert "no file beside it" in str(caught.value) or "Get the rest" in str(caught.value)
+    assert "not a file beside it" in str(caught.value) or "Get the rest" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ def test_settings_have_the_names_of_a_config_json(sound):
     assert opened.config == {
         "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
         "intermediate_size": 16, "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-        "vocab_size": 258, "bos_token_id": 0, "tie_word_embeddings": True, "hidden_act": "silu", "model_type": "llama",
+        "head_dim": 4, "vocab_size": 258, "bos_token_id": 0, "tie_word_embeddings": True, "hidden_act": "silu",
+        "model_type": "llama",
     }  # fmt: skip
 
 

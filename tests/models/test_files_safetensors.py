@@ -18,16 +18,16 @@ DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 # A name, the header, the bytes behind it, the length that is claimed, and a part of the complaint.
 ATTACKS = [
-    ("empty", b"", b"", None, "no JSON"),
+    ("empty", b"", b"", None, "not JSON"),
     ("header of 2^63 bytes", b"{}", b"", 2**63, "its header claims 9223372036854775808 bytes"),
     ("header of 2^64 - 1 bytes", b"{}", b"", 2**64 - 1, "its header claims"),
     ("header one byte too long", b"{}", b"", 3, "its header claims 3 bytes"),
-    ("header shorter than it is", {"a": entry()}, DATA, 5, "no JSON"),
-    ("no JSON", b"{]", b"", None, "no JSON"),
+    ("header shorter than it is", {"a": entry()}, DATA, 5, "not JSON"),
+    ("no JSON", b"{]", b"", None, "not JSON"),
     ("no text", b'{"\xff": 1}', b"", None, "UTF-8"),
     ("a list", b"[]", b"", None, "not an object"),
     ("nested deeply", DEEP, b"", None, "nested too deeply"),
-    ("a name twice", json.dumps({"a": entry()})[:-1].encode() + b', "a": 1}', DATA, None, "comes twice"),
+    ("a name twice", json.dumps({"a": entry()})[:-1].encode() + b', "a": 1}', DATA, None, "occurs twice"),
     ("cut off", {"a": entry()}, DATA[:-1], None, "ends at byte 24"),
     ("too long", {"a": entry()}, DATA + b"!", None, "last 1 bytes belong to no tensor"),
     ("overlapping", {"a": entry(), "b": entry(offsets=(20, 44))}, bytes(44), None, "'a' and 'b' overlap"),
@@ -114,7 +114,7 @@ def test_a_missing_file_and_a_missing_tensor_are_named(tmp_path):
     assert issubclass(MissingFile, OptionError)
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "uint8"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
 def test_tensors_equal_those_of_the_library(tmp_path, draw, kind):
     library = pytest.importorskip("safetensors.numpy")
     given = {"a": (draw(3, 5) * 9).astype(kind), "scalar": np.array(7, kind), "none": np.zeros((0, 3), kind)}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import regard
 from regard.errors import OptionError, Unsupported
 from regard.models.architectures import opened
 from regard.models.generate import Drawing
@@ -140,6 +141,42 @@ def test_more_than_the_model_can_read_is_refused_with_both_counts(llama: Model) 
 def test_options_that_make_no_sense_are_named(llama: Model, wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         llama.generate(PROMPT, **wrong)
+
+
+@pytest.mark.parametrize("prompt", [5, None, b"the cat", ["the cat"]])
+def test_a_prompt_that_is_not_text_is_named(llama: Model, prompt: Any) -> None:
+    with pytest.raises(OptionError, match="`prompt` is "):
+        llama.generate(prompt)
+
+
+@pytest.mark.parametrize("name", [5, None, b"minilm", ["minilm"]])
+def test_a_model_that_is_not_named_by_text_is_refused(name: Any) -> None:
+    with pytest.raises(OptionError, match="`model` is "):
+        regard.model(name)
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 19, "rope_theta": 100.0}
+
+
+def test_yarn_generates_as_transformers_does(tmp_path: Path) -> None:
+    config = transformers.LlamaConfig(**SMALL, rope_parameters=YARN, eos_token_id=None, bos_token_id=None)
+    tiny = write(tmp_path, config, "causal", "LlamaForCausalLM")
+    reading = tiny.open().generate(PROMPT, 30)
+    assert ids(reading) == written_by(tiny.twin, ids(reading)[:4], 30)
+
+
+def test_longrope_is_not_generated_across_its_change_of_frequencies(tmp_path: Path) -> None:
+    rope = {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0], "rope_theta": 100.0}
+    rope |= {"original_max_position_embeddings": 9}
+    config = transformers.LlamaConfig(**SMALL, rope_parameters=rope, eos_token_id=None, bos_token_id=None)
+    tiny = write(tmp_path, config, "causal", "LlamaForCausalLM")
+    model = tiny.open()
+    reading = model.generate(PROMPT, 5)
+    assert ids(reading) == written_by(tiny.twin, ids(reading)[:4], 5)
+    with pytest.raises(Unsupported, match="Generate at most 5 tokens"):
+        model.generate(PROMPT, 6)
+    reading = model.generate(" ".join([PROMPT] * 3), 5)
+    assert ids(reading) == written_by(tiny.twin, ids(reading)[:12], 5)
 
 
 def test_a_model_that_sees_everything_at_once_does_not_write(tmp_path: Path) -> None:

@@ -85,15 +85,18 @@ def test_a_model_without_its_head_is_read_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, r"yarn(?s:.*)default, linear, llama3"),
-        ({"rope_parameters": {"rope_type": "llama3", "factor": 2.0}}, "lacks 'original_max_position_embeddings'"),
-        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, r"0\.5 of a head"),
-        ({"rope_parameters": [1]}, r"\[1\]"),
+        ({"rope_parameters": {"rope_type": "mrope", "factor": 2.0}}, r"mrope(?s:.*)default, linear, dynamic"),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 2.0}}, r"no setting 'rope_parameters\.low_freq_factor'"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}}, r"0\.5 of each head"),
+        ({"rope_parameters": [1]}, r"'rope_parameters' is \[1\]; expected an object"),
+        ({"rope_parameters": {"rope_theta": 0}}, r"'rope_parameters\.rope_theta' is 0; expected a finite number"),
+        ({"rope_parameters": {"rope_theta": "x"}}, r"'rope_parameters\.rope_theta' is 'x'"),
+        ({"attention_bias": 1}, "'attention_bias' is 1; expected true or false"),
+        ({"model_type": "mistral"}, "model_type is 'mistral'(?s:.*)must agree"),
         ({"num_key_value_heads": 4}, r"k_proj\.weight"),
         ({"head_dim": 6}, r"q_proj\.weight"),
-        ({"sliding_window": -2}, "sliding_window"),
-        ({"hidden_size": 10**12}, r"embed_tokens\.weight"),
-        ({"num_hidden_layers": 10**12}, r"layers\.3\."),
+        ({"hidden_size": 10**9}, r"embed_tokens\.weight"),
+        ({"num_hidden_layers": 10**9}, r"layers\.3\."),
     ],
 )
 def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict[str, Any], what: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from regard.output import encoding, text
 from regard.output.printable import printable
 from regard.tables import Table
 
-PATIENCE = 0.5  # seconds before a progress bar appears
 NARROWEST, WIDEST = 20, 10_000  # columns: narrower layouts are unreadable; rich pads lines to the width
 
 
@@ -102,23 +100,11 @@ def is_terminal() -> bool:
 @contextmanager
 def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
     """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal."""
-    begun, done = time.monotonic(), 0
-    advance: Callable[..., None] | None = None
-    with ExitStack() as bars:
+    from regard.models.progress import steps as bar
 
-        def one_more() -> None:
-            nonlocal done, advance
-            done += 1
-            if advance is None and sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
-                from rich.progress import Progress
-
-                bar = bars.enter_context(Progress(console=Console(stderr=True), transient=True))
-                task = bar.add_task(what, total=steps)
-                advance = partial(bar.update, task)
-            if advance is not None:
-                advance(completed=done)
-
-        yield one_more
+    done = itertools.count(1)
+    with bar(what, steps) as advance:
+        yield lambda: advance(next(done))
 
 
 def remark(line: str) -> None:

@@ -141,8 +141,7 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
         with printing.progress(f"{name} writes", generate) as one_more:
             written: Reading = reader.generate(text, generate, on_token=lambda _piece: one_more())
         return written
-    with printing.progress(f"{name} reads", len(reader.blocks)) as one_more:
-        read: Reading = reader.read(text, on_layer=lambda _done, _all: one_more())
+    read: Reading = reader.read(text)  # long texts show their own progress bar
     return read
 
 

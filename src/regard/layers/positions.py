@@ -45,20 +45,35 @@ class Sinusoidal(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Layer):
-    """x + the row of the weight for each position; positions before 0, as padding on the left has them, take row 0."""
+    """x + the row of the weight for each position; positions before 0, as padding on the left has them, take row 0.
+
+    padding   a token that takes no position, as in RoBERTa: it has row `padding`, and others count from behind that
+    """
 
     weight: Array  # (position, width)
+    padding: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", given.weights("weight", self.weight))
 
-    def __call__(self, x: Array, offset: Any = 0) -> Array:
-        """The first row of x stands at `offset`: one number, or one a sequence."""
+    def __call__(self, x: Array, offset: Any = 0, tokens: Any = None) -> Array:
+        """The first row of x stands at `offset`: one number, or one per sequence; `tokens` are needed for `padding`."""
         positions, longest = positions_of(offset, x.shape[-2], x), self.weight.shape[0]
+        if self.padding is not None:
+            if tokens is None:
+                raise errors.option("tokens", None, "the tokens of x, since one of them takes no position")
+            positions = self.positions(arrays.library(x).asarray(tokens), offset)
         if not arrays.tracing() and 0 not in positions.shape and int(positions.max()) >= longest:
             fix = f"It has learned positions 0 to {longest - 1} only: give it less, or take rotary or sinusoidal ones."
             raise errors.option("position", int(positions.max()), f"less than {longest}", fix)
         return x + arrays.cast(self.weight[positions.clip(0)], x.dtype)
+
+    def positions(self, tokens: Array, offset: Any = 0) -> Array:
+        """The row of the weight for each of these tokens, (token,) or (batch, token); O(n)."""
+        if self.padding is None:
+            return positions_of(offset, tokens.shape[-1], tokens)
+        counted = arrays.cast(tokens != self.padding, tokens.dtype)
+        return (counted.cumsum(-1) + offset) * counted + self.padding
 
     @classmethod
     def seeded(cls, count: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
@@ -75,20 +90,28 @@ class Rotary(Layer):
     base         pair p turns by base^(−2p / size) a position
     interleaved  whether pairs are neighbours; otherwise number p goes with number p + size / 2, as in Llama's files
     frequencies  what pair p turns by a position instead, for models whose positions were stretched after training
+    attention_factor   multiplies the rotated numbers, as YaRN does
+    long_frequencies   instead of `frequencies` for sequences of more than `long_after` tokens, as LongRoPE does
     """
 
     size: int
     base: float = 10000.0
     interleaved: bool = False
     frequencies: tuple[float, ...] | None = None
+    attention_factor: float = 1.0
+    long_frequencies: tuple[float, ...] | None = None
+    long_after: int | None = None
 
     def __post_init__(self) -> None:
         if validate.integer("size", self.size, 1) % 2:
             raise errors.option("size", self.size, "an even number", "Numbers are turned in pairs.")
-        if self.frequencies is not None:
-            object.__setattr__(self, "frequencies", tuple(float(number) for number in self.frequencies))
-            if len(self.frequencies) != self.size // 2:
-                raise errors.option("frequencies", self.frequencies, f"{self.size // 2} numbers, one for each pair")
+        for name in ("frequencies", "long_frequencies"):
+            if (given_ones := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(float(number) for number in given_ones))
+                if len(given_ones) != self.size // 2:
+                    raise errors.option(name, given_ones, f"{self.size // 2} numbers, one for each pair")
+        if (self.long_frequencies is None) != (self.long_after is None):
+            raise errors.option("long_after", self.long_after, "given together with `long_frequencies`")
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
         """(…, head, token, size) turned; the first token stands at `offset`: one number, or one a sequence."""
@@ -104,16 +127,30 @@ class Rotary(Layer):
     def cosines_and_sines(self, offset: Any, count: int, like: Array) -> Turns:
         """Of the angles, each (batch or 1, token, pair), in at least single precision."""
         if isinstance(like, np.ndarray) and type(offset) is int:
-            return _turns(self.size, self.base, self.frequencies, offset, count, arrays.wide_type(like))
+            frequencies = self.frequencies
+            if self.long_after is not None and offset + count > self.long_after:
+                frequencies = self.long_frequencies
+            kind = arrays.wide_type(like)
+            return _turns(self.size, self.base, frequencies, self.attention_factor, offset, count, kind)
         return self.at(positions_of(offset, count, like), like)
 
-    def at(self, positions: Array, like: Array) -> Turns:
-        """Cosines and sines for positions (token,) or (batch, token)."""
+    def at(self, positions: Array, like: Array, lengths: Array | None = None) -> Turns:
+        """Cosines and sines for positions (token,) or (batch, token).
+
+        lengths   tokens of the sequence each position belongs to; by default the largest position + 1
+        """
         xp, kind = arrays.library(like), arrays.wide_type(like)
         speeds = xp.asarray(_speeds(self.size, self.base, self.frequencies), **_double(like))
+        if self.long_after is not None:
+            lengths = positions.max() + 1 if lengths is None else lengths[..., None]
+            long = xp.asarray(_speeds(self.size, self.base, self.long_frequencies), **_double(like))
+            speeds = xp.where(lengths > self.long_after, long, speeds)
         angles = positions[..., None] * speeds
         angles = angles if angles.ndim == 3 else angles[None]
-        return arrays.cast(xp.cos(angles), kind), arrays.cast(xp.sin(angles), kind)
+        cosines, sines = xp.cos(angles), xp.sin(angles)
+        if self.attention_factor != 1.0:
+            cosines, sines = cosines * self.attention_factor, sines * self.attention_factor
+        return arrays.cast(cosines, kind), arrays.cast(sines, kind)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,10 +205,16 @@ def _speeds(
 
 @lru_cache(maxsize=4)  # all layers of a model ask for the same
 def _turns(
-    size: int, base: float, frequencies: tuple[float, ...] | None, offset: int, count: int, kind: np.dtype[Any]
+    size: int,
+    base: float,
+    frequencies: tuple[float, ...] | None,
+    factor: float,
+    offset: int,
+    count: int,
+    kind: np.dtype[Any],
 ) -> tuple[Array, Array]:
     angles = (np.arange(offset, offset + count)[:, None] * _speeds(size, base, frequencies))[None]
-    turns = np.cos(angles).astype(kind), np.sin(angles).astype(kind)
+    turns = (factor * np.cos(angles)).astype(kind), (factor * np.sin(angles)).astype(kind)
     for array in turns:
         array.flags.writeable = False
     return turns

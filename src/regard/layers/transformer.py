@@ -123,7 +123,10 @@ class Transformer(Layer):
         """Vectors of tokens with their positions, normed where the model does so."""
         x = (embedding or self.embedding)(tokens)
         x = x if self.embedding_scale == 1.0 else x * self.embedding_scale
-        x = x if self.positions is None else self.positions(x, start)
+        if isinstance(self.positions, Learned):
+            x = self.positions(x, start, tokens)
+        elif self.positions is not None:
+            x = self.positions(x, start)
         return x if self.embedding_norm is None else self.embedding_norm(x)
 
     def explain(

@@ -1,4 +1,4 @@
-"""BERT and its kind: BERT, MiniLM, RoBERTa, DistilBERT."""
+"""BERT and its relatives: BERT, MiniLM, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from regard.models.files import Checkpoint
 from regard.models.tensors import Tensors
 
 PREFIXES = ("", "bert.", "roberta.", "distilbert.", "model.")
+ROBERTA = ("roberta", "xlm-roberta", "camembert")
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the parts of a block are called."""
+    """The names of the parts of a block."""
 
     block: str
     query_key_value: tuple[str, str, str]
@@ -44,57 +45,88 @@ DISTILBERT = Names(
 )
 
 
-def transformer(checkpoint: Checkpoint) -> Transformer:
-    """Encoders after the paper: a norm after each part, learned positions, everything seen from everywhere."""
+def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
+    """Post-norm encoders with learned positions, every token visible from every other; and the longest text."""
     tensors = Tensors.under(checkpoint, PREFIXES, "embeddings.word_embeddings.weight")
-    names = DISTILBERT if tensors.has(DISTILBERT.block.format(0) + f"{DISTILBERT.output}.weight") else BERT
-    if tensors.setting("is_decoder") or tensors.setting("add_cross_attention"):
+    distil = checkpoint.family == "distilbert"
+    sizes = _sizes(tensors, distil)
+    names = DISTILBERT if distil else BERT
+    embedding = Embedding(tensors.take("embeddings.word_embeddings.weight", None, sizes.width))
+    positions, longest = _positions(tensors, sizes)
+    blocks = tuple(_block(tensors, names, place, sizes) for place in range(sizes.layers))
+    norm = tensors.layer_norm("embeddings.LayerNorm", sizes.width, sizes.epsilon)
+    tensors.finish([names.block.format(place) for place in range(sizes.layers)])
+    return Transformer(embedding, positions, blocks, embedding_norm=norm), longest
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The settings every block shares."""
+
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    epsilon: float
+    activation: str
+
+
+def _sizes(tensors: Tensors, distil: bool) -> Sizes:
+    """The settings, with the defaults of transformers 5.22."""
+    settings = tensors.settings
+    if settings.part("per_layer_config").values:
+        raise tensors.refuse("Settings for single layers (per_layer_config)")
+    if distil:
+        return Sizes(
+            settings.integer(settings.one_name("dim", "hidden_size"), 768),
+            settings.integer(settings.one_name("n_layers", "num_hidden_layers"), 6),
+            settings.integer(settings.one_name("n_heads", "num_attention_heads"), 12),
+            settings.integer("hidden_dim", 3072),
+            1e-12,  # DistilBERT has no setting for it
+            settings.activation("activation", "gelu"),
+        )
+    if settings.flag("is_decoder", False) or settings.flag("add_cross_attention", False):
         raise tensors.refuse("A BERT that decodes")
-    if tensors.setting("position_embedding_type", default="absolute") != "absolute":
-        raise tensors.refuse(f"Positions of the kind {tensors.setting('position_embedding_type')!r}")
-    width = tensors.number("hidden_size", "dim")
-    epsilon = tensors.real("layer_norm_eps", 1e-12)
-    return Transformer(
-        Embedding(tensors.take("embeddings.word_embeddings.weight", None, width)),
-        _positions(tensors, width),
-        tuple(
-            _block(tensors, names, place, width, epsilon)
-            for place in range(tensors.number("num_hidden_layers", "n_layers"))
-        ),
-        embedding_norm=tensors.layer_norm("embeddings.LayerNorm", width, epsilon),
+    kind = settings.text("position_embedding_type", "absolute", null="absolute")
+    if kind != "absolute":
+        raise tensors.refuse(f"Position embeddings of type {kind[:40]!r}")
+    return Sizes(
+        settings.integer("hidden_size", 768),
+        settings.integer("num_hidden_layers", 12),
+        settings.integer("num_attention_heads", 12),
+        settings.integer("intermediate_size", 3072),
+        settings.number("layer_norm_eps", 1e-12, above=False),
+        settings.activation("hidden_act", "gelu"),
     )
 
 
-def _positions(tensors: Tensors, width: int) -> Learned:
-    """Learned positions, with the row of the first kind of text (all tokens are of it) added to each."""
-    weight = tensors.take("embeddings.position_embeddings.weight", None, width)
-    named = f"{tensors.checkpoint.architecture} {tensors.setting('model_type')}".lower()
-    if "roberta" in named or "camembert" in named:
-        first = tensors.setting("pad_token_id", default=1) + 1  # RoBERTa counts from behind the number of its padding
-        if not 0 < first < len(weight):
-            raise tensors.fault(f"its setting 'pad_token_id' is {first - 1}, and it has {len(weight)} positions")
-        weight = weight[first:]
-    if tensors.has("embeddings.token_type_embeddings.weight"):
-        weight = weight + tensors.take("embeddings.token_type_embeddings.weight", None, width)[0]
-    return Learned(weight)
+def _positions(tensors: Tensors, sizes: Sizes) -> tuple[Learned, int]:
+    """Learned positions, with the row of the first token type (all tokens are of it) added; and how many there are."""
+    weight = tensors.take("embeddings.position_embeddings.weight", None, sizes.width)
+    family, padding = tensors.checkpoint.family, None
+    if family in ROBERTA:  # counts positions from behind the id of its padding token
+        padding = tensors.settings.integer("pad_token_id", 1, least=0)
+        if padding + 1 >= len(weight):
+            raise tensors.fault(f"its setting 'pad_token_id' is {padding}, and it has {len(weight)} positions")
+    if family != "distilbert":
+        weight = weight + tensors.take("embeddings.token_type_embeddings.weight", None, sizes.width)[0]
+    return Learned(weight, padding), len(weight) if padding is None else len(weight) - padding - 1
 
 
-def _block(tensors: Tensors, names: Names, place: int, width: int, epsilon: float) -> Encoder:
-    at = names.block.format(place)
-    heads = tensors.number("num_attention_heads", "n_heads")
-    hidden = tensors.number("intermediate_size", "hidden_dim", default=4 * width)
+def _block(tensors: Tensors, names: Names, place: int, sizes: Sizes) -> Encoder:
+    at, width = names.block.format(place), sizes.width
     attention = MultiHead(
         *tensors.query_key_value([at + name for name in names.query_key_value], [width] * 3, width),
         w_o=tensors.linear(at + names.output, width, width),
-        heads=heads,
+        heads=sizes.heads,
     )
     return Encoder(
         attention,
         FeedForward(
-            tensors.linear(at + names.up, hidden, width),
-            tensors.linear(at + names.down, width, hidden),
-            tensors.activation("hidden_act", "activation", default="gelu"),
+            tensors.linear(at + names.up, sizes.hidden, width),
+            tensors.linear(at + names.down, width, sizes.hidden),
+            sizes.activation,
         ),
-        tensors.layer_norm(at + names.norm_1, width, epsilon),
-        tensors.layer_norm(at + names.norm_2, width, epsilon),
+        tensors.layer_norm(at + names.norm_1, width, sizes.epsilon),
+        tensors.layer_norm(at + names.norm_2, width, sizes.epsilon),
     )

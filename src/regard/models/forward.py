@@ -36,6 +36,7 @@ class Packed:
 
     ids: Array  # (token,)
     positions: Array  # (token,): each within its text
+    lengths: Array  # (token,): of the text of each token
     groups: tuple[Place, ...]  # texts of one length
     places: tuple[Place, ...]  # of each text, in the order they were given
 
@@ -56,7 +57,8 @@ def packed(texts: Sequence[Sequence[int]]) -> Packed:
         groups.append(Place(first, start, length))
     ids = np.fromiter((number for text in order for number in texts[text]), np.int64, start)
     positions = np.concatenate([np.arange(len(texts[text])) for text in order])
-    return Packed(ids, positions, tuple(groups), tuple(places[text] for text in range(len(texts))))
+    lengths = np.repeat([len(texts[text]) for text in order], [len(texts[text]) for text in order])
+    return Packed(ids, positions, lengths, tuple(groups), tuple(places[text] for text in range(len(texts))))
 
 
 class Step(NamedTuple):
@@ -83,15 +85,26 @@ class Step(NamedTuple):
 
 def run(model: Transformer, texts: Packed, layers: int | None = None) -> Iterator[Step]:
     """What every block does, one after the other; the first `layers` of them alone, if given."""
-    x = embedded(model, texts.ids, texts.positions)
+    x = embedded(model, texts.ids, _rows_of_positions(model, texts))
     turns: dict[Rotary | None, Turns | None] = {None: None}
     for block in model.encoders[:layers]:
         rotary = block.attention.rotary
         if rotary is not None and rotary not in turns:  # mostly one for all blocks
-            turns[rotary] = rotary.at(texts.positions, x)
+            turns[rotary] = rotary.at(texts.positions, x, texts.lengths)
         step = through(block, x, turns[rotary], texts.groups)
         yield step
         x = step.result
+
+
+def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
+    """Positions, or in RoBERTa, where padding tokens take none, the rows of the table of positions."""
+    if not isinstance(model.positions, Learned) or model.positions.padding is None:
+        return texts.positions
+    of_texts = [texts.ids[place.start : place.stop] for place in texts.places]
+    rows = np.empty_like(texts.positions)
+    for place, ids in zip(texts.places, of_texts, strict=True):
+        rows[place.start : place.stop] = model.positions.positions(ids)
+    return rows
 
 
 def embedded(model: Transformer, ids: Array, positions: Array) -> Array:

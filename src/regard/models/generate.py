@@ -85,11 +85,15 @@ def generate(
 
     if not model.causal or model.transformer.head is None:
         raise errors.unsupported(
-            f"Writing with {model.name}", "It sees the whole text at once: take a model that writes, such as smollm2."
+            f"Generating text with {model.name}",
+            "It is bidirectional, or has no language-model head: take a causal model such as smollm2.",
         )
+    if not isinstance(prompt, str):
+        raise errors.option("prompt", prompt, 'a text, such as "Once upon a time"')
     tokens, stops = validate.integer("tokens", tokens, 1), _texts(stop)
     ids = model.tokeniser.encode(prompt).ids
     check_length(model, len(ids), tokens)
+    _check_long_positions(model, len(ids), tokens)
     writing = _Writing(model, ids, tokens)
     choose, listener = drawing.choices(), _Listener(model, stops, on_token)
     for _ in range(tokens):
@@ -98,6 +102,17 @@ def generate(
         if number in model.ends or listener.hears(number):
             break
     return _reading(model, prompt, len(ids), writing)
+
+
+def _check_long_positions(model: Model, count: int, more: int) -> None:
+    """LongRoPE has other frequencies for long texts: those of cached keys would be wrong once a text becomes long."""
+    for block in model.blocks:
+        after = None if block.attention.rotary is None else block.attention.rotary.long_after
+        if after is not None and count <= after < count + more:
+            raise errors.unsupported(
+                f"Generating tokens {count} to {count + more} with {model.name}, whose positions change at {after},",
+                f"Generate at most {after - count} tokens, or give a longer prompt.",
+            )
 
 
 class _Writing:

@@ -1,134 +1,185 @@
-"""Llama and its kind: Llama, Mistral, Qwen2, Qwen3, SmolLM2; from safetensors or GGUF."""
+"""Llama and its relatives: Llama, Mistral, Qwen2, Qwen3, SmolLM2; from safetensors or GGUF.
+
+What a file leaves out takes the default of transformers for its family, and a setting that transformers ignores in a
+family is ignored here too: Llama knows no sliding window, Mistral has one in every layer.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from regard.arrays import Array
-from regard.layers import Embedding, Encoder, FeedForward, Linear, MultiHead, Rotary, Transformer
+from regard.layers import Embedding, Encoder, FeedForward, MultiHead, Rotary, Transformer
 from regard.models.files import Checkpoint
+from regard.models.rope import rotary
+from regard.models.settings import REFUSED
 from regard.models.tensors import Tensors
 
 PREFIXES = ("model.", "")
-SCALINGS = ("default", "linear", "llama3")
+LAYER_TYPES = {"full_attention": False, "attention": False, "sliding_attention": True}  # whether the window applies
 
 
-def transformer(checkpoint: Checkpoint) -> Transformer:
-    """Causal blocks with norms first, rotary positions, and a gate in the feed-forward part."""
+@dataclass(frozen=True)
+class Family:
+    """What the architectures differ in, with the defaults of transformers 5.22."""
+
+    hidden: int  # intermediate_size
+    longest: int  # max_position_embeddings
+    kv_heads: int | None = None  # None: as many as there are query heads
+    head_dim: int | None = None  # None: hidden_size / num_attention_heads
+    windows: Literal["none", "all", "by layer"] = "none"
+    qkv_bias: bool = False
+    attention_bias: bool = False  # whether a setting adds biases to q, k, v, o
+    mlp_bias: bool = False  # whether a setting adds biases to gate, up, down
+    qk_norm: bool = False
+
+
+FAMILIES = {
+    "llama": Family(11008, 2048, attention_bias=True, mlp_bias=True),
+    "mistral": Family(14336, 131072, kv_heads=8, windows="all"),
+    "qwen2": Family(22016, 32768, kv_heads=32, windows="by layer", qkv_bias=True),
+    "qwen3": Family(
+        22016, 32768, kv_heads=32, head_dim=128, windows="by layer", attention_bias=True, qk_norm=True
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The settings every block shares."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    epsilon: float
+    activation: str
+    qkv_bias: bool | None  # None: where the file has one
+    o_bias: bool | None
+    mlp_bias: bool | None
+    qk_norm: bool
+
+
+def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
+    """Causal pre-norm blocks with rotary positions and a gated feed-forward; and the longest text they read."""
+    family = FAMILIES[checkpoint.family]
     tensors = Tensors.under(checkpoint, PREFIXES, "embed_tokens.weight")
-    width = tensors.number("hidden_size")
-    epsilon = tensors.real("rms_norm_eps", 1e-6)
-    embedding = tensors.take("embed_tokens.weight", None, width)
-    blocks = tensors.number("num_hidden_layers")
-    rotary = _rotary(tensors, width)  # one for all blocks
-    return Transformer(
-        Embedding(embedding),
-        None,
-        tuple(_block(tensors, place, width, epsilon, rotary) for place in range(blocks)),
-        norm=tensors.rms_norm("norm", width, epsilon),
-        head=_head(checkpoint, embedding),
+    settings = checkpoint.settings
+    if not settings.flag("is_causal", True) or settings.part("per_layer_config").values:
+        raise tensors.refuse("Bidirectional attention, or settings for single layers (per_layer_config),")
+    longest = settings.integer("max_position_embeddings", family.longest)
+    sizes = _sizes(tensors, family)
+    count = settings.integer("num_hidden_layers", 32)
+    # Shapes first: nothing of a claimed size is made before a tensor of that size was found.
+    embedding = tensors.take("embed_tokens.weight", None, sizes.width)
+    tensors.check("layers.0.self_attn.q_proj.weight", sizes.heads * sizes.head_dim, sizes.width)
+    windows = _windows(tensors, family, count)
+    positions = _positions(tensors, sizes, longest)
+    blocks = tuple(_block(tensors, place, sizes, positions, windows(place)) for place in range(count))
+    norm = tensors.rms_norm("norm", sizes.width, sizes.epsilon)
+    tensors.finish([f"layers.{place}." for place in range(count)])
+    tied = settings.flag("tie_word_embeddings", False)
+    head = tensors.head(sizes.width, len(embedding), tied, embedding)
+    return Transformer(Embedding(embedding), None, blocks, norm=norm, head=head), longest
+
+
+def _sizes(tensors: Tensors, family: Family) -> Sizes:
+    settings = tensors.settings
+    width, heads = settings.integer("hidden_size", 4096), settings.integer("num_attention_heads", 32)
+    by_width = max(width // heads, 1)
+    head_dim = settings.integer(
+        "head_dim", family.head_dim or by_width, null=REFUSED if family.head_dim else by_width
+    )
+    stated = family.attention_bias and settings.flag("attention_bias", False)
+    mlp_bias = family.mlp_bias and settings.flag("mlp_bias", False)
+    in_gguf = tensors.checkpoint.is_gguf
+    return Sizes(
+        width,
+        heads,
+        settings.integer("num_key_value_heads", family.kv_heads or heads, null=heads),
+        head_dim,
+        settings.integer("intermediate_size", family.hidden),
+        settings.number("rms_norm_eps", 1e-6),
+        settings.activation("hidden_act", "silu"),
+        None if in_gguf else family.qkv_bias or stated,
+        None if in_gguf else stated,
+        None if in_gguf else mlp_bias,
+        family.qk_norm,
     )
 
 
-def _block(tensors: Tensors, place: int, width: int, epsilon: float, rotary: Rotary) -> Encoder:
-    at = f"layers.{place}."
-    heads = tensors.number("num_attention_heads")
-    groups = tensors.number("num_key_value_heads", default=heads)
-    size = _size(tensors, width)
-    hidden = tensors.number("intermediate_size")
+def _windows(tensors: Tensors, family: Family, count: int) -> Callable[[int], int | None]:
+    """How many keys before its own a query sees, by layer; files count the query's own key as well."""
+    settings = tensors.settings
+    if family.windows == "none":
+        return lambda place: None
+    by_layer = family.windows == "by layer"
+    if by_layer and not settings.flag("use_sliding_window", False):
+        window = None
+    else:
+        window = settings.integer("sliding_window", 4096, null=None)
+    if not by_layer:
+        return lambda place: None if window is None else window - 1
+    kinds = settings.strings("layer_types", count)
+    if kinds is None:
+        first = settings.integer("max_window_layers", 28, least=0)
+        return lambda place: window - 1 if window is not None and place >= first else None
+    for kind in kinds:
+        if kind not in LAYER_TYPES or (LAYER_TYPES[kind] and window is None):
+            why = "no window is set for them" if kind in LAYER_TYPES else "they are unknown here"
+            raise tensors.refuse(f"Layers of type {kind[:40]!r}", f"Of these, {why}.")
+    return lambda place: window - 1 if window is not None and LAYER_TYPES[kinds[place]] else None
+
+
+def _positions(tensors: Tensors, sizes: Sizes, longest: int) -> Rotary:
+    """Rotary positions; GGUF files can rotate a part of each head, or carry divisors of the frequencies."""
+    settings = tensors.settings
+    if not tensors.checkpoint.is_gguf:
+        return rotary(settings, sizes.head_dim, longest)
+    rotated = settings.integer("rope_dimension_count", sizes.head_dim, most=sizes.head_dim)
+    if rotated != sizes.head_dim and tensors.checkpoint.family == "llama":  # llama.cpp refuses this as well
+        raise tensors.refuse(f"A Llama whose rope.dimension_count is {rotated} for heads of {sizes.head_dim}")
+    made = rotary(settings, rotated, longest)
+    if not (name := settings.text("rope_divisors", "")):
+        return made
+    if made.frequencies is not None:
+        raise tensors.refuse(f"Both {name} and scaled rotary positions")
+    divisors = tensors.checkpoint.tensor(name, rotated // 2).astype(np.float64)
+    if not (np.isfinite(divisors) & (divisors > 0)).all():
+        raise tensors.fault(f"tensor {name!r} holds numbers that are not positive")
+    frequencies = made.base ** (-2.0 * np.arange(rotated // 2) / rotated) / divisors
+    return Rotary(rotated, made.base, frequencies=tuple(frequencies.tolist()))
+
+
+def _block(tensors: Tensors, place: int, sizes: Sizes, positions: Rotary, window: int | None) -> Encoder:
+    at, width = f"layers.{place}.", sizes.width
+    outputs = [count * sizes.head_dim for count in (sizes.heads, sizes.kv_heads, sizes.kv_heads)]
     names = [f"{at}self_attn.{letter}_proj" for letter in "qkv"]
-    norms = [
-        tensors.rms_norm(f"{at}self_attn.{letter}_norm", size, epsilon)
-        if tensors.has(f"{at}self_attn.{letter}_norm.weight")
-        else None
+    q_norm, k_norm = (
+        tensors.rms_norm(f"{at}self_attn.{letter}_norm", sizes.head_dim, sizes.epsilon) if sizes.qk_norm else None
         for letter in "qk"
-    ]
-    attention = MultiHead(
-        *tensors.query_key_value(names, [heads * size, groups * size, groups * size], width),
-        w_o=tensors.linear(f"{at}self_attn.o_proj", width, heads * size),
-        heads=heads,
-        kv_heads=groups,
-        rotary=rotary,
-        q_norm=norms[0],
-        k_norm=norms[1],
-        causal=True,
-        window=_window(tensors, place),
     )
-    gate, up = (tensors.linear(f"{at}mlp.{name}_proj", hidden, width) for name in ("gate", "up"))
-    down = tensors.linear(f"{at}mlp.down_proj", width, hidden)
+    attention = MultiHead(
+        *tensors.query_key_value(names, outputs, width, sizes.qkv_bias),
+        w_o=tensors.linear(f"{at}self_attn.o_proj", width, outputs[0], sizes.o_bias),
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        rotary=positions,
+        q_norm=q_norm,
+        k_norm=k_norm,
+        causal=True,
+        window=window,
+    )
+    gate, up = (tensors.linear(f"{at}mlp.{name}_proj", sizes.hidden, width, sizes.mlp_bias) for name in ("gate", "up"))
+    down = tensors.linear(f"{at}mlp.down_proj", width, sizes.hidden, sizes.mlp_bias)
     return Encoder(
         attention,
-        FeedForward(up, down, tensors.activation("hidden_act", default="silu"), gate),
-        tensors.rms_norm(f"{at}input_layernorm", width, epsilon),
-        tensors.rms_norm(f"{at}post_attention_layernorm", width, epsilon),
+        FeedForward(up, down, sizes.activation, gate),
+        tensors.rms_norm(f"{at}input_layernorm", width, sizes.epsilon),
+        tensors.rms_norm(f"{at}post_attention_layernorm", width, sizes.epsilon),
         norm_first=True,
     )
-
-
-def _size(tensors: Tensors, width: int) -> int:
-    heads = tensors.number("num_attention_heads")
-    return tensors.number("head_dim", default=width // heads if width >= heads else 1)
-
-
-def _window(tensors: Tensors, place: int) -> int | None:
-    """How many keys before its own a query sees; files count the query's own key as well."""
-    window = tensors.setting("sliding_window")
-    kinds = tensors.setting("layer_types")
-    if isinstance(kinds, list) and place < len(kinds):
-        slides = kinds[place] == "sliding_attention"
-    elif tensors.setting("use_sliding_window") is not None:  # Qwen: the first layers see everything
-        from_place = tensors.setting("max_window_layers", default=0)
-        slides = bool(tensors.setting("use_sliding_window")) and place >= from_place
-    else:
-        slides = True
-    return tensors.number("sliding_window") - 1 if slides and window is not None else None
-
-
-def _rotary(tensors: Tensors, width: int) -> Rotary:
-    """Rotary positions, stretched where the settings say so."""
-    size = _size(tensors, width)
-    told: Any = tensors.setting("rope_parameters", "rope_scaling", default={})
-    if not isinstance(told, Mapping):
-        raise tensors.fault(f"its setting 'rope_scaling' is {told!r}, where an object is expected")
-    base = told.get("rope_theta", tensors.setting("rope_theta", default=10000.0))
-    kind = told.get("rope_type", told.get("type", "default"))
-    if kind not in SCALINGS:
-        fix = f"Known ways to stretch positions are {', '.join(SCALINGS)}."
-        raise tensors.refuse(f"Rotary positions of the kind {kind!r}", fix)
-    share = told.get("partial_rotary_factor", tensors.setting("partial_rotary_factor", default=1.0))
-    if share != 1.0:
-        raise tensors.refuse(f"Rotary positions for {share} of a head")
-    if kind == "default":
-        return Rotary(size, float(base))
-    speeds = float(base) ** (-2.0 * np.arange(size // 2) / size)
-    try:
-        slowed = _slowed(speeds, {name: float(told[name]) for name in told if _is_number(told[name])}, kind)
-    except KeyError as missing:
-        raise tensors.fault(f"its 'rope_scaling' of the kind {kind!r} lacks {missing}") from None
-    return Rotary(size, float(base), frequencies=tuple(slowed.tolist()))
-
-
-def _slowed(speeds: Array, told: Mapping[str, float], kind: str) -> Array:
-    """What each pair turns by a position: all slower alike, or (Llama 3) the slow ones only, with a smooth passage."""
-    slower = speeds / told["factor"]
-    if kind == "linear":
-        return slower
-    trained, low, high = told["original_max_position_embeddings"], told["low_freq_factor"], told["high_freq_factor"]
-    turns = trained * speeds / (2 * math.pi)  # whole turns within what the model was first trained on
-    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
-    return (1 - share) * slower + share * speeds
-
-
-def _is_number(thing: object) -> bool:
-    return isinstance(thing, (int, float)) and not isinstance(thing, bool)
-
-
-def _head(checkpoint: Checkpoint, embedding: Array) -> Linear:
-    """Scores of the next token; the embedding itself where the file has no other."""
-    own = Tensors(checkpoint)
-    tied = own.setting("tie_word_embeddings", default=False) or not own.has("lm_head.weight")
-    return Linear(embedding if tied else own.take("lm_head.weight", *embedding.shape))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from regard import errors, validate
 from regard.arrays import Array
 from regard.layers import Encoder, Transformer
+from regard.models import progress
+from regard.models.families import Kind
 from regard.models.forward import packed, run
 from regard.reading import Reading, Token
 
 if TYPE_CHECKING:
     from regard.models.tokens import Encoded, Tokeniser
-
-Kind = Literal["bert", "llama", "gpt2"]
 
 OnLayer = Callable[[int, int], None]
 
@@ -83,8 +83,9 @@ class Model:
     ) -> Reading | tuple[Reading, ...]:
         """One text as a `Reading`, or several, read at once, as one each: with every layer's attention and vectors.
 
-        layers     only the first so many layers are computed; all by default
-        on_layer   called after each layer with how many are done, and how many there are; it may raise, to give up
+        layers     compute only this many layers, from the first; all by default
+        on_layer   called after each layer with the number done and the total; it may raise to cancel. Without it, long
+                   texts show a progress bar in a terminal
 
         Time is O(n²) and memory O(n) in the number of tokens.
         """
@@ -93,10 +94,10 @@ class Model:
         encoded = self._encoded(texts)
         together = packed([one.ids for one in encoded])
         steps = []
-        for step in run(self.transformer, together, depth):
-            steps.append(step)
-            if on_layer is not None:
-                on_layer(len(steps), depth)
+        with progress.steps(f"{self.name} reads", depth) as advance:
+            for step in run(self.transformer, together, depth):
+                steps.append(step)
+                advance(len(steps)) if on_layer is None else on_layer(len(steps), depth)
         layers_of = [block.attention for block in self.blocks[:depth]]
         readings = []
         for one, its, place in zip(texts, encoded, together.places, strict=True):

@@ -1,100 +1,81 @@
-"""The tensors and settings of a checkpoint as layers: every name and shape is checked before numbers are read."""
+"""What an architecture takes from a checkpoint: settings, and tensors as layers, each shape checked before reading."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from regard.arrays import Array
-from regard.errors import Unsupported, bad_name, unsupported
+from regard.errors import Unsupported, unsupported
 from regard.layers import LayerNorm, Linear, RMSNorm
 from regard.layers.joining import together
-from regard.models.errors import broken
+from regard.models.errors import BrokenFile, broken
 from regard.models.files import Checkpoint
+from regard.models.settings import Settings
 
-ACTIVATIONS = {
-    "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "gelu_python_tanh": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
-}  # fmt: skip
+# Tensors of blocks that older versions of transformers wrote and that hold no weights.
+BUFFERS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """What an architecture takes from a checkpoint, by the names it has there after the prefix."""
+    """The settings and tensors of a checkpoint; tensors by the name they have after the prefix."""
 
     checkpoint: Checkpoint
     prefix: str = ""
+    taken: set[str] = field(default_factory=set)  # full names of the tensors that were used
 
     @classmethod
     def under(cls, checkpoint: Checkpoint, prefixes: Sequence[str], always: str) -> Tensors:
-        """With that one of the prefixes under which the tensor `always` is found."""
+        """With the first of the prefixes under which the tensor `always` is found."""
         found = [prefix for prefix in prefixes if prefix + always in checkpoint.weights.names]
         return cls(checkpoint, found[0] if found else prefixes[0])
 
-    # Settings
+    @property
+    def settings(self) -> Settings:
+        """The settings of the checkpoint."""
+        return self.checkpoint.settings
 
-    def number(self, *names: str, default: int | None = None) -> int:
-        """A whole number from 1 on, under the first of these names that is there."""
-        found = self.setting(*names, default=default)
-        if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-            raise self.fault(f"its setting {names[0]!r} is {found!r}, where a whole number from 1 on is expected")
-        return found
+    def refuse(self, what: str, fix: str = "Such a model cannot be read yet.") -> Unsupported:
+        """An error about something the checkpoint asks for and Regard does not compute."""
+        return unsupported(f"{what} in {self.checkpoint.path}", fix)
 
-    def real(self, name: str, default: float) -> float:
-        """A positive number."""
-        found = self.setting(name, default=default)
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < float("inf"):
-            raise self.fault(f"its setting {name!r} is {found!r}, where a positive number is expected")
-        return float(found)
-
-    def setting(self, *names: str, default: Any = None) -> Any:
-        """What stands under the first of these names that is there."""
-        config = self.checkpoint.config
-        return next((config[name] for name in names if config.get(name) is not None), default)
-
-    def activation(self, *names: str, default: str) -> str:
-        """Our name of the activation."""
-        name = self.setting(*names, default=default)
-        if not isinstance(name, str) or name not in ACTIVATIONS:
-            raise bad_name(names[0], name, tuple(ACTIVATIONS))
-        return ACTIVATIONS[name]
-
-    def refuse(self, what: str, fix: str = "") -> Unsupported:
-        """Something that the checkpoint asks for and that Regard does not do."""
-        return unsupported(f"{what} in {self.checkpoint.path}", fix or "Such a model cannot be read yet.")
-
-    def fault(self, why: str) -> Exception:
-        """Something about the checkpoint that cannot be."""
+    def fault(self, why: str) -> BrokenFile:
+        """An error about the checkpoint."""
         return broken(self.checkpoint.path, why)
-
-    # Tensors
 
     def has(self, name: str) -> bool:
         """Whether there is such a tensor."""
         return self.prefix + name in self.checkpoint.weights.names
 
+    def check(self, name: str, *shape: int | None) -> None:
+        """Refuse a tensor that is missing or of another shape; it is not read."""
+        self.checkpoint.check(self.prefix + name, *shape)
+
     def take(self, name: str, *shape: int | None) -> Array:
-        """One tensor in float32, of this shape; None: of any size."""
+        """One tensor in float32, of this shape; None stands for any size."""
+        self.taken.add(self.prefix + name)
         return self.checkpoint.tensor(self.prefix + name, *shape)
 
-    def bias(self, name: str, outputs: int) -> Array | None:
-        """The bias of a map, where it has one."""
-        return self.take(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+    def bias(self, name: str, outputs: int, wanted: bool | None) -> Array | None:
+        """The bias of a map: taken (True), not taken (False), or taken where there is one (None)."""
+        wanted = self.has(f"{name}.bias") if wanted is None else wanted
+        return self.take(f"{name}.bias", outputs) if wanted else None
 
-    def linear(self, name: str, outputs: int, inputs: int) -> Linear:
-        """A map, with a bias where there is one."""
-        return Linear(self.take(f"{name}.weight", outputs, inputs), self.bias(name, outputs))
+    def linear(self, name: str, outputs: int, inputs: int, bias: bool | None = True) -> Linear:
+        """A linear map."""
+        return Linear(self.take(f"{name}.weight", outputs, inputs), self.bias(name, outputs, bias))
 
     def query_key_value(
-        self, names: Sequence[str], outputs: Sequence[int], inputs: int
+        self, names: Sequence[str], outputs: Sequence[int], inputs: int, bias: bool | None = True
     ) -> tuple[Linear, Linear, Linear]:
-        """The three maps of attention, their weights behind each other in memory."""
+        """The three projections of attention, their weights contiguous in memory."""
         sizes = list(zip(names, outputs, strict=True))
         weights = [self.take(f"{name}.weight", size, inputs) for name, size in sizes]
-        return three(together(weights, [self.bias(name, size) for name, size in sizes]))
+        return three(together(weights, [self.bias(name, size, bias) for name, size in sizes]))
 
     def layer_norm(self, name: str, width: int, epsilon: float) -> LayerNorm:
         """A layer norm; the oldest files call its weight gamma and its bias beta."""
@@ -107,9 +88,32 @@ class Tensors:
         return RMSNorm(self.take(f"{name}.weight", width), epsilon)
 
     def transposed(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array | None]:
-        """Weight and bias of a map that is stored (in, out), the weight turned to (out, in)."""
+        """Weight and bias of a map that is stored (in, out), the weight transposed to (out, in)."""
         weight = np.ascontiguousarray(self.take(f"{name}.weight", inputs, outputs).T)
-        return weight, self.bias(name, outputs)
+        return weight, self.bias(name, outputs, True)
+
+    def head(self, width: int, rows: int, tied: bool, embedding: Array) -> Linear | None:
+        """Logits of the next token: the embedding where it is tied, `lm_head`, or None where the file has neither."""
+        own = "lm_head.weight"
+        if own in self.checkpoint.weights.names and not (tied and self._equal(own, embedding)):
+            if tied:
+                raise self.refuse("A head that is tied to the embedding and differs from it")
+            return Linear(self.checkpoint.tensor(own, rows, width))
+        return Linear(embedding) if tied else None
+
+    def finish(self, blocks: Sequence[str]) -> None:
+        """Refuse tensors of these blocks that were not used: the architecture would compute something else."""
+        starts = tuple(self.prefix + block for block in blocks)
+        for name in sorted(self.checkpoint.weights.names - self.taken):
+            if name.startswith(starts) and not name.endswith(BUFFERS):
+                raise self.refuse(
+                    f"The tensor {name[:120]!r} of {self.checkpoint.architecture} with these settings",
+                    "The file holds more than its settings say: check config.json.",
+                )
+
+    def _equal(self, name: str, embedding: Array) -> bool:
+        found: Any = self.checkpoint.weights[name]
+        return found.shape == embedding.shape and np.array_equal(found, embedding)
 
 
 def three(maps: Sequence[Linear]) -> tuple[Linear, Linear, Linear]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.errors import RegardError, missing_package
-from regard.models.errors import broken, missing
+from regard.models.errors import broken
+from regard.models.regular_file import content_of
 
 Spelling = Literal["bytes", "pieces", "spaces"]  # GPT-2's letters for bytes, ##pieces of words, ▁ for blanks
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # tokens that are nothing but blanks
@@ -164,15 +164,7 @@ class Tokeniser:
 def from_file(path: Path) -> Tokeniser:
     """The tokeniser of a tokenizer.json."""
     tokenizers = library()
-    try:
-        size = path.stat().st_size
-        content = path.read_bytes() if size <= LARGEST else b""
-    except FileNotFoundError:
-        raise missing(path, "the tokeniser of the model", "Folders of models hold a tokenizer.json.") from None
-    except OSError as problem:
-        raise broken(path, f"it cannot be read ({(problem.strerror or str(problem)).lower()})") from None
-    if size > LARGEST:
-        raise broken(path, f"{size} bytes are too many for a tokeniser")
+    content = content_of(path, LARGEST, "the tokeniser of the model", "Folders of models hold a tokenizer.json.")
     with trusted(path):
         return of(tokenizers.Tokenizer.from_str(content.decode("utf-8")), path)
 
@@ -215,8 +207,9 @@ def library() -> Any:
 def _spelling(engine: Any) -> Spelling:
     if type(engine.model).__name__ == "WordPiece":
         return "pieces"
-    parts = json.loads(engine.to_str())["decoder"] or {}
-    return "bytes" if "ByteLevel" in json.dumps(parts) else "spaces"
+    # The state of the decoder alone: to_str() of a tokeniser allocates as much as its largest token id asks for.
+    described = b"" if engine.decoder is None else engine.decoder.__getstate__()
+    return "bytes" if b"ByteLevel" in described else "spaces"
 
 
 def _is_byte(token: str) -> bool:

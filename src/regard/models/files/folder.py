@@ -11,9 +11,10 @@ from typing import Any
 from regard.models.errors import broken, missing
 from regard.models.files.json_file import object_in
 from regard.models.files.safetensors_file import SafetensorsFile, open_safetensors
-from regard.models.files.weights import Array, Weights
+from regard.models.files.weights import Array, StoredWeights
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LONGEST_NAME = 255  # bytes of a file name; more is not a file
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -34,8 +35,16 @@ class Shards:
         return self._file(name).shape(name)
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32."""
+        """One tensor of floats in float32."""
         return self._file(name)[name]
+
+    def kind(self, name: str) -> str:
+        """The type a tensor is stored in."""
+        return self._file(name).kind(name)
+
+    def stored(self, name: str) -> Array:
+        """One tensor in the type it is stored in."""
+        return self._file(name).stored(name)
 
     def _file(self, name: str) -> SafetensorsFile:
         if name not in self.files:
@@ -58,7 +67,7 @@ def architecture_of(config: Mapping[str, Any], folder: Path) -> str:
     raise broken(folder / "config.json", "it names no architecture: neither `architectures` nor `model_type`")
 
 
-def weights_of(folder: Path) -> Weights:
+def weights_of(folder: Path) -> StoredWeights:
     """The tensors of a folder."""
     if (folder / ONE).exists():
         return open_safetensors(folder / ONE)
@@ -81,8 +90,8 @@ def _by_index(folder: Path) -> Shards:
         raise broken(index, "it has no weight_map, an object that names a file for each tensor")
     opened: dict[str, SafetensorsFile] = {}
     for file in sorted(set(places.values())):
-        if Path(file).name != file or "\\" in file or ":" in file:
-            raise broken(index, f"it names {file[:80]!r}, which is no file beside it")
+        if Path(file).name != file or "\\" in file or ":" in file or "\0" in file or len(file.encode()) > LONGEST_NAME:
+            raise broken(index, f"it names {file[:80]!r}, which is not a file beside it")
         if not (folder / file).is_file():
             raise missing(folder / file, f"a part of the model, as {index.name} says", "Get the rest of the model.")
         opened[file] = open_safetensors(folder / file)

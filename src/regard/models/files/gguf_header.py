@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from regard.errors import unsupported
-from regard.models.errors import BrokenFile, broken, missing
+from regard.models.errors import BrokenFile, broken
 from regard.models.files.weights import Array
+from regard.models.regular_file import open_regular
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -54,15 +55,11 @@ class Header:
 
 def read_header(path: Path) -> Header:
     """Check and read the header of a file."""
-    try:
-        size = path.stat().st_size
+    with open_regular(path, "a GGUF file") as file:
+        size = file.seek(0, 2)
         if size < 24:
             raise broken(path, f"it has {size} bytes, and the header of a GGUF file takes 24 at least")
-        content = np.memmap(path, np.uint8, mode="r").view(np.ndarray)
-    except FileNotFoundError:
-        raise missing(path, "a GGUF file") from None
-    except OSError as problem:
-        raise broken(path, f"it cannot be read ({(problem.strerror or str(problem)).lower()})") from None
+        content = np.memmap(file, np.uint8, mode="r").view(np.ndarray)
     return _Reader(path, content.data).header(content)
 
 

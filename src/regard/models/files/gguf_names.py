@@ -35,13 +35,26 @@ SETTINGS = {
     "rms_norm_eps": "attention.layer_norm_rms_epsilon",
     "rope_theta": "rope.freq_base",
     "head_dim": "attention.key_length",
-    "sliding_window": "attention.sliding_window",
-    "num_local_experts": "expert_count",
+    "rope_dimension_count": "rope.dimension_count",
     "vocab_size": "vocab_size",
 }
 NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "rms_norm_eps")
+# Settings that change what is computed, and the value at which they do not.
+REFUSED = {
+    "expert_count": 0,
+    "attention.causal": True,
+    "attention.scale": 0.0,
+    "attention.clamp_kqv": 0.0,
+    "attention.max_alibi_bias": 0.0,
+    "attn_logit_softcapping": 0.0,
+    "final_logit_softcapping": 0.0,
+    "embedding_scale": 1.0,
+    "residual_scale": 1.0,
+    "logit_scale": 1.0,
+    "rope.scale_linear": 1.0,
+}
 TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "unk_token_id": "unknown"}
-CORRECTIONS = "rope_freqs.weight"  # factors for the frequencies of RoPE that Llama 3.1 and later carry as a tensor
+CORRECTIONS = "rope_freqs.weight"  # divisors of the RoPE frequencies, a tensor in files of Llama 3.1 and later
 
 
 def architecture_of(metadata: Mapping[str, Any], path: Path) -> str:
@@ -96,7 +109,7 @@ def _heads(metadata: Mapping[str, Any], name: str, otherwise: int) -> int:
 
 
 def config(metadata: Mapping[str, Any], architecture: str, tensors: Iterable[str], path: Path) -> dict[str, Any]:
-    """The metadata in the words of a config.json."""
+    """The metadata in the words of a config.json, with the defaults of llama.cpp for what is left out."""
     found = {
         name: metadata[f"{architecture}.{stored}"]
         for name, stored in SETTINGS.items()
@@ -112,28 +125,53 @@ def config(metadata: Mapping[str, Any], architecture: str, tensors: Iterable[str
     for name in NEEDED:
         if name not in found:
             raise broken(path, f"its metadata has no {architecture}.{SETTINGS[name]}")
+    for stored, harmless in REFUSED.items():
+        value = metadata.get(f"{architecture}.{stored}", harmless)
+        if value != harmless:
+            what = f"{architecture}.{stored} {str(value)[:40]} in {path}"
+            raise unsupported(what, "Such a model cannot be read yet.")
     for name, stored in TOKENS.items():
         if type(value := metadata.get(f"tokenizer.ggml.{stored}_token_id")) is int:
             found[name] = value
-    found.setdefault("num_key_value_heads", found["num_attention_heads"])
+    heads, width = found["num_attention_heads"], found["hidden_size"]
+    if heads < 1 or width < heads:
+        raise broken(path, f"{heads} heads cannot share an embedding_length of {width}")
+    found.setdefault("num_key_value_heads", heads)
+    found.setdefault("head_dim", width // heads)
+    if metadata.get(f"{architecture}.attention.value_length", found["head_dim"]) != found["head_dim"]:
+        raise unsupported(f"An attention.value_length other than {found['head_dim']} in {path}", "Both must be equal.")
+    window, longest = metadata.get(f"{architecture}.attention.sliding_window"), found.get("max_position_embeddings", 0)
+    if window is not None and not (type(window) is int and window >= longest > 0):
+        raise unsupported(f"{architecture}.attention.sliding_window in {path}", "Such a model cannot be read yet.")
     found.setdefault("rope_theta", 10000.0)
-    if "rms_norm_eps" in found:  # written as float32: 9.99999974e-06 was 1e-05
-        found["rms_norm_eps"] = float(f"{found['rms_norm_eps']:.6g}")
+    # written as float32: 9.99999974e-06 was 1e-05
+    found["rms_norm_eps"] = float(f"{found['rms_norm_eps']:.6g}")
     tensors = frozenset(tensors)
     found["tie_word_embeddings"] = "lm_head.weight" not in tensors
     found["hidden_act"] = "silu"
     found["model_type"] = architecture
-    if scaling := _rope_scaling(metadata, architecture, tensors):
+    if CORRECTIONS in tensors:
+        found["rope_divisors"] = CORRECTIONS
+    if scaling := _rope_scaling(metadata, architecture, path):
         found["rope_scaling"] = scaling
     return found
 
 
-def _rope_scaling(metadata: Mapping[str, Any], architecture: str, tensors: frozenset[str]) -> dict[str, Any] | None:
-    if CORRECTIONS in tensors:
-        return {"rope_type": "gguf_factors", "tensor": CORRECTIONS}
-    kind = metadata.get(f"{architecture}.rope.scaling.type", "none")
+def _rope_scaling(metadata: Mapping[str, Any], architecture: str, path: Path) -> dict[str, Any] | None:
+    told = {
+        name.removeprefix(f"{architecture}.rope.scaling."): value
+        for name, value in metadata.items()
+        if name.startswith(f"{architecture}.rope.scaling.")
+    }
+    kind = told.pop("type", "none")
     if kind == "none":
         return None
-    factor = metadata.get(f"{architecture}.rope.scaling.factor", 1.0)
-    original = metadata.get(f"{architecture}.rope.scaling.original_context_length")
-    return {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
+    names = {"factor": "factor", "original_context_length": "original_max_position_embeddings"}
+    told.pop("finetuned", None)
+    if kind not in ("linear", "yarn") or told.keys() - names:
+        more = ", ".join(sorted(told.keys() - names))
+        raise unsupported(
+            f"Rotary positions of type {str(kind)[:40]!r} {f'with {more[:120]} ' if more else ''}in {path}",
+            "linear and yarn are read, with a factor and an original_context_length.",
+        )
+    return {"rope_type": kind} | {names[name]: value for name, value in told.items()}

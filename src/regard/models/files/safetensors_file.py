@@ -18,6 +18,7 @@ from regard.errors import unsupported
 from regard.models.errors import broken, missing
 from regard.models.files.json_file import object_of
 from regard.models.files.weights import Array, widened
+from regard.models.regular_file import open_regular
 
 LONGEST_HEADER = 2**25  # bytes; the format allows 100 MB, which Python would take gigabytes to read
 MOST_AXES = 16
@@ -25,9 +26,10 @@ SIZES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
     "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8,
 }  # fmt: skip
-READ_AS = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "<u1",
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+INTEGERS = {
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1",
+    "BOOL": "<u1",
 }  # fmt: skip
 
 
@@ -59,14 +61,26 @@ class SafetensorsFile:
         return self._stored(name).shape
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32."""
+        """One tensor of floats in float32; integers are not taken for floats."""
         stored = self._stored(name)
-        if stored.kind not in READ_AS:
+        if stored.kind not in FLOATS:
             raise unsupported(
-                f"Tensor {name!r} of type {stored.kind} in {self.path}", f"Known types are {', '.join(READ_AS)}."
+                f"Tensor {name[:120]!r} of type {stored.kind} in {self.path}, where floats are expected,",
+                f"Known types are {', '.join(FLOATS)}; quantised weights are read where quantization_config says how.",
             )
-        numbers = self.content[stored.start : stored.stop].view(READ_AS[stored.kind])
+        numbers = self.content[stored.start : stored.stop].view(FLOATS[stored.kind])
         return widened(numbers, stored.kind).reshape(stored.shape)
+
+    def kind(self, name: str) -> str:
+        """The type a tensor is stored in."""
+        return self._stored(name).kind
+
+    def stored(self, name: str) -> Array:
+        """One tensor in the type it is stored in; only integers have one that NumPy knows."""
+        stored = self._stored(name)
+        if stored.kind not in INTEGERS:
+            return self[name]
+        return self.content[stored.start : stored.stop].view(INTEGERS[stored.kind]).reshape(stored.shape)
 
     def _stored(self, name: str) -> Stored:
         if name not in self.tensors:
@@ -76,21 +90,16 @@ class SafetensorsFile:
 
 def open_safetensors(path: Path) -> SafetensorsFile:
     """Check the header of a file and map it; nothing else is read."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            header_size = _header_size(file, size, path)
-            header = file.read(header_size)
-    except FileNotFoundError:
-        raise missing(path, "a safetensors file") from None
-    except OSError as problem:
-        raise broken(path, f"it cannot be read ({(problem.strerror or str(problem)).lower()})") from None
+    with open_regular(path, "a safetensors file") as file:
+        size = file.seek(0, 2)
+        header_size = _header_size(file, size, path)
+        header = file.read(header_size)
+        content = np.memmap(file, np.uint8, mode="r") if size > 8 + header_size else np.zeros(size, np.uint8)
     entries = object_of(header, path, "its header")
     entries.pop("__metadata__", None)
     first = 8 + header_size
     tensors = {name: _checked(name, entry, first, size, path) for name, entry in entries.items()}
     _check_places(tensors, first, size, path)
-    content = np.memmap(path, np.uint8, mode="r") if size > first else np.zeros(size, np.uint8)
     return SafetensorsFile(path, tensors, content.view(np.ndarray))
 
 

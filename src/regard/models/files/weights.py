@@ -1,4 +1,4 @@
-"""What weights are, whichever file they come from: names, shapes, and arrays made when somebody asks."""
+"""Weights, whichever file they come from: names, shapes, and arrays that are made when they are asked for."""
 
 from __future__ import annotations
 
@@ -19,16 +19,28 @@ class Weights(Protocol):
         ...
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor, which is not read for it."""
+        """The shape of one tensor, without reading it."""
         ...
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32: a read-only view of the file where it is stored so, else a new array."""
+        """One tensor of floats in float32: a read-only view of the file where it is stored so, else a new array."""
+        ...
+
+
+class StoredWeights(Weights, Protocol):
+    """Weights of safetensors files, which may hold integers beside floats."""
+
+    def kind(self, name: str) -> str:
+        """The type a tensor is stored in, such as F32 or I8."""
+        ...
+
+    def stored(self, name: str) -> Array:
+        """One tensor in the type it is stored in."""
         ...
 
 
 def widened(stored: Array, kind: str) -> Array:
-    """Stored numbers as float32; bfloat16, which NumPy has not, comes as uint16."""
+    """Stored numbers as float32; bfloat16, which NumPy lacks, comes as uint16."""
     if kind == "BF16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored if stored.dtype == np.float32 and stored.flags.aligned else stored.astype(np.float32)

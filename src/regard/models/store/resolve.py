@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from regard.errors import RegardError
+from regard.errors import RegardError, option
 from regard.errors.wording import did_you_mean
 from regard.models.errors import MissingFile, NotFetched
 from regard.models.store import cache
@@ -21,10 +21,12 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
 
     A name of the catalogue comes first: write ./minilm for a folder of that name.
     """
+    if not isinstance(name_or_path, (str, os.PathLike)) or not isinstance(os.fspath(name_or_path), str):
+        raise option("model", name_or_path, "a name such as \"minilm\", a path, or a hub id such as owner/name")
     name = os.fspath(name_or_path)
     if name in CATALOGUE:
         return get(name).path
-    if name and (path := Path(name).expanduser()).exists():
+    if name and _exists(path := Path(name).expanduser()):
         return path
     if HUB_ID.fullmatch(name) and not name.endswith((".gguf", ".safetensors")):
         return get(name).path
@@ -116,8 +118,15 @@ def _there(path: Path, sha256: str) -> bool:
     return path.is_file() and download.hash_of(path) == sha256
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or holds a null character
+        return False
+
+
 def _unknown(name: str) -> MissingFile:
     return MissingFile(
-        f"There is no model {name!r}; expected {', '.join(CATALOGUE)}, a folder with config.json, a GGUF file,\n"
+        f"There is no model {name[:200]!r}; expected {', '.join(CATALOGUE)}, a folder with config.json, a GGUF file,\n"
         f"or a hub id such as owner/name.{did_you_mean(name, CATALOGUE)}\n`regard models` lists what is known."
     )

@@ -1,0 +1,138 @@
+"""The settings of a model, as config.json has them: every value is checked by type and range when it is read."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from regard.models.errors import BrokenFile, broken
+
+LARGEST = 2**31 - 1  # no count or size in a model is larger
+REQUIRED: Final = object()  # as a default: the setting has to be there
+REFUSED: Final = object()  # for null: transformers does not accept null for this setting
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_python_tanh": "gelu_tanh", "silu": "silu",
+    "swish": "silu", "tanh": "tanh", "quick_gelu": "quick_gelu",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """Values by name, and the file they come from.
+
+    Each method takes the name, the default for a setting that is left out, and (`null`) what an explicit null means;
+    without one, null is refused.
+    """
+
+    values: Mapping[str, Any]
+    path: Path
+    within: str = ""  # the name of the object these values are in, for messages
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def integer(
+        self, name: str, default: Any = REQUIRED, *, null: Any = REFUSED, least: int = 1, most: int = LARGEST
+    ) -> Any:
+        """A whole number from `least` to `most`."""
+        expected = f"a whole number from {least} to {most}"
+        return self._checked(name, default, null, expected, lambda value: type(value) is int and least <= value <= most)
+
+    def number(
+        self, name: str, default: Any = REQUIRED, *, null: Any = REFUSED, least: float = 0.0, above: bool = True
+    ) -> Any:
+        """A finite number above `least`, or from `least` on, as a float."""
+
+        def fits(value: Any) -> bool:
+            if type(value) not in (int, float) or not -1e300 < value < 1e300:  # whole numbers may not fit a float
+                return False
+            return bool(value > least if above else value >= least)
+
+        found = self._checked(name, default, null, f"a finite number {'above' if above else 'from'} {least:g}", fits)
+        return float(found) if type(found) is int else found
+
+    def flag(self, name: str, default: bool, *, null: Any = REFUSED) -> bool:
+        """true or false."""
+        found: bool = self._checked(name, default, null, "true or false", lambda value: type(value) is bool)
+        return found
+
+    def text(self, name: str, default: Any = REQUIRED, *, null: Any = REFUSED) -> Any:
+        """A string."""
+        return self._checked(name, default, null, "a string", lambda value: isinstance(value, str))
+
+    def activation(self, name: str, default: str) -> str:
+        """Our name of an activation function."""
+        expected = f"one of {', '.join(ACTIVATIONS)}"
+        found = self._checked(
+            name, default, REFUSED, expected, lambda value: isinstance(value, str) and value in ACTIVATIONS
+        )
+        return ACTIVATIONS[found]
+
+    def strings(self, name: str, count: int) -> list[str] | None:
+        """A list of `count` strings; None where it is left out or null."""
+        found: list[str] | None = self._checked(
+            name,
+            None,
+            None,
+            f"a list of {count} strings",
+            lambda value: (
+                isinstance(value, list) and len(value) == count and all(isinstance(part, str) for part in value)
+            ),
+        )
+        return found
+
+    def numbers(self, name: str, count: int) -> list[float]:
+        """A list of `count` positive numbers."""
+        found: list[float] = self._checked(
+            name,
+            REQUIRED,
+            REFUSED,
+            f"a list of {count} positive numbers",
+            lambda value: isinstance(value, list) and len(value) == count and all(map(_is_positive, value)),
+        )
+        return [float(number) for number in found]
+
+    def part(self, name: str) -> Settings:
+        """The settings of an object inside these; none where it is left out or null."""
+        found = self._checked(name, {}, {}, "an object", lambda value: isinstance(value, dict))
+        return Settings(found, self.path, f"{self.within}{name}.")
+
+    def one_name(self, *names: str) -> str:
+        """That of several names of one setting which is used; they must not contradict each other."""
+        there = [name for name in names if name in self.values]
+        if len({repr(self.values[name]) for name in there}) > 1:
+            raise self.fault(f"its settings {' and '.join(map(repr, there))} name one thing and differ")
+        return there[0] if there else names[0]
+
+    def fault(self, why: str) -> BrokenFile:
+        """An error about the file."""
+        return broken(self.path, why)
+
+    def _checked(self, name: str, default: Any, null: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+        if name not in self.values:
+            if default is REQUIRED:
+                raise self.fault(f"it has no setting '{self.within}{name}', {expected}")
+            return default
+        value = self.values[name]
+        if value is None and null is not REFUSED:
+            return null
+        if not fits(value):
+            raise self.fault(f"its setting '{self.within}{name}' is {_shown(value)}; expected {expected}")
+        return value
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < 1e300
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, shortened: a file can hold anything."""
+    return "null" if value is None else _SHORT.repr(value)
