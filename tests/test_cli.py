@@ -13,7 +13,7 @@ import regard
 from regard import examples
 from regard.cli.app import app
 
-COMMANDS = ("see", "models", "steps", "lookup", "scaling", "check", "examples", "engine", "studio")
+COMMANDS = ("see", "models", "steps", "lookup", "scaling", "positions", "check", "examples", "engine", "studio")
 
 
 def run(*arguments: str) -> str:

@@ -16,6 +16,7 @@ from regard.output.colours import contrast, diverging, ink_on, sequential
 from regard.output.heads_and_filters import filter_terms
 from regard.output.panel import scale_for
 from regard.teaching.lookup import lookup
+from regard.teaching.positions import position_lesson
 from regard.teaching.scaling import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn
@@ -59,6 +60,12 @@ FIGURES = {
     "heads of hard words": lambda: figure.heads(layered(HARD, 6, 3)),
     "40 heads": lambda: figure.heads(np.full((40, 2, 3), 1 / 3)),
     "one head": lambda: figure.heads(layered(["a"], 2, 1)),
+    "sinusoidal positions": lambda: figure.positions(position_lesson("sinusoidal")),
+    "sinusoidal positions, one": lambda: figure.positions(position_lesson("sinusoidal", length=1, width=1)),
+    "learned positions, many": lambda: figure.positions(position_lesson("learned", length=300, width=300)),
+    "rotary positions": lambda: figure.positions(position_lesson("rotary", width=8)),
+    "rotary positions, one pair": lambda: figure.positions(position_lesson("rotary", length=1, width=2)),
+    "rotary positions, many": lambda: figure.positions(position_lesson("rotary", length=200, width=128)),
     "look-up of texts": lambda: figure.lookup(lookup({"Date of birth": "May 5th", "Name": "Jane"}), "birth date"),
     "look-up of vectors": lambda: figure.lookup(lookup(np.eye(3), -11.5 * np.eye(3)), [0.5, 0, 1], 0),
     "look-up of hard words": lambda: figure.lookup(lookup({word * 9: word * 9 for word in (*HARD, *FORTY)}), HARD[6]),

@@ -41,3 +41,10 @@ def scaling_html(lesson: Any) -> str:
     from regard.output.figure import scaling
 
     return html(scaling(lesson)) + html(lesson.tables())
+
+
+def positions_html(lesson: Any) -> str:
+    """The figure and the table of a positional encoding."""
+    from regard.output.figure import positions
+
+    return html(positions(lesson)) + html(lesson.table())

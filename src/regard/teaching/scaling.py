@@ -266,5 +266,3 @@ def _positive(name: str, divisor: Any) -> float:
     if not 0 < float(divisor) < math.inf:
         raise errors.option(f"divisor {name}", divisor, "a positive finite number", "Scores are divided by it.")
     return float(divisor)
-
-
