@@ -94,7 +94,7 @@ def test_every_control_can_be_reached_by_tabulator(show: Show) -> None:
     for _ in range(40):
         page.keyboard.press("Tab")
         reached |= set(page.evaluate(NAMES))
-    assert {"Tour", "Theme", "Views", "Layer", "Head", "Query: who looks", "Key: looked at", "Export"} <= reached
+    assert {"Tour", "Theme", "Views", "Layer", "Head", "Query: attends", "Key: attended to", "Export"} <= reached
 
 
 @pytest.mark.parametrize("host", ["served", "file"])
@@ -184,7 +184,7 @@ def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, develo
     path = pages.save(development.subject("kids"), tmp_path / "some.html", layers=1, heads=[1, 2])
     page = new_page(offline=True)
     page.goto(f"{path.as_uri()}#layer=0&head=0&query=they")
-    expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they attends most to")
     expect(page.locator(".regard-about").first).to_contain_text("kept in this page: 1, 2")
     expect(page.get_by_role("combobox", name="Layer")).to_have_value("0")
     expect(page.locator(".regard-head:enabled[aria-label^=Head]")).to_have_text(["1", "2"])

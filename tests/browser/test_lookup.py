@@ -72,7 +72,7 @@ def test_equal_keys_are_added_by_the_hard_lookup_and_a_miss_gives_zero(show: Sho
     page.get_by_label("Query", exact=True).fill("1 1 1")
     expect(values.first).to_have_text("[0 0 0]")
     page.get_by_label("Query", exact=True).fill("1 1")
-    expect(page.locator(".regard-lookup-results")).to_contain_text("A query here is 3 numbers")
+    expect(page.locator(".regard-lookup-results")).to_contain_text("Enter 3 numbers")
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -213,7 +213,7 @@ def test_hidden_cells_say_so(show: Show) -> None:
     stage(page).focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".regard-matrix-weight")).to_have_text("hidden")
+    expect(page.locator(".regard-matrix-weight")).to_have_text("masked")
     expect(page.locator(".regard-matrix-hidden")).to_be_visible()
 
 

@@ -44,7 +44,7 @@ def test_the_weights_of_a_word_are_those_of_the_plain_formula(show: Show, develo
     page = show(host)
     choose_head(page, 1, 2)
     word(page, "query", 10).click()
-    expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they attends most to")
     expected = plain(development.subject("kids"), 1, [2])[10]
     np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
 
@@ -58,7 +58,7 @@ def test_several_heads_are_averaged_or_shown_apart(show: Show, development: Any,
     page.wait_for_selector(".regard-sentence-stage:not([aria-busy])")
     expected = plain(development.subject("kids"), 0, [0, 2])[10]
     np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
-    page.get_by_role("radio", name="Apart").check()
+    page.get_by_role("radio", name="Separate").check()
     expect(page.locator(".regard-sentence-legend")).to_have_text("head 0head 2")
     expect(word(page, "key", 0).locator(".regard-sentence-bar i")).to_have_count(2)
 
@@ -66,7 +66,7 @@ def test_several_heads_are_averaged_or_shown_apart(show: Show, development: Any,
 def test_pointing_at_a_key_shows_who_looks_at_it(show: Show, development: Any) -> None:
     page = show("served")
     word(page, "key", 2).hover()
-    expect(page.locator(".regard-sentence-said")).to_contain_text("kids is looked at most by")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("kids receives most attention from")
     expected = plain(development.subject("kids"), 0, [0])[:, 2]
     np.testing.assert_allclose(numbers(page, "query"), expected, atol=TWO_DIGITS)
 
@@ -93,7 +93,7 @@ def test_walking_is_announced(show: Show) -> None:
     page = show("served")
     word(page, "query", 9).focus()
     page.keyboard.press("ArrowDown")
-    expect(page.locator("[aria-live=polite]").first).to_contain_text("they looks most at")
+    expect(page.locator("[aria-live=polite]").first).to_contain_text("they attends most to")
 
 
 @pytest.mark.parametrize("host", HOSTS)

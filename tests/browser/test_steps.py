@@ -68,7 +68,7 @@ def opened(show: Show, host: str, subject: str, query: str = "", head: int = 0, 
         page.get_by_role("button", name=f"Head {head}", exact=True).click()
     if query:
         page.get_by_role("group", name="Query").get_by_role("button", name=query, exact=True).first.click()
-        expect(page.locator(".regard-steps-heading", has_text=f"{query} asks")).to_be_visible()
+        expect(page.locator(".regard-steps-heading", has_text=f"Query {query}:")).to_be_visible()
     expect(page.locator(".regard-steps-table tbody tr").first).to_be_visible()
     expect(page.locator(".regard-steps")).to_have_attribute("aria-busy", "false")
     return page
@@ -100,8 +100,8 @@ def test_the_worked_example_shows_the_numbers_of_the_lecture(show: Show, host: s
     page = opened(show, host, subject)
     for word in WORDS:
         page.get_by_role("group", name="Query").get_by_role("button", name=word).click()
-        expect(page.locator(".regard-steps-heading").filter(has_text="asks")).to_have_text(
-            f"{word} asks: d_k = 4, √d_k = 2"
+        expect(page.locator(".regard-steps-heading").filter(has_text="Query ")).to_have_text(
+            f"Query {word}: d_k = 4, √d_k = 2"
         )
         assert column(page, "score") == SCORES[word]
         assert column(page, "softmax") == WEIGHTS[word]
@@ -155,8 +155,8 @@ def test_another_divisor_temperature_and_mask_give_other_weights(show: Show) -> 
     page.get_by_role("radio", name="Causal").check()
     expected = softmax(scores[:2] / 10**0.3)
     assert numbers(column(page, "softmax")) == pytest.approx([*expected, 0], abs=0.006)
-    expect(page.locator(".regard-steps-hidden")).to_contain_text("hidden")
-    page.get_by_role("button", name="As it was").click()
+    expect(page.locator(".regard-steps-hidden")).to_contain_text("masked")
+    page.get_by_role("button", name="Reset").click()
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
@@ -185,7 +185,7 @@ def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
     expect(page.get_by_text("the other views show the example as it was")).to_be_visible()
     page.get_by_label("cat, 0", exact=True).fill("much")
     expect(page.get_by_label("cat, 0", exact=True)).to_have_attribute("aria-invalid", "true")
-    page.get_by_role("button", name="As it was").first.click()
+    page.get_by_role("button", name="Reset").first.click()
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
@@ -202,7 +202,7 @@ def test_a_silenced_head_leaves_the_concatenated_output(show: Show) -> None:
     assert numbers(vectors.nth(1).locator("span").all_text_contents()) == pytest.approx(
         silenced[::-1].tolist(), abs=0.006
     )
-    expect(page.get_by_text("50 % of the squared length was theirs")).to_be_visible()
+    expect(page.get_by_text("50 % of the squared norm removed")).to_be_visible()
     expect(page.get_by_role("button", name="Silence head 1")).to_be_focused()
 
 

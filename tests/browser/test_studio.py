@@ -132,7 +132,7 @@ def test_a_refusal_is_said(new_page: Callable[..., Page], studio: str, reader: R
     page = opened(new_page, studio)
     reader.causal = False
     page.get_by_role("button", name="Continue the text").click()
-    expect(page.get_by_role("alert")).to_contain_text("reads and does not write")
+    expect(page.get_by_role("alert")).to_contain_text("cannot generate text")
 
 
 def test_axe_finds_nothing_serious(new_page: Callable[..., Page], studio: str, axe: str) -> None:

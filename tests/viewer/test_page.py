@@ -120,7 +120,7 @@ def test_what_a_page_does_not_hold_is_refused_not_zero():
     ],
 )
 def test_layers_and_heads_that_are_not_there_are_refused(options, tmp_path):
-    with pytest.raises(OptionError, match="integers from 0 to"):
+    with pytest.raises(OptionError, match="integer from 0 to"):
         save(reading(), tmp_path / "page.html", **options)
     assert not list(tmp_path.iterdir())
 

@@ -57,7 +57,7 @@ test("broken frames are refused", () => {
   assert.throws(() => unpack(Uint8Array.of(255, 255, 255, 255, 0).buffer), /header/);
   const long = pack({}, { a: { data: weight, shape: [6] } });
   assert.throws(() => unpack(long.slice(0, long.byteLength - 8)), /past the end/);
-  assert.throws(() => unpack(pack({}, { a: { data: weight, shape: [6], dtype: "c8" } })), /unknown kind/);
+  assert.throws(() => unpack(pack({}, { a: { data: weight, shape: [6], dtype: "c8" } })), /unknown dtype/);
 });
 
 test("base64 is read as bytes", () => assert.deepEqual([...new Uint8Array(fromBase64(" AP8Q\n"))], [0, 255, 16]));

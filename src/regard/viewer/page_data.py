@@ -55,15 +55,12 @@ def kept_of(subject: Subject, layers: Any, heads: Any) -> Kept:
 def _positions(name: str, given: Any, count: int) -> tuple[int, ...] | None:
     if given is None:
         return None
-    expected = f"integers from 0 to {count - 1}" if count else "None: there are none to choose from"
+    if not count:
+        raise errors.option(name, given, "None: there are none to choose from")
     several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    found = set()
-    for one in several:
-        if not validate.is_integer(one) or not 0 <= one < count:
-            raise errors.option(name, one, expected)
-        found.add(int(one))
+    found = {validate.integer(name, one, 0, count - 1) for one in several}
     if not found:
-        raise errors.option(name, [], expected)
+        raise errors.option(name, [], f"at least one integer from 0 to {count - 1}")
     return tuple(sorted(found))
 
 

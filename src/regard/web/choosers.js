@@ -1,10 +1,10 @@
-/** Layer, heads, and words or tokens: the choosers above every view. */
+/** Choosers above every view: layer, heads, words or tokens. */
 import { segments, stepper, walkable } from "./controls.js";
 import { element, replaced } from "./elements.js";
 import { keptHeads, keptLayers } from "./state.js";
 
 /**
- * Which choosers a view wants stands in its `uses`: "layer", "head" (one), "heads" (several as well), "by".
+ * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by".
  * @param {import("./state.js").State} state
  * @param {any} description
  * @param {string[]} uses
@@ -38,7 +38,7 @@ export function choosers(state, description, uses, lifetime) {
 }
 
 /**
- * The heads of a layer as a row of buttons; where a view can show several, they can be switched on one by one.
+ * The heads of a layer as a row of buttons; with `several`, more than one can be on.
  * @param {import("./state.js").State} state @param {any} description @param {boolean} several
  * @param {import("./lifetime.js").Lifetime} lifetime
  */

@@ -1,6 +1,6 @@
 /**
- * Colour maps computed in OKLab, so that equal steps look equal, and safe for colour-blind readers: lightness alone tells
- * weights apart. On a light ground more weight is darker, on a dark ground lighter.
+ * Perceptually uniform colour maps, computed in OKLab. Safe for colour-blind readers: lightness alone distinguishes
+ * weights, darker on a light background and lighter on a dark one.
  *
  * @typedef {"light"|"dark"} Theme
  * @typedef {ReturnType<typeof makeColours>} Colours
@@ -9,7 +9,7 @@
 const STEPS = 256;
 const SMALLEST = 1e-4; // of a logarithmic scale
 
-// (lightness, chroma, hue in degrees), the same as on Regard's figures
+// (lightness, chroma, hue in degrees), the same as in Regard's figures
 const MAPS = {
   light: [[0.985, 0.01, 110], [0.9, 0.065, 145], [0.77, 0.095, 185], [0.6, 0.105, 230], [0.42, 0.105, 258], [0.27, 0.085, 272]],
   dark: [[0.205, 0.012, 265], [0.33, 0.07, 268], [0.48, 0.1, 252], [0.65, 0.105, 222], [0.81, 0.1, 180], [0.955, 0.085, 130]],
@@ -19,13 +19,13 @@ const MAPS = {
               dark: [[0.24, 0.004, 250], [0.42, 0.09, 258], [0.61, 0.115, 250], [0.8, 0.085, 238]] },
 };
 
-// Words and lines are shaded in one hue.
+// One hue for words and lines.
 const SHADES = {
   light: [[1, 0, 258], [0.93, 0.03, 258], [0.8, 0.085, 258], [0.66, 0.13, 260]],
   dark: [[0.205, 0.012, 265], [0.3, 0.05, 262], [0.42, 0.1, 260], [0.55, 0.14, 260]],
 };
 
-// Heads side by side; beside the colour each always stands at its place and with its number. After Okabe and Ito.
+// Heads, after Okabe and Ito; each is also identified by its position and number.
 const HEADS = {
   light: ["#0b62a4", "#b34700", "#00785a", "#97407a", "#7a6000", "#3a6f8f", "#5a4fa2", "#8a3a2a"],
   dark: ["#6db8f2", "#f3a56a", "#4cc9a2", "#e59ac8", "#e0c95a", "#9fd0e6", "#b0a6f0", "#e89a8a"],
@@ -52,21 +52,21 @@ export function makeColours(theme) {
     ...PALETTES[theme],
     /** The colour of a weight between 0 and 1. @param {number} value @param {"linear"|"log"} [scale] */
     weight: (value, scale = "linear") => hexadecimal(weights, stepOf(share(value, scale))),
-    /** One hue, for the ground of words. @param {number} value @param {"linear"|"log"} [scale] */
+    /** One hue, for the background of words. @param {number} value @param {"linear"|"log"} [scale] */
     shade: (value, scale = "linear") => hexadecimal(shades, stepOf(share(value, scale))),
     /** The colour of a number between −1 and 1. @param {number} value */
     signed: (value) => hexadecimal(value < 0 ? negatives : positives, stepOf(Math.abs(value))),
-    /** Black or white, whichever stands out on this colour. @param {string} colour */
+    /** Black or white, whichever has more contrast with this colour. @param {string} colour */
     contrast: (colour) => (contrastOf("#000000", colour) >= contrastOf("#ffffff", colour) ? "#000000" : "#ffffff"),
     /** The colour of a head among several. @param {number} place */
     head: (place) => HEADS[theme][place % HEADS[theme].length],
-    /** 256 colours as red, green, blue, …: for pictures made of bytes. */
+    /** 256 colours as bytes: red, green, blue, … */
     bytes: weights,
   };
 }
 
 /**
- * Where a weight lies between the ends of its scale, from 0 to 1.
+ * Position of a weight on its scale, from 0 to 1.
  * @param {number} value
  * @param {"linear"|"log"} scale
  */
@@ -76,13 +76,13 @@ export function share(value, scale = "linear") {
   return Math.min(Math.max(1 - Math.log(value) / Math.log(SMALLEST), 0), 1);
 }
 
-/** The contrast ratio of the accessibility guidelines, from 1 to 21. @param {string} one @param {string} other */
+/** The WCAG contrast ratio, from 1 to 21. @param {string} one @param {string} other */
 export function contrastOf(one, other) {
   const [darker, lighter] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (lighter + 0.05) / (darker + 0.05);
 }
 
-/** How light a colour looks, from 0 to 1 (the L of OKLab). @param {string} colour */
+/** Perceived lightness, from 0 to 1 (the L of OKLab). @param {string} colour */
 export function lightnessOf(colour) {
   const [red, green, blue] = partsOf(colour).map(decodedPart);
   const long = Math.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);
@@ -94,7 +94,7 @@ export function lightnessOf(colour) {
 /** @type {Map<number[][], Uint8ClampedArray>} */
 const tables = new Map();
 
-/** Colours at even distances along the path through the anchors. @param {number[][]} anchors */
+/** Evenly spaced colours along the path through the anchors. @param {number[][]} anchors */
 function tableOf(anchors) {
   const known = tables.get(anchors);
   if (known) return known;

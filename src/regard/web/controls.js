@@ -1,16 +1,16 @@
-/** Controls that every view draws the same way. All are native elements underneath, so the keyboard works as usual. */
+/** Controls shared by all views. They are native elements, so the keyboard works as usual. */
 import { element } from "./elements.js";
 
 let names = 0;
 
-/** A name that no other element of the page has. @param {string} word */
+/** A unique element id. @param {string} word */
 export function uniqueId(word) {
   names += 1;
   return `regard-${word}-${names}`;
 }
 
 /**
- * One of a few, all of them in sight.
+ * A choice among a few visible options.
  * @param {string} label
  * @param {{value: any, text: string, title?: string}[]} options
  * @param {any} value
@@ -41,7 +41,7 @@ export function segments(label, options, value, choose) {
 }
 
 /**
- * On or off.
+ * A switch.
  * @param {string} label
  * @param {boolean} on
  * @param {(on: boolean) => void} choose
@@ -68,7 +68,7 @@ export function toggle(label, on, choose) {
 }
 
 /**
- * One of many, with a way to the one before and the one after.
+ * A select with buttons for the previous and the next option.
  * @param {string} label
  * @param {string[]} options
  * @param {number} place
@@ -83,13 +83,13 @@ export function stepper(label, options, place, choose) {
   const before = element("button", {
     type: "button",
     text: "‹",
-    "aria-label": `${label} before`,
+    "aria-label": `Previous ${label.toLowerCase()}`,
     onclick: () => go(now - 1),
   });
   const after = element("button", {
     type: "button",
     text: "›",
-    "aria-label": `${label} after`,
+    "aria-label": `Next ${label.toLowerCase()}`,
     onclick: () => go(now + 1),
   });
   let now = place;
@@ -114,7 +114,7 @@ export function stepper(label, options, place, choose) {
 }
 
 /**
- * A number on a line from one end to the other.
+ * A slider with a label and its value.
  * @param {string} label
  * @param {{least: number, most: number, step: number, value: number, said: (value: number) => string}} range
  * @param {(value: number) => void} choose
@@ -145,7 +145,7 @@ export function slider(label, { least, most, step, value, said }, choose) {
 }
 
 /**
- * A row of controls of which one at a time can be reached by tabulator, the others by arrows, Home and End.
+ * Roving tabindex: one control of the row is in the tab order, arrow keys, Home and End move between them.
  * @param {any} row
  * @param {() => any[]} items
  * @param {(item: any) => void} [arrived]
@@ -164,7 +164,7 @@ export function walkable(row, items, arrived) {
 }
 
 /**
- * The place in a row of so many that an arrow key, Home or End leads to, or null for another key.
+ * The position that an arrow key, Home or End moves to; null for other keys.
  * @param {KeyboardEvent} event @param {number} here @param {number} count
  */
 export function steppedTo(event, here, count) {

@@ -1,10 +1,10 @@
-/** Making elements. Text only ever goes in as text. */
+/** Element constructors. Text is only ever set as textContent. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An HTML element. Attributes whose name begins with `on` listen; `class`, `text`, `style` (an object) as one expects;
- * false and null leave an attribute out, true sets it empty.
+ * An HTML element. Attributes that begin with `on` are event listeners; `class`, `text` and `style` (an object) are set;
+ * false and null omit an attribute, true sets it to the empty string.
  * @param {string} name
  * @param {Record<string, any>} [attributes]
  * @param {...(Node|string|null|undefined|(Node|string|null|undefined)[])} children
@@ -25,7 +25,7 @@ export function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
-/** Put these children in place of what is there. @param {Element} parent @param {...any} children */
+/** Replace all children. @param {Element} parent @param {...any} children */
 export function replaced(parent, ...children) {
   parent.replaceChildren(...children.flat(2).filter((child) => child !== null && child !== undefined));
 }

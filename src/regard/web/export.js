@@ -1,4 +1,4 @@
-/** What can be taken away: the view as SVG and PNG, its table as CSV and LaTeX. */
+/** Export: the view as SVG and PNG, its table as CSV and LaTeX. */
 import { printable } from "./words.js";
 
 /**
@@ -6,7 +6,7 @@ import { printable } from "./words.js";
  */
 
 /**
- * Comma-separated values as spreadsheets read them; every digit is kept.
+ * CSV for spreadsheets; every digit is kept.
  * @param {Table} table
  */
 export function toCsv(table) {
@@ -70,7 +70,7 @@ const LATEX = {
   "‖": "$\\Vert$",
 };
 
-/** Text that LaTeX sets as it is. @param {unknown} text */
+/** Text escaped for LaTeX. @param {unknown} text */
 export function latexText(text) {
   return Array.from(printable(text).normalize("NFC"), (character) => LATEX[character] ?? character).join("");
 }
@@ -92,7 +92,7 @@ function csvField(cell) {
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
-/** Characters that SVG has a meaning for. @param {unknown} text */
+/** Text escaped for SVG. @param {unknown} text */
 export function svgText(text) {
   /** @type {Record<string, string>} */
   const names = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
@@ -100,7 +100,7 @@ export function svgText(text) {
 }
 
 /**
- * A picture of an SVG, twice as fine as the screen draws it.
+ * An SVG rendered at twice the screen resolution.
  * @param {string} svg
  * @param {number} [fineness]
  * @returns {Promise<Blob>}
@@ -109,7 +109,7 @@ export async function toPng(svg, fineness = 2) {
   const image = new Image();
   const loaded = new Promise((done, fail) => {
     image.onload = done;
-    image.onerror = () => fail(new Error("This browser could not draw the picture."));
+    image.onerror = () => fail(new Error("The browser could not render the SVG."));
   });
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await loaded;
@@ -119,12 +119,12 @@ export async function toPng(svg, fineness = 2) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   pen.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, fail) =>
-    canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("The picture is too large.")))),
+    canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("The image is too large.")))),
   );
 }
 
 /**
- * Hand a file to the person, as a download.
+ * Download a file.
  * @param {Blob|string} content
  * @param {string} name
  * @param {string} type
@@ -138,7 +138,7 @@ export function handOver(content, name, type) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** A name for a file: letters, digits and dashes. @param {string} title */
+/** A file name: letters, digits and dashes. @param {string} title */
 export function fileName(title) {
   const plain = title
     .normalize("NFKD")

@@ -1,6 +1,6 @@
 /**
- * Frames: how every answer travels. `uint32 header length | JSON header | arrays`, all little-endian, each array
- * starting at a multiple of 8 bytes from the start of the body, which starts at a multiple of 8 itself.
+ * Frames, the wire format of every answer: `uint32 header length | JSON header | arrays`, little-endian. The body and each
+ * array in it are aligned to 8 bytes.
  *
  * @typedef {{data: Float32Array|Int32Array|Uint8Array|Uint16Array, shape: number[], dtype: string,
  *            toFloat32: () => Float32Array}} FrameArray
@@ -11,15 +11,15 @@ const KINDS = { f4: Float32Array, f2: Uint16Array, i4: Int32Array, u1: Uint8Arra
 const ALIGNMENT = 8;
 
 /**
- * Take a frame apart; the arrays are views of the buffer, nothing is copied.
+ * Parse a frame; the arrays are views of the buffer.
  * @param {ArrayBuffer|ArrayBufferView} given
  * @returns {Frame}
  */
 export function unpack(given) {
   const { buffer, start, size } = whole(given);
-  if (size < 4) throw new Error(`A frame has at least 4 bytes, this one has ${size}.`);
+  if (size < 4) throw new Error(`A frame needs at least 4 bytes; got ${size}.`);
   const length = new DataView(buffer, start, 4).getUint32(0, true);
-  if (4 + length > size) throw new Error(`The header of this frame would take ${length} of ${size} bytes.`);
+  if (4 + length > size) throw new Error(`The frame's header length is ${length}, but the frame has only ${size} bytes.`);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, start + 4, length)));
   /** @type {Record<string, FrameArray>} */
   const arrays = {};
@@ -30,7 +30,7 @@ export function unpack(given) {
 }
 
 /**
- * Put a frame together; what `unpack` takes apart. Arrays are given as {data, shape, dtype?}.
+ * Build a frame, the inverse of `unpack`. Arrays are {data, shape, dtype?}.
  * @param {Record<string, any>} header
  * @param {Record<string, {data: any, shape: number[], dtype?: string}>} arrays
  * @returns {ArrayBuffer}
@@ -57,7 +57,7 @@ export function pack(header, arrays = {}) {
 }
 
 /**
- * An array as answers hold it, for sources that compute their answers themselves.
+ * An array as in a parsed frame, for sources that compute their answers.
  * @param {any} data
  * @param {number[]} shape
  * @returns {FrameArray}
@@ -67,7 +67,7 @@ export function framed(data, shape, dtype = kindOf(data)) {
 }
 
 /**
- * The number that 16 bits stand for (IEEE 754 binary16).
+ * Decode a float16 (IEEE 754 binary16).
  * @param {number} bits
  */
 export function fromHalf(bits) {
@@ -78,7 +78,7 @@ export function fromHalf(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
 }
 
-/** Base64 as pages embed it, as bytes. @param {string} text */
+/** Decode base64. @param {string} text */
 export function fromBase64(text) {
   const letters = atob(text.trim());
   const bytes = new Uint8Array(letters.length);
@@ -89,7 +89,7 @@ export function fromBase64(text) {
 /** @param {any} given */
 function whole(given) {
   if (ArrayBuffer.isView(given)) {
-    // Arrays need aligned addresses: a view that starts anywhere else is copied.
+    // Typed arrays need aligned offsets: an unaligned view is copied.
     if (given.byteOffset % ALIGNMENT === 0) {
       return { buffer: given.buffer, start: given.byteOffset, size: given.byteLength };
     }
@@ -102,10 +102,10 @@ function whole(given) {
 /** @param {any} buffer @param {number} body @param {number} room @param {string} name @param {any} about */
 function arrayAt(buffer, body, room, name, about) {
   const Kind = KINDS[/** @type {keyof typeof KINDS} */ (about.dtype)];
-  if (!Kind) throw new Error(`The array ${name} is of the unknown kind ${about.dtype}.`);
+  if (!Kind) throw new Error(`Array ${name} has the unknown dtype ${about.dtype}.`);
   const count = about.shape.reduce((/** @type {number} */ all, /** @type {number} */ one) => all * one, 1);
   if (about.offset < 0 || about.offset + count * Kind.BYTES_PER_ELEMENT > room) {
-    throw new Error(`The array ${name} reaches past the end of its frame.`);
+    throw new Error(`Array ${name} extends past the end of its frame.`);
   }
   return framed(new Kind(buffer, body + about.offset, count), about.shape, about.dtype);
 }

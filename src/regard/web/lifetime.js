@@ -1,5 +1,5 @@
 /**
- * What a part of the page holds on to, so that it can be let go at once: listeners, observers, timers, nodes.
+ * Resources of a part of the page that are released together: listeners, observers, timers, nodes.
  *
  * @typedef {ReturnType<typeof makeLifetime>} Lifetime
  */
@@ -10,7 +10,7 @@ export function makeLifetime() {
   const endings = new Set();
   let ended = false;
 
-  /** Call `end` when this lifetime ends; the function that comes back does it earlier. @param {() => void} end */
+  /** Call `end` when this lifetime ends; the returned function does it earlier. @param {() => void} end */
   function add(end) {
     if (ended) {
       end();
@@ -34,7 +34,7 @@ export function makeLifetime() {
       return add(() => target.removeEventListener(type, react, options));
     },
 
-    /** Once, after so many milliseconds. @param {number} wait @param {() => void} act */
+    /** Once, after a delay in milliseconds. @param {number} wait @param {() => void} act */
     after(wait, act) {
       const timer = setTimeout(() => {
         endings.delete(stop);
@@ -47,7 +47,7 @@ export function makeLifetime() {
       };
     },
 
-    /** Before the next picture. @param {() => void} act */
+    /** In the next animation frame. @param {() => void} act */
     nextFrame(act) {
       const request = requestAnimationFrame(() => {
         endings.delete(stop);
@@ -67,7 +67,7 @@ export function makeLifetime() {
       return add(() => observer.disconnect());
     },
 
-    /** A part that may end before the whole does. */
+    /** A nested lifetime that may end earlier. */
     part() {
       const inner = makeLifetime();
       add(inner.end);
@@ -84,7 +84,7 @@ export function makeLifetime() {
 }
 
 /**
- * Questions of which only the latest counts: asking again cancels what was asked before.
+ * Requests of which only the latest counts: a new one cancels the previous one.
  * @param {Lifetime} lifetime
  */
 export function latestOnly(lifetime) {

@@ -1,4 +1,4 @@
-/** The viewer: title, tabs, choosers, the chosen view, export. One function for the studio, notebooks and pages. */
+/** The viewer: title, tabs, choosers, the selected view, export. Shared by the studio, notebooks and pages. */
 import { choosers } from "./choosers.js";
 import { makeColours } from "./colours.js";
 import { element, replaced } from "./elements.js";
@@ -8,10 +8,10 @@ import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from 
 import { startTour } from "./tour.js";
 import { VIEWS } from "./views.js";
 
-const ADDRESS_WAIT = 150; // milliseconds; browsers allow few changes of the address in a short time
+const ADDRESS_WAIT = 150; // milliseconds; browsers limit the rate of address changes
 
 /**
- * Show what a source answers for; the function that comes back removes every trace of it.
+ * Mount the viewer for a source; the returned function removes it.
  * @param {{model: import("./sources/served.js").Source, el: HTMLElement} & Options} options
  * @returns {() => void}
  */
@@ -22,10 +22,10 @@ export function mount({ model, el, ...options }) {
 }
 
 /**
- * address   keep what is chosen in the page's address
+ * address   keep the state in the page's address
  * remember  keep the theme between visits
- * title     whether to say what is shown: a host may do so itself
- * read      shows another text, where the host can read one: for the tour
+ * title     show the title; false where the host shows it
+ * read      reads another text, if the host can: used by the tour
  * @typedef {{address?: boolean, remember?: boolean, title?: boolean, read?: (text: string) => void}} Options
  * @param {{el: HTMLElement} & Options} options
  */
@@ -46,7 +46,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
 
   /** @type {{source: any, description: any, view: any, drawn: any, lifetime: any}|null} */
   let shown = null;
-  let settling = false; // while the state is being fitted to another description
+  let settling = false; // while the state is adapted to another description
   const theme = themeSwitch(root, remember, lifetime, () => shown && drawView());
   const busy = busyWhile(root, lifetime);
   const announce = announcer(live, lifetime);
@@ -57,7 +57,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     return suiting.find((view) => view.name === name) ?? suiting[0];
   }
 
-  /** @param {boolean} [again] draws something else in the same view: the old picture stays until the new one is there */
+  /** @param {boolean} [again] redraws the same view: the old one stays until the new one is ready */
   function drawView(again = false) {
     if (!shown) return;
     const { source, description } = shown;
@@ -109,7 +109,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
   lifetime.add(() => tour());
 
   /**
-   * Show another source, keeping what is chosen where it makes sense.
+   * Show another source, keeping the state where it still applies.
    * @param {import("./sources/served.js").Source} source
    * @param {{signal?: AbortSignal}} [options]
    */
@@ -141,8 +141,8 @@ export function makeViewer({ el, address = false, remember = false, title = true
 }
 
 /**
- * A source's `ask`, during which the viewer says that it is busy, and one picture longer: an answer may lead to the
- * next question. What is asked in the background, nobody has to wait for.
+ * A source's `ask` that marks the viewer busy until the frame after the answer, because an answer may lead to the
+ * next query. Background queries do not mark it busy.
  * @param {HTMLElement} root @param {any} lifetime
  */
 function busyWhile(root, lifetime) {
@@ -165,7 +165,7 @@ function busyWhile(root, lifetime) {
     };
 }
 
-/** The same word in another text, or the same place. @param {any} chosen @param {any} before @param {any} after */
+/** The same word in another text, or the same position. @param {any} chosen @param {any} before @param {any} after */
 function carriedOver(chosen, before, after) {
   /** @type {Record<string, any>} */
   const carried = {};
@@ -210,13 +210,13 @@ function keepAddress(state, described, lifetime) {
       try {
         history.replaceState(history.state, "", wanted || location.pathname + location.search);
       } catch {
-        // some frames may not change their address
+        // sandboxed frames may not change their address
       }
     });
   });
 }
 
-/** Says things to screen readers, the latest once it has settled. @param {any} live @param {any} lifetime */
+/** Announces to screen readers, debounced. @param {any} live @param {any} lifetime */
 function announcer(live, lifetime) {
   let stop = () => {};
   return (/** @type {string} */ text) => {
@@ -225,7 +225,7 @@ function announcer(live, lifetime) {
   };
 }
 
-/** The new picture in place of the old one, as soon as it is drawn. @param {any} old @param {any} inner @param {any} ready */
+/** Replaces the old view by the new one as soon as it is drawn. @param {any} old @param {any} inner @param {any} ready */
 function takeTurns(old, inner, ready) {
   const turn = () => {
     old.remove();
@@ -237,7 +237,7 @@ function takeTurns(old, inner, ready) {
   return ready.then(turn, turn);
 }
 
-/** Tabs that do not fit are scrolled until the chosen one is in sight. @param {HTMLElement} tabs */
+/** Scrolls the tabs so that the selected one is visible. @param {HTMLElement} tabs */
 function showTab(tabs) {
   const list = tabs.firstElementChild;
   const chosen = /** @type {any} */ (list?.querySelector('[aria-selected="true"]'));

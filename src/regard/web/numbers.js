@@ -1,8 +1,8 @@
-/** Arithmetic of one head, and numbers as they are printed: the same as in Python. Pure functions. */
+/** Vector arithmetic, and number formatting equal to Python's. Pure functions. */
 
 const MOST_DIGITS = 6;
 const EXACT = 2 ** 40;
-// What is closer to a half than single precision can tell is one, and a half is rounded away from zero.
+// Half is rounded away from zero; what single precision cannot tell from a half counts as one.
 const HALF = 0.5 + 1e-6;
 const ROUND_STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
 
@@ -13,12 +13,12 @@ export function dot(one, other) {
   return sum;
 }
 
-/** The terms that a score adds up. @param {ArrayLike<number>} one @param {ArrayLike<number>} other */
+/** The products that a score sums. @param {ArrayLike<number>} one @param {ArrayLike<number>} other */
 export function productsOf(one, other) {
   return Float64Array.from(one, (number, place) => number * other[place]);
 }
 
-/** One row of a matrix kept row after row. @param {{data: any, shape: number[]}} matrix @param {number} row */
+/** One row of a row-major matrix. @param {{data: any, shape: number[]}} matrix @param {number} row */
 export function rowOf(matrix, row) {
   const width = matrix.shape[matrix.shape.length - 1];
   return matrix.data.subarray(row * width, (row + 1) * width);
@@ -35,17 +35,17 @@ export function weightedSum(weights, values) {
   return sum;
 }
 
-/** W · x, where every row of W makes one number. @param {ArrayLike<number>[]} weight @param {ArrayLike<number>} x */
+/** W · x. @param {ArrayLike<number>[]} weight @param {ArrayLike<number>} x */
 export function projected(weight, x) {
   return Float64Array.from(weight, (row) => dot(row, x));
 }
 
-/** The length of a vector. @param {ArrayLike<number>} vector */
+/** Euclidean norm. @param {ArrayLike<number>} vector */
 export function lengthOf(vector) {
   return Math.sqrt(dot(vector, vector));
 }
 
-/** Spread of weights in nats: 0 for one key, ln n for n equal ones. @param {ArrayLike<number>} weights */
+/** Entropy in nats: 0 for one key, ln n for n equal weights. @param {ArrayLike<number>} weights */
 export function entropyOf(weights) {
   let sum = 0;
   for (let place = 0; place < weights.length; place++)
@@ -53,7 +53,7 @@ export function entropyOf(weights) {
   return sum;
 }
 
-/** The largest absolute value that is finite. @param {ArrayLike<number>} numbers */
+/** The largest finite absolute value. @param {ArrayLike<number>} numbers */
 export function largestOf(numbers) {
   let largest = 0;
   for (let place = 0; place < numbers.length; place++) {
@@ -64,7 +64,7 @@ export function largestOf(numbers) {
 }
 
 /**
- * A number with so many decimals, a half rounded away from zero, as by hand.
+ * A number with fixed decimals, half rounded away from zero.
  * @param {number} number
  * @param {number} digits
  */
@@ -83,7 +83,7 @@ export function printedVector(vector, digits) {
 }
 
 /**
- * How many decimals show these numbers: 0 for whole ones; more than usual where all of them are small.
+ * Decimals for these numbers: 0 for integers, more if all of them are small.
  * @param {ArrayLike<number>} numbers
  */
 export function digitsFor(numbers, least = 2) {
@@ -97,7 +97,7 @@ export function digitsFor(numbers, least = 2) {
 }
 
 /**
- * A weight on its own, with four significant digits: 0.4223, 0.00001834, and 1.834·10⁻⁹ where zeros would hide it.
+ * A single weight with four significant digits: 0.4223, 0.00001834, 1.834·10⁻⁹.
  * @param {number} weight
  */
 export function printedWeight(weight) {
@@ -108,12 +108,12 @@ export function printedWeight(weight) {
   return `${digits.replace("-", "−")}·${printedPower(Number(exponent))}`;
 }
 
-/** A whole number with its thousands set apart: 100,000. @param {number} number */
+/** An integer with thousands separators: 100,000. @param {number} number */
 export function printedCount(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** The next number up that reads well: 0.42 becomes 0.5. @param {number} largest */
+/** The next larger round number: 0.42 becomes 0.5. @param {number} largest */
 export function roundedUp(largest) {
   if (!(largest > 0) || !Number.isFinite(largest)) return 1;
   const power = 10 ** Math.floor(Math.log10(largest));

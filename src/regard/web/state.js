@@ -1,5 +1,5 @@
 /**
- * What is chosen, shared by all views, and the address that says it.
+ * The state shared by all views, and its address.
  *
  * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
  *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log",
@@ -11,15 +11,15 @@ import { unitOf, unitsOf } from "./words.js";
 
 /** @type {Chosen} */
 export const UNCHOSEN = Object.freeze({
-  view: null, // the first that suits
+  view: null, // the first suitable one
   layer: 0,
   head: 0,
-  heads: null, // several at once, where a view can show them; null is the one head
-  query: null, // tokens, by their place
+  heads: null, // several heads, in views that show them; null: only `head`
+  query: null, // token positions
   key: null,
   region: null, // of the matrix: first row, last row, first column, last column
   by: "word",
-  sinks: true, // counted; false sets them aside
+  sinks: true, // false sets them aside
   pool: "mean",
   colour: "linear",
 });
@@ -61,7 +61,7 @@ export function keptHeads({ kept, heads }) {
 }
 
 /**
- * The state with everything within what there is: an address may come from another text.
+ * The state restricted to what exists: an address may come from another text.
  * @param {Partial<Chosen>} given
  * @param {any} description
  * @returns {Partial<Chosen>}
@@ -89,7 +89,7 @@ export function fitted(given, description) {
 }
 
 /**
- * The address of a state, `#layer=4&head=7&query=they`; what is as it always is stays out.
+ * The address of a state, `#layer=4&head=7&query=they`; defaults are omitted.
  * @param {Chosen} chosen
  * @param {any} description
  */
@@ -103,7 +103,7 @@ export function addressOf(chosen, description) {
 }
 
 /**
- * The state an address says; what it does not say, or says in a way that makes no sense, is left out.
+ * The state in an address; missing and invalid parts are omitted.
  * @param {string} address
  * @param {any} description
  * @returns {Partial<Chosen>}
@@ -120,7 +120,7 @@ export function stateOf(address, description) {
 }
 
 /**
- * A token's name in an address: its word, `they:2` for the second one, or its place where the word would not do.
+ * A token's name in an address: its word, `they:2` for the second one, or its position if the word is unsuitable.
  * @param {number} token
  * @param {any} description
  */
@@ -135,7 +135,7 @@ export function nameOfToken(token, description) {
 }
 
 /**
- * The token that a name in an address stands for; undefined where there is none.
+ * The token named in an address; undefined if there is none.
  * @param {string} name
  * @param {any} description
  */
@@ -171,7 +171,7 @@ function read(name, text, description) {
   if (name === "sinks") return text === "aside" ? false : text === "counted" ? true : undefined;
   if (Object.hasOwn(CHOICES, name)) return CHOICES[name].includes(text) ? text : undefined;
   if (name === "view") return /^[a-z_]+$/.test(text) ? text : undefined;
-  if (!/^[a-z]+(_[a-z]+)+$/.test(name)) return undefined; // a view's own keys begin with its name
+  if (!/^[a-z]+(_[a-z]+)+$/.test(name)) return undefined; // a view's own keys are prefixed with its name
   try {
     return JSON.parse(text);
   } catch {
@@ -181,7 +181,7 @@ function read(name, text, description) {
 
 /** @param {string} text */
 function encoded(text) {
-  // Commas and colons may stand as they are: the address is for people.
+  // Commas and colons stay readable.
   return encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3A/g, ":");
 }
 

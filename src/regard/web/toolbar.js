@@ -1,4 +1,4 @@
-/** What stands around a view: the title line, the tabs, the theme switch, the export buttons. */
+/** Title line, tabs, theme switch and export buttons. */
 import { segments, walkable } from "./controls.js";
 import { element } from "./elements.js";
 import { fileName, handOver, toCsv, toLatex, toPng } from "./export.js";
@@ -48,7 +48,7 @@ function aboutOf(description) {
     line
       ? element(
           "span",
-          { class: "regard-certificate", title: "Checked when this was read" },
+          { class: "regard-certificate", title: "Verified against float64 when the text was read" },
           element("span", { text: "✓ ", "aria-hidden": "true" }),
           printable(line),
         )
@@ -62,7 +62,7 @@ function keptOf(kept) {
 }
 
 /**
- * The tabs; arrows walk them and show at once.
+ * The tabs; arrow keys select them.
  * @param {any[]} views @param {any} chosen @param {any} state @param {HTMLElement} panel
  */
 export function tabsOf(views, chosen, state, panel) {
@@ -84,7 +84,7 @@ export function tabsOf(views, chosen, state, panel) {
   });
   panel.setAttribute("aria-labelledby", `${panel.id}-${chosen.name}`);
 
-  /** Drawing the view draws the tabs again: the focus goes along. @param {any} view */
+  /** Drawing the view redraws the tabs: restore the focus. @param {any} view */
   function go(view) {
     state.set({ view: view.name });
     const again =
@@ -102,7 +102,7 @@ export function tabsOf(views, chosen, state, panel) {
 }
 
 /**
- * Light, dark, or as the system has it.
+ * Light, dark, or the system setting.
  * @param {HTMLElement} root @param {boolean} remember @param {any} lifetime @param {() => void} changed
  */
 export function themeSwitch(root, remember, lifetime, changed) {
@@ -112,7 +112,7 @@ export function themeSwitch(root, remember, lifetime, changed) {
   const apply = () => root.setAttribute("data-theme", now());
   const options = [
     { value: "light", text: "Light" },
-    { value: "auto", text: "Auto", title: "As the system has it" },
+    { value: "auto", text: "Auto", title: "Follow the system setting" },
     { value: "dark", text: "Dark" },
   ];
   const control = segments("Theme", options, chosen, (value) => {
@@ -143,7 +143,7 @@ function keep(theme) {
   try {
     localStorage.setItem(KEPT_THEME, theme);
   } catch {
-    // a page without storage forgets
+    // without storage the theme is not remembered
   }
 }
 
@@ -173,7 +173,7 @@ export function exportButtons(shown, announce) {
       class: "regard-button",
       text: name,
       disabled: !able,
-      title: able ? null : "This view has none",
+      title: able ? null : "Not available in this view",
       onclick: async () => {
         try {
           const [ending, type, content] = await make();

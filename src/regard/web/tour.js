@@ -1,4 +1,4 @@
-/** A short guided tour for somebody who has never heard of attention. It stands beside the page, and never in its way. */
+/** A short guided tour for newcomers to attention, beside the page and not modal. */
 import { uniqueId } from "./controls.js";
 import { element, replaced } from "./elements.js";
 import { makeLifetime } from "./lifetime.js";
@@ -41,8 +41,8 @@ export function startTour({ root, state, description, announce, read }) {
     type: "button",
     class: "regard-tour-close",
     text: "×",
-    "aria-label": "Leave the tour",
-    title: "Leave the tour (Esc)",
+    "aria-label": "Close the tour",
+    title: "Close the tour (Esc)",
     onclick: () => leave(false),
   });
   const card = element(

@@ -1,15 +1,15 @@
-/** Tokens and words as people read them, made safe to show; whatever a person typed goes through here. */
+/** Tokens and words for display; all text typed by a person goes through here. */
 import { element } from "./elements.js";
 
 const LONGEST = 24;
 /** @type {Record<string, string>} */
 const PICTURES = { "\n": "↵", "\r": "↵", "\t": "⇥", "\u2028": "↵", "\u2029": "↵" };
-// Joiners hold emoji and some scripts together; every other format character can turn or hide what stands around it.
+// Joiners hold emoji and some scripts together; other format characters can reorder or hide text.
 const KEPT = new Set(["\u200c", "\u200d"]);
 const FORMAT = /\p{Cf}/u;
 
 /**
- * The text on one line: control characters become visible signs, those that turn the direction of text go away.
+ * The text on one line: control characters become visible symbols, bidirectional controls are removed.
  * @param {unknown} text
  */
 export function printable(text) {
@@ -27,11 +27,11 @@ export function printable(text) {
 }
 
 /**
- * The first letters of a text that is too long, and a mark that says so. Letters are what a person takes for one.
+ * The first graphemes of a long text, and an ellipsis.
  * @param {unknown} text
  */
 export function shortened(text, longest = LONGEST) {
-  // Only the beginning is split into letters: words of 10,000 letters exist.
+  // Only the beginning is split into graphemes: words of 10,000 characters occur.
   const shown = printable(String(text).slice(0, longest * 16));
   if (shown.length <= longest && shown.length === printable(text).length) return shown || "␣";
   const letters = splitLetters(shown);
@@ -40,8 +40,8 @@ export function shortened(text, longest = LONGEST) {
 }
 
 /**
- * A word as an element of its own: isolated, so that right-to-left text stays within it, with the whole text as its title
- * where it was shortened.
+ * A word as an element, isolated so that right-to-left text stays within it; the whole text is its title
+ * if shortened.
  * @param {unknown} text
  * @param {Record<string, any>} [attributes]
  */
@@ -52,11 +52,11 @@ export function wordElement(text, attributes = {}, longest = LONGEST) {
   return element("bdi", { dir: "auto", title, ...attributes, text: shown });
 }
 
-/** Units are made once for a description: a long text has 100,000 of them. @type {WeakMap<object, Map<string, Unit[]>>} */
+/** Computed once per description: a long text has 100,000 units. @type {WeakMap<object, Map<string, Unit[]>>} */
 const made = new WeakMap();
 
 /**
- * What is listed: words, or the tokens they are made of. The list is shared; nobody may change it.
+ * Words, or the tokens they consist of. The list is shared and must not be changed.
  * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean}} Unit
  * @param {any} description
  * @param {"word"|"token"} by
@@ -87,7 +87,7 @@ function unitsMade(description, by) {
 }
 
 /**
- * The place of the unit that holds a token.
+ * The position of the unit that contains a token.
  * @param {Unit[]} units
  * @param {number|null} token
  */
@@ -105,7 +105,7 @@ export function unitOf(units, token) {
 }
 
 /**
- * Weights of tokens added up over the words they belong to.
+ * Token weights summed per word.
  * @param {ArrayLike<number>} weights
  * @param {Unit[]} units
  */
@@ -129,7 +129,7 @@ function splitLetters(text) {
   return Array.from(new Segmenter(undefined, { granularity: "grapheme" }).segment(text), (part) => part.segment);
 }
 
-/** Queries may be other words than keys, or follow others that are cached. @param {any} description @param {any} by */
+/** Units of the queries, which may differ from the keys or follow cached ones. @param {any} description @param {any} by */
 export function queryUnits(description, by) {
   if (description.query_tokens) {
     return description.query_tokens.map((/** @type {string} */ text, /** @type {number} */ place) => ({

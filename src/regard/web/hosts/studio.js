@@ -1,14 +1,14 @@
-/** The studio: a text is read as it is typed, and looked at below. */
+/** The studio: a text is read while it is typed, with the viewer below. */
 import { latestOnly, makeLifetime } from "../lifetime.js";
 import { makeViewer } from "../mount.js";
 import { servedSource } from "../sources/served.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 import { described, finished, talk } from "./studio/requests.js";
 
-const QUICK = 12; // milliseconds after the last key; what is no longer wanted is cancelled
+const QUICK = 12; // milliseconds after the last keystroke; outdated requests are cancelled
 const PATIENT = 400;
-const LATER = 1000; // readings that are not shown any longer are let go when the picture is there
-const SHORT = 600; // characters that are read at once
+const LATER = 1000; // old readings are closed once the new one is drawn
+const SHORT = 600; // characters read while typing
 
 /** @param {HTMLElement} el @returns {() => void} */
 export function startStudio(el) {
@@ -59,7 +59,7 @@ export function startStudio(el) {
   }
 
   /**
-   * Ask for a reading, wait for it where that takes long, and show it; what was asked for before is given up.
+   * Request a reading, wait for its job if there is one, and show it; the previous request is cancelled.
    * @param {(signal: AbortSignal) => Promise<any>} ask @param {boolean} [fills] whether the text is to be put in place
    * @param {(said: any) => void} [news]
    */

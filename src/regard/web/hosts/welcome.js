@@ -1,2 +1,2 @@
-/** The first address of the studio: its token has become a cookie, so go on without it, to the same place. */
+/** The token has been exchanged for a cookie: drop it from the address, keeping the fragment. */
 location.replace(`/${location.hash}`);

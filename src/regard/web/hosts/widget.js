@@ -1,4 +1,4 @@
-/** A notebook's widget (anywidget): questions go to the Python behind it. */
+/** The notebook widget (anywidget): queries go to the Python kernel. */
 import { mount } from "../mount.js";
 import { widgetSource } from "../sources/widget.js";
 

@@ -1,8 +1,8 @@
 /**
- * A source: what answers questions about a reading. This one asks the server.
+ * A source answers queries about a reading. This one asks the server.
  *
- * signal        gives the question up
- * inBackground  something is shown already: the viewer is not busy while it waits for this
+ * signal        cancels the query
+ * inBackground  the viewer is not marked busy meanwhile
  * @typedef {{signal?: AbortSignal, inBackground?: boolean}} Options
  * @typedef {{ask: (kind: string, parameters?: Record<string, any>, options?: Options) =>
  *   Promise<import("../frames.js").Frame>}} Source
@@ -10,7 +10,7 @@
 import { unpack } from "../frames.js";
 
 /**
- * `POST {where}/{kind}` with the parameters as JSON gives a frame.
+ * `POST {where}/{kind}` with the parameters as JSON returns a frame.
  * @param {string} where for example "/ask/3"
  * @returns {Source}
  */
@@ -24,19 +24,19 @@ export function servedSource(where) {
         credentials: "same-origin",
         signal,
       });
-      if (!reply.ok) throw new Error(await sentenceOf(reply));
+      if (!reply.ok) throw new Error(await messageOf(reply));
       return unpack(await reply.arrayBuffer());
     },
   };
 }
 
-/** What a refusal says. @param {Response} reply */
-export async function sentenceOf(reply) {
+/** The message of an error response. @param {Response} reply */
+export async function messageOf(reply) {
   try {
     const said = await reply.json();
     if (typeof said.error === "string") return said.error;
   } catch {
-    // not JSON: only its number is known
+    // not JSON: only the status is known
   }
   return `The server answered ${reply.status}.`;
 }

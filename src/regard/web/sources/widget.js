@@ -1,16 +1,16 @@
-/** A source that asks the Python behind a notebook's widget, by custom messages. */
+/** A source that asks the notebook's Python kernel by custom messages. */
 import { unpack } from "../frames.js";
 
 /**
- * Questions go as {id, kind, parameters}, answers come as {id, error?} with the frame as their first buffer, and
- * {cancel: id} says that nobody waits for an answer any longer.
+ * Queries are {id, kind, parameters}, answers {id, error?} with the frame as their first buffer;
+ * {cancel: id} cancels a query.
  * @param {any} model anywidget's
  * @returns {import("./served.js").Source & {close: () => void}}
  */
 export function widgetSource(model) {
   /** @type {Map<string, {take: (frame: any) => void, fail: (error: Error) => void}>} */
   const waiting = new Map();
-  // Several views of one widget share its messages: each asks under names of its own.
+  // Several views of one widget share its messages: each uses its own id prefix.
   const own = Math.random().toString(36).slice(2, 10);
   let count = 0;
 

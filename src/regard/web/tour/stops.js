@@ -1,6 +1,6 @@
 /**
- * Where the tour stops. The numbers are computed ones: of MiniLM (layer 3, head 1) for the kids and the lions, and of the
- * worked example for The cat sat.
+ * The stops of the tour. All numbers are computed: MiniLM (layer 3, head 1) for the kids and the lions, the worked
+ * example for The cat sat.
  *
  * @typedef {{title: string, paragraphs: string[], view?: string, chosen?: Record<string, any>, points?: string, sentence?: string,
  *   picture?: () => Element}} Stop
@@ -14,8 +14,8 @@ export const STOPS = [
   {
     title: "Who left?",
     paragraphs: [
-      `“${KIDS}” To know who left, you looked back, and “they” led you to the kids.`,
-      "Attention is how a model looks back. Each word gives every word a weight; its weights add up to 1. In one head of a small model, “they” gives:",
+      `“${KIDS}” To know who left, you look back from “they” to the kids.`,
+      "Attention is how a model does this. Each word has a weight for every word, and its weights sum to 1. In one head of a small model, the weights of “they” are:",
     ],
     sentence: KIDS,
     picture: () =>
@@ -27,10 +27,10 @@ export const STOPS = [
       ]),
   },
   {
-    title: "A dictionary made soft",
+    title: "A soft dictionary",
     paragraphs: [
-      "A dictionary finds a value where the key equals the query. “birth date” equals no key of this form, so it finds nothing.",
-      "Made soft, it asks how similar each key is, and turns that into probabilities. Move the temperature: to the left only the best key counts, to the right all count the same.",
+      "A dictionary returns the value whose key equals the query. “birth date” equals no key of this form, so nothing is found.",
+      "A soft look-up turns the similarity of each key into a probability. Move the temperature: on the left only the best key counts, on the right all count equally.",
     ],
     view: "lookup",
     points: ".regard-lookup-controls .regard-slider",
@@ -38,8 +38,8 @@ export const STOPS = [
   {
     title: "Query, key, value",
     paragraphs: [
-      "In attention, every word is all three: it asks with its query, is found by its key, and hands over its value. A score is query times key; softmax turns scores into weights.",
-      "The cat sat, worked by hand. For cat:",
+      "In attention, every word is all three: its query is matched against all keys, and the values are averaged by weight. A score is query · key; softmax turns scores into weights.",
+      "The cat sat, computed by hand. For cat:",
     ],
     view: "steps",
     picture: () =>
@@ -55,7 +55,7 @@ export const STOPS = [
   {
     title: "Why divide?",
     paragraphs: [
-      "Long vectors make large scores, and large scores leave nearly everything to one word. Dividing by √d_k keeps the weights mild. Scores 6 and 4, then the same halved:",
+      "Long vectors give large scores, and large scores put nearly all weight on one word. Dividing by √d_k keeps the weights spread out. Scores 6 and 4, then the same halved:",
     ],
     picture: () =>
       bars([
@@ -68,15 +68,15 @@ export const STOPS = [
   {
     title: "Many heads",
     paragraphs: [
-      "One layer looks in several ways at once. Each way is a head, as a filter is to a convolution: one looks at the word before, another for what a pronoun means. Every small map here is one head; choose one that looks interesting.",
+      "A layer has several heads, as a convolution has several filters: one may attend to the previous word, another to what a pronoun refers to. Every small map here is one head; choose one.",
     ],
     view: "grid",
   },
   {
     title: "Your turn",
     paragraphs: [
-      "Point at a word to see what it looks at, or walk with the arrow keys. A click holds it, and the other views follow.",
-      "One warning: [CLS], [SEP] and the first word often take much of the weight and say little. The switch sets them aside, and says how much they took.",
+      "Point at a word to see its attention, or use the arrow keys. A click selects it in all views.",
+      "One warning: [CLS], [SEP] and the first word often take most of the weight and carry little meaning. The switch sets these attention sinks aside and says how much they take.",
     ],
     view: "sentence",
     points: ".regard-sentence-stage",

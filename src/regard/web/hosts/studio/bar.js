@@ -1,4 +1,4 @@
-/** Where a person types, and chooses the model. */
+/** The input bar: text and model. */
 import { uniqueId } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 
@@ -115,7 +115,7 @@ export function makeBar(act) {
     el,
     fill,
     text: () => text.value,
-    /** Without reading it again. @param {string} content */
+    /** Sets the text without reading it again. @param {string} content */
     setText(content) {
       text.value = content;
       grow();
@@ -128,14 +128,14 @@ export function makeBar(act) {
         models.map(({ name, about, here }) =>
           element("option", {
             value: name,
-            text: [name, about, here === false ? "to be fetched" : ""].filter(Boolean).join(" · "),
+            text: [name, about, here === false ? "not downloaded" : ""].filter(Boolean).join(" · "),
           }),
         ),
       );
       const chosen = usual ?? models.find((one) => one.default)?.name;
       if (chosen) model.value = chosen;
     },
-    /** How far long work is; null when there is none. @param {any} said */
+    /** Progress of a job; null when there is none. @param {any} said */
     setWork(said) {
       work.hidden = !said;
       if (!said) return;

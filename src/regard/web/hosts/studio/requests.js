@@ -1,8 +1,8 @@
-/** What the studio says to its server, and how it waits for long work. */
-import { sentenceOf } from "../../sources/served.js";
+/** Requests to the studio's server, and waiting for jobs. */
+import { messageOf } from "../../sources/served.js";
 
 /**
- * JSON in, JSON out; a refusal is an Error with the server's sentence.
+ * JSON in, JSON out; throws an Error with the server's message.
  * @param {string} method @param {string} where @param {any} [body] @param {AbortSignal} [signal]
  */
 export async function talk(method, where, body, signal) {
@@ -14,34 +14,34 @@ export async function talk(method, where, body, signal) {
     credentials: "same-origin",
     signal,
   });
-  if (!reply.ok) throw new Error(await sentenceOf(reply));
+  if (!reply.ok) throw new Error(await messageOf(reply));
   return reply.json();
 }
 
 /**
- * Wait for a job; `news` hears how far it is. Giving up tells the server as well.
+ * Wait for a job; `news` is called with its progress. Aborting cancels the job on the server.
  * @param {string} job @param {(said: any) => void} news @param {AbortSignal} signal
  */
 export async function finished(job, news, signal) {
   const where = `/jobs/${encodeURIComponent(job)}`;
-  const giveUp = () => talk("DELETE", where).catch(() => {});
-  signal.addEventListener("abort", giveUp, { once: true });
+  const cancelJob = () => talk("DELETE", where).catch(() => {});
+  signal.addEventListener("abort", cancelJob, { once: true });
   try {
     for (let step = -1; ;) {
       const said = await talk("GET", `${where}?after=${step}`, undefined, signal);
       if (said.state === "done") return said;
-      if (said.state === "failed") throw new Error(said.error || "That did not work.");
+      if (said.state === "failed") throw new Error(said.error || "The job failed.");
       if (said.state === "cancelled") throw new Error("Cancelled.");
       news(said);
       step = said.step;
     }
   } finally {
-    signal.removeEventListener("abort", giveUp);
+    signal.removeEventListener("abort", cancelJob);
   }
 }
 
 /**
- * A source whose description is known already: it came with the reading.
+ * A source whose description is already known.
  * @param {import("../../sources/served.js").Source} source @param {any} description
  * @returns {import("../../sources/served.js").Source}
  */

@@ -1,28 +1,28 @@
-/** The heads of all layers in an order. Pure functions. */
+/** The order of the heads in the grid. Pure functions. */
 
 /**
- * In which orders heads can stand; `statistic` is what they are sorted by.
+ * Available orders; `statistic` is the sort key.
  * @type {{value: string, text: string, statistic?: string, down?: boolean, said: string}[]}
  */
 export const ORDERS = [
-  { value: "model", text: "Model", said: "One row a layer, as in the model." },
-  { value: "entropy", text: "Entropy", statistic: "entropy", said: "Heads that look at few words first." },
-  { value: "distance", text: "Distance", statistic: "distance", said: "Heads that look nearby first." },
+  { value: "model", text: "Model", said: "One row per layer." },
+  { value: "entropy", text: "Entropy", statistic: "entropy", said: "Most concentrated heads first." },
+  { value: "distance", text: "Distance", statistic: "distance", said: "Heads with the shortest distance first." },
   {
     value: "sinks",
     text: "Sink mass",
     statistic: "sinks",
     down: true,
-    said: "Heads that give most weight to sinks first.",
+    said: "Heads with the most weight on sinks first.",
   },
 ];
 
-/** What the statistics of a head are, as people read them. */
+/** The statistics of a head, with units. */
 export const STATISTICS = [
-  { name: "entropy", text: "Entropy", unit: "nats", said: "how evenly it looks: 0 is one word only" },
-  { name: "distance", text: "Distance", unit: "tokens", said: "how far away it looks, on average" },
+  { name: "entropy", text: "Entropy", unit: "nats", said: "mean over queries: 0 is all weight on one token" },
+  { name: "distance", text: "Distance", unit: "tokens", said: "mean distance between query and key" },
   { name: "sinks", text: "Sink mass", unit: "", said: "weight on special and first tokens" },
-  { name: "peak", text: "Peak", unit: "", said: "the largest weight of a query, on average" },
+  { name: "peak", text: "Peak", unit: "", said: "largest weight of a query, mean over queries" },
 ];
 
 /** @typedef {{layer: number, head: number}} Head */
@@ -37,20 +37,20 @@ export function headsOf(layers, heads) {
 
 /**
  * @param {Head[]} heads
- * @param {ArrayLike<number>|undefined} numbers one a head, layer after layer; none keeps the order of the model
+ * @param {ArrayLike<number>|undefined} numbers one per head, layer by layer; undefined keeps the model order
  * @param {boolean} down the largest first
  */
 export function ordered(heads, numbers, down = false) {
   if (!numbers) return heads;
   const places = heads.map((_, place) => place);
-  // What is not a number goes to the end.
+  // NaN sorts last.
   const of = (/** @type {number} */ place) =>
     Number.isNaN(numbers[place]) ? Infinity : (down ? -1 : 1) * numbers[place];
   return places.sort((one, other) => of(one) - of(other) || one - other).map((place) => heads[place]);
 }
 
 /**
- * Where a number lies between the smallest and the largest, from 0 to 1.
+ * Position of a number between the smallest and the largest, from 0 to 1.
  * @param {number} number
  * @param {ArrayLike<number>} all
  */
@@ -64,8 +64,8 @@ export function shareOf(number, all) {
 }
 
 /**
- * The place that an arrow key leads to.
- * @param {string} key @param {number} here @param {number} count @param {number} across how many stand in a row
+ * The position that an arrow key moves to.
+ * @param {string} key @param {number} here @param {number} count @param {number} across maps per row
  */
 export function walked(key, here, count, across) {
   /** @type {Record<string, number>} */

@@ -1,4 +1,4 @@
-/** Grid: all heads of all layers as small maps, in the order of the model or by what they do. */
+/** Grid: all heads of all layers as small maps, in model order or sorted by a statistic. */
 import { segments } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
@@ -25,7 +25,7 @@ function drawGrid(context) {
   const all = headsOf(description.layers, description.heads);
   const placeOf = (/** @type {{layer: number, head: number}} */ one) => one.layer * description.heads + one.head;
   /** @type {any} */
-  let known = null; // statistics, once they came
+  let known = null; // statistics, once loaded
   /** @type {{layer: number, head: number}[]} */
   let order = all;
 
@@ -54,8 +54,8 @@ function drawGrid(context) {
     element("p", {
       class: "regard-note regard-grid-hint",
       text:
-        "Queries go down, keys across; each map is shaded up to its own largest weight. " +
-        "Arrow keys walk, Enter chooses a head.",
+        "Queries run down, keys across; each map is shaded up to its own largest weight. " +
+        "Arrow keys move, Enter selects a head.",
     }),
   );
 
@@ -88,7 +88,7 @@ function drawGrid(context) {
   function arrange() {
     const { statistic, down, value, said: text } = orderNow();
     order = ordered(all, statistic ? known?.arrays[statistic] : undefined, down);
-    said.textContent = statistic && !known ? "Waiting for the statistics…" : text;
+    said.textContent = statistic && !known ? "Loading statistics…" : text;
     const inModel = value === "model" || !known;
     box.classList.toggle("regard-grid-model", inModel);
     box.style.setProperty("--regard-across", String(description.heads));
@@ -166,7 +166,7 @@ function drawGrid(context) {
     button.focus();
   });
 
-  /** How many maps stand in a row. */
+  /** Maps per row. */
   function across() {
     if (box.classList.contains("regard-grid-model")) return description.heads;
     return getComputedStyle(box).gridTemplateColumns.split(" ").length;

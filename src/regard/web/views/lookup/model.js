@@ -1,11 +1,11 @@
-/** The dictionary, hard and soft, as arithmetic. */
+/** Hard and soft look-up. Pure functions. */
 import { softmax } from "../../attention.js";
 import { dot, lengthOf } from "../../numbers.js";
 
 export const SIMILARITIES = ["scaled dot", "dot", "cosine", "negative distance"];
 
 /**
- * How similar a query is to each key.
+ * Similarity of a query to each key.
  * @param {ArrayLike<number>} query @param {ArrayLike<number>[]} keys @param {string} how
  */
 export function similarities(query, keys, how) {
@@ -19,8 +19,8 @@ export function similarities(query, keys, how) {
 }
 
 /**
- * The share of each key: softmax(similarity / temperature). At temperature 0 its limit, equal shares of the largest; at ∞
- * equal shares of all.
+ * The weight of each key: softmax(similarity / temperature). In the limit 0 the largest share equally, in the limit ∞
+ * all do.
  * @param {number[]} scores @param {number} temperature
  */
 export function shares(scores, temperature) {
@@ -37,10 +37,10 @@ export function blended(weights, values) {
 }
 
 const STEPS = 100;
-const DECADES = 2; // to either side of the usual temperature
+const DECADES = 2; // on either side of the default temperature
 
 /**
- * The temperature at a place of the slider: 0 at its left end, ∞ at its right one, the usual one in the middle.
+ * The temperature at a slider position: 0 at the left end, ∞ at the right end, the default in the middle.
  * @param {number} place from 0 to 100 @param {number} usual
  */
 export function temperatureAt(place, usual) {
@@ -56,7 +56,7 @@ export function saidTemperature(temperature) {
   return temperature >= 10 ? temperature.toFixed(0) : temperature.toPrecision(2);
 }
 
-/** Numbers that a person typed, with commas or spaces; null where they are not so many. @param {string} text @param {number} size */
+/** Parse numbers separated by commas or spaces; null if the count is not `size`. @param {string} text @param {number} size */
 export function vectorFrom(text, size) {
   const parts = text
     .replace(/−/g, "-")

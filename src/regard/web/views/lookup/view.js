@@ -1,4 +1,4 @@
-/** Lookup: a dictionary made soft. Everything is computed here, but for queries that only the source can embed. */
+/** Lookup: a soft dictionary. All computed here, except queries that only the source can embed. */
 import { slider, uniqueId } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
@@ -28,7 +28,7 @@ export const lookup = {
 };
 
 /**
- * A dictionary as the view has it: keys with their vectors, values as texts and, where they can be blended, as numbers.
+ * A dictionary in the view: keys with vectors, values as strings and, if numeric, as numbers.
  * @typedef {{name: string, keys: string[], values: string[], vectors: number[][]|null, numbers: number[][]|null, query: string,
  *   similarity: string, temperature: number, textual: boolean, spelled: ((text: string) => number[])|null, asks: boolean}} Dictionary
  */
@@ -139,7 +139,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     el,
     element("p", {
       class: "regard-lookup-lead",
-      text: "A dictionary answers where a key equals the query. Made soft, it asks how similar every key is, and blends the values. That is attention.",
+      text: "A dictionary returns the value whose key equals the query. A soft look-up weights every value by the similarity of its key. That is attention.",
     }),
     element(
       "div",
@@ -172,7 +172,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     const vector = shown.spelled ? shown.spelled(asked) : vectorFrom(asked, shown.vectors?.[0].length ?? 0);
     if (!vector) {
       answer = null;
-      return show(`A query here is ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
+      return show(`Enter ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
     }
     const scores = similarities(vector, shown.vectors ?? [], how);
     answer = { scores, weights: shares(scores, temperature), note: "" };
@@ -259,15 +259,15 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     const many =
       equal.length > 1
         ? shown.numbers
-          ? "Several keys are equal: their values are added."
-          : "Several keys are equal: the last one counts."
+          ? "Several keys are equal: their values are summed."
+          : "Several keys are equal: the last value is taken."
         : "";
     const soft = shown.numbers
       ? line("Soft", `[${printedVector(blended(answer.weights, shown.numbers), 2)}]`, "Σ probability · value")
       : line(
           "Soft",
           wordElement(shown.values[best], {}, LONGEST),
-          "Texts cannot be blended: the most probable one stands for all.",
+          "Text values cannot be averaged: the most probable one is shown.",
         );
     return [
       line(
@@ -319,7 +319,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
   };
 }
 
-/** Which keys equal the query. @param {Dictionary} shown @param {string} asked */
+/** The keys equal to the query. @param {Dictionary} shown @param {string} asked */
 function hardMatches(shown, asked) {
   const vector = shown.textual || !shown.vectors ? null : vectorFrom(asked, shown.vectors[0].length);
   const equals = (/** @type {number} */ row) =>
@@ -327,7 +327,7 @@ function hardMatches(shown, asked) {
   return shown.keys.map((_, row) => row).filter(equals);
 }
 
-/** Numbers are added, of other values the last one counts. @param {Dictionary} shown @param {number[]} rows */
+/** Numbers are summed; of other values the last one is taken. @param {Dictionary} shown @param {number[]} rows */
 function hardValue({ values, numbers }, rows) {
   if (!rows.length)
     return numbers

@@ -23,8 +23,8 @@ export function makeBar(state, acts, count) {
   const pool = segments(
     "Pooling",
     [
-      { value: "mean", text: "Mean", title: "A cell that stands for several weights shows their mean" },
-      { value: "max", text: "Max", title: "A cell that stands for several weights shows the largest" },
+      { value: "mean", text: "Mean", title: "Cells that pool several weights show the mean" },
+      { value: "max", text: "Max", title: "Cells that pool several weights show the largest" },
     ],
     state.get().pool,
     (value) => state.set({ pool: value }),
@@ -32,8 +32,8 @@ export function makeBar(state, acts, count) {
   const colour = segments(
     "Colour",
     [
-      { value: "linear", text: "Linear", title: "Colour in proportion to the weight" },
-      { value: "log", text: "Log", title: "Colour by the logarithm of the weight: small ones can be told apart" },
+      { value: "linear", text: "Linear", title: "Colour proportional to the weight" },
+      { value: "log", text: "Log", title: "Colour by the logarithm of the weight, which separates small weights" },
     ],
     state.get().colour,
     (value) => state.set({ colour: value }),
@@ -55,9 +55,9 @@ export function makeBar(state, acts, count) {
   const help = element(
     "details",
     { class: "regard-details" },
-    element("summary", { text: "Mouse, touch and keys" }),
+    element("summary", { text: "Mouse, touch and keyboard" }),
     element("p", {
-      text: "Wheel or pinch zooms, dragging moves, a click chooses query and key; Shift and dragging chooses a region.",
+      text: "Wheel or pinch to zoom, drag to move, click to select a query and a key, Shift-drag to select a region.",
     }),
     element("p", {
       text:

@@ -1,11 +1,11 @@
-/** What the matrix says in words. Pure functions. */
+/** Captions of the matrix. Pure functions. */
 import { printedCount, printedPower, printedWeight } from "../../numbers.js";
 import { NUMBERS_FROM, unitFor } from "./draw.js";
 import { partOf } from "./geometry.js";
 import { coarseness } from "./tiles.js";
 
 /**
- * What a cell and its colour stand for.
+ * What a cell and its colour show.
  * @param {import("./tiles.js").Loaded[]} here
  * @param {"mean"|"max"} pool
  * @param {import("./pixels.js").Scale} scale
@@ -19,14 +19,14 @@ export function saidOfCells(here, pool, scale, size) {
   return `${side === "1" ? "weight" : pooled}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`;
 }
 
-/** Where a picture is not exact, why. @param {import("./tiles.js").Loaded[]} here */
+/** Why a map is not exact. @param {import("./tiles.js").Loaded[]} here */
 export function saidOfSampling(here) {
   const rough = here.find((tile) => !tile.exact);
   if (!rough) return "";
   const from = rough.sampled
     ? `sampled rows (${rough.sampled})`
-    : "the strongest weights, which is what this page holds";
-  return `This picture is made from ${from}${rough.done ? "." : "; the exact one is on its way."}`;
+    : "pooled cells";
+  return `Map from ${from}${rough.done ? "." : "; computing the exact one…"}`;
 }
 
 /**
@@ -38,7 +38,7 @@ export function nameOfMatrix({ rows, columns }, { layer, head }) {
   return `Weights of ${sizes}, layer ${layer}, head ${head}.`;
 }
 
-/** A cell that stands for several weights. @param {any} found as it is drawn @param {"mean"|"max"} pool */
+/** A cell that pools several weights. @param {any} found as it is drawn @param {"mean"|"max"} pool */
 export function saidOfPool({ tile, down, across, weight }, pool) {
   const range = (/** @type {number[]} */ [first, last]) => `${printedCount(first)}–${printedCount(last - 1)}`;
   const rows = range(partOf(tile.rows, tile.shape[0], down));
@@ -51,7 +51,7 @@ export function titleOfMatrix(description, { layer, head }) {
   return `Weights${description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : ""}`;
 }
 
-/** What an address says of the part in sight. @param {unknown} text */
+/** The region in an address. @param {unknown} text */
 export function regionOfText(text) {
   const edges = typeof text === "string" ? text.split(",").map(Number) : [];
   const valid = edges.length === 4 && edges.every((edge) => edge >= 0) && edges[0] < edges[1] && edges[2] < edges[3];

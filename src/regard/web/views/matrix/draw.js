@@ -1,17 +1,17 @@
-/** The matrix on its canvas: tiles, lines between cells, numbers in them, and what is chosen. */
+/** Draws the matrix on its canvas: tiles, grid lines, numbers in cells, and the selection. */
 import { printedNumber } from "../../numbers.js";
 import { isHidden, partWith } from "./geometry.js";
 import { drawLabels } from "./labels.js";
 import { colourOfWeight, pictureOf } from "./pixels.js";
 import { coarseness } from "./tiles.js";
 
-const LINES_FROM = 9; // pixels of a cell from which lines part it from its neighbours
-export const NUMBERS_FROM = 30; // from which it holds its number
+const LINES_FROM = 9; // cell size in pixels from which grid lines are drawn
+export const NUMBERS_FROM = 30; // cell size from which numbers are drawn
 const BUDGET = 7; // milliseconds for painting tiles in one frame
-const FINER = 4; // times as many cells as pixels that are still drawn while nothing better is here
+const FINER = 4; // cells per pixel up to which a finer tile is drawn while nothing better is loaded
 
 /**
- * Draw one frame. Whether tiles are left that wait for their colours.
+ * Draw one frame; returns whether tiles remain to be painted.
  * @param {CanvasRenderingContext2D} drawing
  * @param {any} what
  */
@@ -35,7 +35,7 @@ export function drawFrame(drawing, what) {
 }
 
 /**
- * A thin line around the cells: faint ones would not tell where they end.
+ * A thin outline of the matrix: faint cells would not show its edge.
  * @param {CanvasRenderingContext2D} drawing
  * @param {any} what
  */
@@ -50,7 +50,7 @@ function drawEdge(drawing, { plot, view, whole, colours }) {
 /** @param {CanvasRenderingContext2D} drawing @param {any} what */
 function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whole }) {
   const start = performance.now();
-  const wanted = 1 / (view.size * ratio); // cells a pixel
+  const wanted = 1 / (view.size * ratio); // cells per pixel
   let left = false;
   const edge = Math.min(whole.columns, view.x + plot.width / view.size);
   const foot = Math.min(whole.rows, view.y + plot.height / view.size);
@@ -124,7 +124,7 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description 
 }
 
 /**
- * The power of ten that numbers in cells are counted in where two decimals would show only zeros.
+ * The unit, a power of ten, of numbers in cells where two decimals would show only zeros.
  * @param {number} top
  */
 export function unitFor(top) {
@@ -132,7 +132,7 @@ export function unitFor(top) {
 }
 
 /**
- * The row and column of what is chosen, the region, and the cell under the pointer.
+ * The selected row and column, the region, and the cell under the pointer.
  * @param {CanvasRenderingContext2D} drawing
  * @param {any} what
  */
@@ -172,7 +172,7 @@ function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whol
 }
 
 /**
- * The weight that is drawn at a place, with how many weights it stands for; null where nothing has come yet.
+ * The weight drawn at a cell, and how many weights it pools; null if not loaded.
  * @param {import("./tiles.js").Loaded[]} tiles as they are drawn, the last on top
  * @param {number} row
  * @param {number} column
@@ -189,7 +189,7 @@ export function drawnAt(tiles, row, column, finest) {
   return null;
 }
 
-/** On the border of two pixels of the screen. @param {number} place @param {number} ratio */
+/** Aligned to device pixels. @param {number} place @param {number} ratio */
 function snapped(place, ratio) {
   return Math.round(place * ratio) / ratio;
 }

@@ -1,7 +1,7 @@
-/** The exact weight at one place, fetched with its neighbours; small blocks that came are kept. */
+/** The exact weight of one cell, requested in small blocks, which are cached. */
 const SIDE = 16;
 const MOST_KEPT = 256;
-const WAIT = 40; // milliseconds the pointer rests before a question
+const WAIT = 40; // milliseconds the pointer rests before a query
 
 /**
  * @param {{source: any, whole: import("./geometry.js").Size, lifetime: import("../../lifetime.js").Lifetime,
@@ -53,7 +53,7 @@ export function makeExact({ source, whole, lifetime, whose, came }) {
 
   return {
     /**
-     * The weight, a sentence why there is none, or null while it is on its way.
+     * The weight, an error message, or null while loading.
      * @param {number} row
      * @param {number} column
      */

@@ -1,4 +1,4 @@
-/** The matrix as SVG and as a table: what is in sight. */
+/** The visible part of the matrix as SVG and as a table. */
 import { svgText } from "../../export.js";
 import { printedCount, printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
@@ -6,7 +6,7 @@ import { isHidden, partOf } from "./geometry.js";
 import { LABEL_ROOM } from "./labels.js";
 import { colourOfWeight } from "./pixels.js";
 
-const MOST_CELLS = 64; // along a side, drawn one by one
+const MOST_CELLS = 64; // along a side, drawn as rectangles
 const MOST_ROWS = 512; // of a table
 
 /** @param {any} what as it is drawn @param {HTMLCanvasElement} canvas @param {string} title */
@@ -60,7 +60,7 @@ function pictureSvg(canvas, title) {
 }
 
 /**
- * A whole SVG with its name.
+ * An SVG document with a title.
  * @param {number} width
  * @param {number} height
  * @param {string} title
@@ -76,7 +76,7 @@ export function svgDocument(width, height, title, ground, parts) {
 }
 
 /**
- * Queries down, keys across; cells that pool several tokens say which.
+ * Queries down, keys across; pooled cells name their range.
  * @param {any} what
  * @param {string} title
  * @param {number} coarse tokens a cell
@@ -100,7 +100,7 @@ export function matrixTable({ shown, tokens, queryTokens, drawnWeight }, title, 
 }
 
 /**
- * The largest weights in sight, the largest first.
+ * The largest visible weights, largest first.
  * @param {import("./tiles.js").Loaded[]} tiles the coarsest first; of these the finest are looked through
  * @param {{rows: number[], columns: number[]}} shown
  * @param {number} most

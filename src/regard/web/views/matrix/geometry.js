@@ -1,7 +1,7 @@
 /**
- * Where the matrix stands on the screen, and which tiles of it are needed. Pure functions.
+ * Position of the matrix on the screen, and the tiles it needs. Pure functions.
  *
- * A view of the matrix says which cell is at the left and top edge of the plot, and how many pixels a cell takes.
+ * A view is the cell at the top left of the plot and the size of a cell in pixels.
  * @typedef {{x: number, y: number, size: number}} Placed
  * @typedef {{width: number, height: number}} Plot
  * @typedef {{rows: number, columns: number}} Size of the matrix: queries and keys
@@ -9,10 +9,10 @@
  */
 
 export const TILE = 256; // cells along a side of a tile
-export const WHOLE = 512; // cells of the picture of the whole matrix
+export const WHOLE = 512; // cells of the map of the whole matrix
 export const LARGEST_CELL = 88; // pixels
 
-/** The whole matrix, as large as it fits. @param {Size} whole @param {Plot} plot @returns {Placed} */
+/** The whole matrix, fitted to the plot. @param {Size} whole @param {Plot} plot @returns {Placed} */
 export function wholeView(whole, plot) {
   return { x: 0, y: 0, size: smallestCell(whole, plot) };
 }
@@ -23,7 +23,7 @@ export function smallestCell(whole, plot) {
 }
 
 /**
- * The nearest place that shows no more emptiness than it must.
+ * The nearest view without needless empty margins.
  * @param {Placed} view
  * @param {Size} whole
  * @param {Plot} plot
@@ -38,7 +38,7 @@ export function within(view, whole, plot) {
 }
 
 /**
- * Larger or smaller, with what is at this pixel staying there.
+ * Zoomed about a fixed pixel.
  * @param {Placed} view
  * @param {number} factor
  * @param {{x: number, y: number}} at
@@ -56,7 +56,7 @@ export function zoomed(view, factor, at, whole, plot) {
 }
 
 /**
- * Moved by so many pixels.
+ * Moved by some pixels.
  * @param {Placed} view
  * @param {number} right
  * @param {number} down
@@ -68,7 +68,7 @@ export function panned(view, right, down, whole, plot) {
 }
 
 /**
- * So that a region fills the plot.
+ * Fitted to a region.
  * @param {number[]} region
  * @param {Size} whole
  * @param {Plot} plot
@@ -81,7 +81,7 @@ export function regionView([r0, r1, c0, c1], whole, plot) {
 }
 
 /**
- * So that a cell is in sight, moving no further than it takes.
+ * Moved as little as needed to show a cell.
  * @param {Placed} view
  * @param {number} row
  * @param {number} column
@@ -116,7 +116,7 @@ export function cellAt(view, x, y, whole, plot) {
   return row < whole.rows && column < whole.columns ? { row, column } : null;
 }
 
-/** The cells in sight. @param {Placed} view @param {Size} whole @param {Plot} plot */
+/** The visible cells. @param {Placed} view @param {Size} whole @param {Plot} plot */
 export function cellsShown(view, whole, plot) {
   const range = (/** @type {number} */ first, /** @type {number} */ count, /** @type {number} */ pixels) => [
     Math.max(0, Math.floor(first)),
@@ -126,7 +126,7 @@ export function cellsShown(view, whole, plot) {
 }
 
 /**
- * How often cells are halved so that one takes at least a pixel of the screen.
+ * Level of detail at which a cell is at least one device pixel.
  * @param {number} size
  * @param {number} ratio
  */
@@ -134,20 +134,20 @@ export function levelFor(size, ratio) {
   return Math.max(0, Math.ceil(-Math.log2(size * ratio) - 1e-9));
 }
 
-/** The picture of the whole matrix. @param {Size} whole @returns {Tile} */
+/** The map of the whole matrix. @param {Size} whole @returns {Tile} */
 export function wholeTile({ rows, columns }) {
   return { rows: [0, rows], columns: [0, columns], shape: [Math.min(rows, WHOLE), Math.min(columns, WHOLE)] };
 }
 
 /**
- * The tiles of a level that cover the cells in sight, those in the middle first.
+ * The tiles of a level that cover the visible cells, from the middle outwards.
  * @param {number} level
  * @param {{rows: number[], columns: number[]}} shown
  * @param {Size} whole
  * @returns {Tile[]}
  */
 export function tilesOver(level, shown, whole) {
-  if (WHOLE * 2 ** level >= Math.max(whole.rows, whole.columns)) return []; // the whole picture is as sharp
+  if (WHOLE * 2 ** level >= Math.max(whole.rows, whole.columns)) return []; // the whole map is as sharp
   const side = TILE * 2 ** level;
   const places = (/** @type {number[]} */ [first, last]) => {
     const found = [];
@@ -173,7 +173,7 @@ export function tilesOver(level, shown, whole) {
 }
 
 /**
- * Where a part of a tile begins and ends among the tokens.
+ * Token range of one cell of a tile.
  * @param {number[]} range
  * @param {number} parts
  * @param {number} part
@@ -183,7 +183,7 @@ export function partOf([first, last], parts, part) {
   return [edge(part), Math.max(edge(part + 1), edge(part) + 1)];
 }
 
-/** The part of a tile that holds a token. @param {number[]} range @param {number} parts @param {number} token */
+/** The cell of a tile that contains a token. @param {number[]} range @param {number} parts @param {number} token */
 export function partWith([first, last], parts, token) {
   let part = Math.min(parts - 1, Math.floor(((token - first) * parts) / (last - first)));
   while (part + 1 < parts && token >= partOf([first, last], parts, part + 1)[0]) part += 1;
@@ -192,7 +192,7 @@ export function partWith([first, last], parts, token) {
 }
 
 /**
- * Round positions for an axis, about so many pixels apart.
+ * Round tick positions, about this many pixels apart.
  * @param {number} first
  * @param {number} last
  * @param {number} size
@@ -208,7 +208,7 @@ export function ticks(first, last, size, apart) {
 }
 
 /**
- * Whether no query of these rows may see any key of these columns.
+ * Whether all weights of these rows and columns are masked.
  * @param {{causal?: boolean, window?: number|null}} description
  * @param {number[]} rows
  * @param {number[]} columns

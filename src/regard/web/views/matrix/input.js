@@ -1,5 +1,5 @@
 /**
- * Mouse, touch, wheel and keyboard on the matrix, as what they mean.
+ * Mouse, touch, wheel and keyboard on the matrix, translated into actions.
  *
  * @typedef {{x: number, y: number}} At a pixel of the canvas
  * @typedef {{pan: (right: number, down: number) => void, zoom: (factor: number, at?: At) => boolean,
@@ -9,7 +9,7 @@
  *   whole: () => void, take: () => void, clear: () => void}} Meanings
  */
 
-const STILL = 5; // pixels a press may wander and still be a click
+const STILL = 5; // pixels of movement up to which a press is a click
 const KEY_ZOOM = 1.5;
 
 /** @param {HTMLElement} stage @param {Meanings} meanings @param {import("../../lifetime.js").Lifetime} lifetime */
@@ -74,7 +74,7 @@ export function listenToInput(stage, meanings, lifetime) {
     (event) => {
       const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const far = Math.max(-300, Math.min(300, event.deltaY * lines));
-      // Where there is nothing to zoom, the page scrolls.
+      // If there is nothing to zoom, the page scrolls.
       if (meanings.zoom(Math.exp(-far * (event.ctrlKey ? 0.01 : 0.0018)), at(event)) || event.ctrlKey)
         event.preventDefault();
     },

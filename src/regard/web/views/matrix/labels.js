@@ -3,13 +3,13 @@ import { printedCount } from "../../numbers.js";
 import { shortened } from "../../words.js";
 import { ticks } from "./geometry.js";
 
-export const LABEL_ROOM = 12; // pixels a line of words takes
+export const LABEL_ROOM = 12; // pixels per line of labels
 const FONT = "system-ui, sans-serif";
-const LONGEST = 14; // letters of a word on an axis
+const LONGEST = 14; // characters of a word on an axis
 const SLANT = -Math.PI / 3.4;
 
 /**
- * Room for labels at the left of the plot and above it.
+ * Space for labels on the left and above.
  * @param {string[]} tokens
  * @param {number} width of everything
  * @param {number} most cells that could have words

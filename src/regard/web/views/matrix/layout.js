@@ -1,10 +1,10 @@
-/** How large the matrix is on the screen. */
+/** Size of the matrix on the screen. */
 import { LARGEST_CELL } from "./geometry.js";
 import { marginsFor } from "./labels.js";
 
-const SIDE_BY_SIDE = 760; // pixels of width from which the readout stands beside the matrix
-const PANEL = 304; // that it takes there
-const LEAST = 120; // of a side, so that a single row can still be zoomed
+const SIDE_BY_SIDE = 760; // pixels of width from which the readout is beside the matrix
+const PANEL = 304; // width of the readout
+const LEAST = 120; // minimum side, so that a single row can be zoomed
 
 /**
  * The plot within its canvas, and the size of the canvas.

@@ -1,5 +1,5 @@
 /**
- * From weights to colours: a table of 256 colours, one look-up a cell.
+ * Weights to pixels: a table of 256 colours, one look-up per cell.
  *
  * @typedef {{top: number, colour: "linear"|"log", colours: any}} Scale
  */
@@ -11,27 +11,27 @@ const LAST = 255;
 /** @type {WeakMap<object, Uint32Array>} */
 const packed = new WeakMap();
 
-/** Which of the 256 colours a weight has. @param {number} weight @param {Scale} scale */
+/** Index of a weight's colour. @param {number} weight @param {Scale} scale */
 export function stepOfWeight(weight, { top, colour }) {
   if (!(weight > 0)) return 0;
   const share = colour === "log" ? 1 + Math.log10(weight / top) / DECADES : weight / top;
   return share <= 0 ? 0 : share >= 1 ? LAST : Math.round(share * LAST);
 }
 
-/** The colour of a weight, as CSS writes it. @param {number} weight @param {Scale} scale */
+/** The CSS colour of a weight. @param {number} weight @param {Scale} scale */
 export function colourOfWeight(weight, scale) {
   const at = stepOfWeight(weight, scale) * 3;
   const bytes = scale.colours.bytes.subarray(at, at + 3);
   return `#${Array.from(bytes, (/** @type {number} */ part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Where the scale ends below. @param {Scale} scale */
+/** Lower end of the scale. @param {Scale} scale */
 export function bottomOf({ top, colour }) {
   return colour === "log" ? top / 10 ** DECADES : 0;
 }
 
 /**
- * Pixels of weights, one a cell, as 32-bit numbers; cells that no query may see have a colour of their own.
+ * One 32-bit pixel per cell; masked cells have their own colour.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
  * @param {any} description
@@ -59,7 +59,7 @@ export function paint(tile, scale, description, pixels) {
 }
 
 /**
- * A picture of a tile in these colours; painted again only where the scale has changed.
+ * The image of a tile; repainted only when the scale changes.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
  * @param {any} description
@@ -85,7 +85,7 @@ function paintHidden(tile, description, pixels, hidden) {
   const [rows, columns] = tile.shape;
   for (let row = 0; row < rows; row++) {
     const down = partOf(tile.rows, rows, row);
-    // Hidden cells stand together at both ends of a row.
+    // Masked cells are contiguous at both ends of a row.
     for (let column = columns - 1; column >= 0; column--) {
       if (!isHidden(description, down, partOf(tile.columns, columns, column))) break;
       pixels[row * columns + column] = hidden;

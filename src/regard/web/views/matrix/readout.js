@@ -1,10 +1,10 @@
-/** Beside the matrix: the weight under the pointer, the strongest weights in sight, the scale of colours. */
+/** Beside the matrix: the weight under the pointer, the strongest visible weights, the colour scale. */
 import { element, replaced } from "../../elements.js";
 import { printedCount, printedWeight } from "../../numbers.js";
 import { wordElement } from "../../words.js";
 import { bottomOf } from "./pixels.js";
 
-/** The words of the queries; in most subjects those of the keys. @param {any} description @returns {string[]} */
+/** The query tokens; mostly the same as the key tokens. @param {any} description @returns {string[]} */
 export function queriesOf(description) {
   return description.query_tokens ?? description.tokens;
 }
@@ -29,7 +29,7 @@ export function makeReadout(description) {
       if (now === before) return; // most frames change nothing here
       before = now;
       if (!cell || !about) {
-        replaced(words, "Point at a cell, or walk with the arrow keys.");
+        replaced(words, "Point at a cell, or use the arrow keys.");
         words.classList.add("regard-quiet");
         weight.textContent = more.textContent = "";
         return;
@@ -42,12 +42,12 @@ export function makeReadout(description) {
         token("key", cell.column, description.tokens),
       );
       weight.textContent = about.hidden
-        ? "hidden"
+        ? "masked"
         : about.weight === null
           ? (about.failed ?? "…")
           : printedWeight(about.weight);
       weight.title = about.weight === null ? "" : String(about.weight);
-      more.textContent = about.hidden ? "This query may not see this key." : (about.pooled ?? "weight");
+      more.textContent = about.hidden ? "This query cannot see this key." : (about.pooled ?? "weight");
     },
   };
 
@@ -66,7 +66,7 @@ export function makeReadout(description) {
 /** @param {any} description */
 export function makeStrongest(description, go) {
   const list = element("ol", { class: "regard-matrix-strongest" });
-  const title = element("h3", { class: "regard-subtitle", text: "Strongest in sight" });
+  const title = element("h3", { class: "regard-subtitle", text: "Strongest visible weights" });
   const el = element("div", {}, title, list);
   return {
     el,
@@ -99,7 +99,7 @@ export function makeStrongest(description, go) {
   };
 }
 
-/** The colours with the numbers they stand for. */
+/** The colour scale with its numbers. */
 export function makeLegend() {
   const bar = element("canvas", { width: 256, height: 1, class: "regard-matrix-bar", "aria-hidden": "true" });
   const [low, mid, high] = ["", "", ""].map(() => element("span", {}));
@@ -108,7 +108,7 @@ export function makeLegend() {
     "p",
     { class: "regard-quiet regard-matrix-hidden" },
     element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }),
-    "hidden: comes later than the query, or lies outside its window",
+    "masked: later than the query, or outside its window",
   );
   const el = element(
     "div",
@@ -138,7 +138,7 @@ export function makeLegend() {
   };
 }
 
-/** Without zeros that say nothing. @param {number} number */
+/** Without trailing zeros. @param {number} number */
 function plain(number) {
   return printedWeight(number)
     .replace(/(\.\d*?)0+(?=$|·)/, "$1")

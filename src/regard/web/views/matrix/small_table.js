@@ -1,4 +1,4 @@
-/** A matrix of a few words as a table that screen readers can read and people can copy. */
+/** A small matrix as a table, for screen readers and for copying. */
 import { element, replaced } from "../../elements.js";
 import { printedWeight } from "../../numbers.js";
 import { wordElement } from "../../words.js";
@@ -43,7 +43,7 @@ export function smallTable(description) {
           span(left, right).map((key) => {
             const weight = weightAt(query, key);
             const hidden = isHidden(description, [query, query + 1], [key, key + 1]);
-            return element("td", { text: hidden ? "hidden" : weight === null ? "…" : printedWeight(weight) });
+            return element("td", { text: hidden ? "masked" : weight === null ? "…" : printedWeight(weight) });
           }),
         ),
       );

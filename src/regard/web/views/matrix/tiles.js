@@ -1,16 +1,16 @@
 /**
- * Tiles of the matrix: asked for, kept, let go. What is wanted no longer is cancelled; of what came, the latest stay.
+ * Tiles of the matrix: requested, cached, evicted. Outdated requests are cancelled; the most recent tiles stay.
  *
  * @typedef {import("./geometry.js").Tile} Tile
  * @typedef {{layer: number, head: number, pool: "mean"|"max"}} Whose
- * `done` where nothing better will come; `exact` where nothing better could.
+ * `done`: no better version is coming; `exact`: none is possible.
  * @typedef {Tile & {weight: Float32Array, done: boolean, exact: boolean, sampled: string|null, picture?: any}} Loaded
  */
 import { wholeTile } from "./geometry.js";
 
-const MOST_ASKED = 6; // questions on their way at once
-const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte with its picture
-// Tokens along a side up to which the exact answer comes about as soon as a sampled one.
+const MOST_ASKED = 6; // concurrent queries
+const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte with its image
+// Tokens along a side up to which the exact answer is about as fast as a sampled one.
 export const EXACT_AT_ONCE = 8192;
 
 /**
@@ -62,7 +62,7 @@ export function makeTiles({ ask, whole, came, failed }) {
     const side = Math.max(tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]);
     if (side <= EXACT_AT_ONCE) return "exact";
     if (!known) return "first";
-    // Large tiles come from what the exact pass over the whole matrix leaves behind: let it run alone.
+    // Large tiles come from the cells of the exact pass over the whole matrix: run it alone.
     return side === Math.max(whole.rows, whole.columns) || find(whose, wholeTile(whole))?.done ? "exact" : null;
   }
 
@@ -111,12 +111,12 @@ export function makeTiles({ ask, whole, came, failed }) {
   return {
     find,
     want,
-    /** Ask again for what was refused. */
+    /** Retry failed tiles. */
     retry() {
       refused.clear();
       next();
     },
-    /** Tiles of one head that are here, the coarsest first. @param {Whose} whose */
+    /** Loaded tiles of one head, coarsest first. @param {Whose} whose */
     all(whose) {
       const prefix = `${prefixOf(whose)} `;
       return [...kept]
@@ -139,7 +139,7 @@ export function makeTiles({ ask, whole, came, failed }) {
   };
 }
 
-/** Tokens that a cell of a tile stands for. @param {Tile} tile */
+/** Tokens per cell of a tile. @param {Tile} tile */
 export function coarseness(tile) {
   return Math.max((tile.columns[1] - tile.columns[0]) / tile.shape[1], (tile.rows[1] - tile.rows[0]) / tile.shape[0]);
 }

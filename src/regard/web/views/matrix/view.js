@@ -30,7 +30,7 @@ import { nameOfMatrix, regionOfText, saidOfCells, saidOfPool, saidOfSampling, ti
 import { smallTable } from "./small_table.js";
 import { coarseness, makeTiles } from "./tiles.js";
 
-const SETTLED = 160; // milliseconds without a move after which the scale and the lists follow
+const SETTLED = 160; // milliseconds without movement after which the scale and the lists update
 
 export const matrix = {
   name: "matrix",
@@ -87,9 +87,9 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   let cursor = null;
   let byKeys = false;
   /** @type {number[]|null} */
-  let draft = null; // a region on its way
+  let draft = null; // a region being selected
   /** @type {{row: number, column: number}|null} */
-  let anchor = null; // where a region drawn by keys began
+  let anchor = null; // start of a region selected by keyboard
   let scale = { top: 1, colour: state.get().colour, colours };
   let said = "";
   let awaited = false;
@@ -97,7 +97,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   let settledOnce = false;
   let settling = () => {};
   /** @type {string|null} */
-  let ownView = null; // what this view wrote into the address
+  let ownView = null; // written to the address by this view
 
   const whose = () => ({ layer: state.get().layer, head: state.get().head, pool: state.get().pool });
   const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
@@ -130,7 +130,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
       .filter((tile) => tile !== undefined);
     const every = tiles.all(whose());
     const single = every.filter((tile) => coarseness(tile) === 1);
-    // What fits the screen best comes last, on top.
+    // The best fitting tile comes last, on top.
     const loaded = [...every.filter((tile) => !here.includes(tile)), ...here];
     const finest = 1 / (placed.size * ratio);
     const drawnWeight = (/** @type {number} */ row, /** @type {number} */ column) =>
@@ -165,7 +165,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   function tileCame() {
     if (settledOnce) settleSoon();
-    else settle(); // the first picture comes in its own colours
+    else settle(); // the first map sets the scale
     schedule();
   }
 
@@ -228,7 +228,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     });
     if (byKeys && (weight !== null || hidden)) {
       byKeys = false;
-      const said = hidden ? "hidden" : printedWeight(weight ?? 0);
+      const said = hidden ? "masked" : printedWeight(weight ?? 0);
       announce(`${shortened(queryTokens[row], 40)} to ${shortened(tokens[column], 40)}: ${said}`);
     }
   }
@@ -386,7 +386,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 }
 
 /**
- * Where the scale ends: no weight is above 1, whatever the last digit of single precision says.
+ * Upper end of the scale, at most 1 despite rounding.
  * @param {number} largest
  */
 function topFor(largest) {

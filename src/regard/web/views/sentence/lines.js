@@ -1,16 +1,16 @@
-/** Which lines are drawn between the words, and how. */
+/** The lines between words. */
 
 const MOST = 300;
-const LEAST = { alone: 0.01, together: 0.04 }; // of the strongest: fainter lines would not be seen
+const LEAST = { alone: 0.01, together: 0.04 }; // relative to the strongest: fainter lines would be invisible
 
 /**
  * @typedef {{from: number, to: number, weight: number, share: number, place: number, places: number}} Link
- *   from and to count rows on the left and on the right; share is the weight against the strongest; place is the head's
- *   among the heads drawn apart
+ *   from and to are rows on the left and right; share is the weight relative to the strongest; place is the head's position
+ *   among heads drawn separately
  */
 
 /**
- * The lines of a gathered region, faintest first.
+ * The lines of a region, faintest first.
  * @param {import("./weights.js").Gathered} gathered
  * @param {{apart: boolean, query: number|null, key: number|null, aside: Set<number>}} how  query and key count rows of the
  *   region; keys in `aside` get no line
@@ -43,7 +43,7 @@ export function linksOf(gathered, { apart, query, key, aside }) {
 }
 
 /**
- * The way of a line from the left side to the right one.
+ * The path of a line from left to right.
  * @param {Link} link @param {number} height of a row @param {number} left @param {number} right
  */
 export function pathOf(link, height, left, right) {
@@ -55,7 +55,7 @@ export function pathOf(link, height, left, right) {
   return `M${number(left)} ${number(start)}C${number(bend)} ${number(start)} ${number(bend)} ${number(end)} ${number(right)} ${number(end)}`;
 }
 
-/** How thick and how solid a line is. @param {Link} link @param {boolean} chosen whether only one word's lines are drawn */
+/** Width and opacity of a line. @param {Link} link @param {boolean} chosen whether only one word's lines are drawn */
 export function strokeOf(link, chosen) {
   const most = link.places > 1 ? Math.max(6 / link.places, 2) : 6;
   return {

@@ -1,11 +1,11 @@
-/** The sentence view as a picture of its own, for slides and papers. */
+/** The sentence view as SVG, for slides and papers. */
 import { svgText } from "../../export.js";
 import { printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
 import { pathOf, strokeOf } from "./lines.js";
 
 const ROW = 30;
-const LETTER = 8.2; // of a letter, about
+const LETTER = 8.2; // approximate width of a character
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
 
 /**

@@ -1,9 +1,9 @@
-/** What is to be seen and said of the words in sight. */
+/** What the sentence view draws. Pure functions. */
 import { printable } from "../../words.js";
 import { linksOf } from "./lines.js";
 
 /**
- * What is to be seen: lines, and a number for each word.
+ * Lines, and a number per word.
  * @param {import("./weights.js").Gathered} gathered
  * @param {{queries: any[], keys: any[]}} units
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how

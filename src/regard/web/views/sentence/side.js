@@ -1,4 +1,4 @@
-/** One side of the sentence: words below each other, each with its weight as a bar and as a number. */
+/** One side of the sentence: a list of words, each with its weight as a bar and a number. */
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
 import { wordElement } from "../../words.js";
@@ -55,7 +55,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   });
 
   /**
-   * The words of a range.
+   * Shows the words of a range.
    * @param {any[]} units @param {[number, number]} range @param {string} version
    */
   function fill(units, range, version) {
@@ -94,7 +94,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   }
 
   /**
-   * What every word gets; null where there is nothing to say.
+   * Shows the weight of every word; null hides it.
    * @param {{weights: ArrayLike<number>|null, parts: ArrayLike<number>[]|null, chosen: number|null, pointed: number|null,
    *   aside: Set<number>, most: number, colours: any, elsewhere?: {before: string, after: string}|null}} scene
    */
@@ -129,12 +129,12 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   return { el, fill, show, focus };
 }
 
-/** Decimals that tell weights apart: two, and more where all are small. @param {number} most */
+/** Decimals for weights: two, more if all are small. @param {number} most */
 export function digitsOf(most) {
   return most >= 0.05 ? 2 : most >= 0.005 ? 3 : 4;
 }
 
-/** One bar, or one for each head below each other. @param {any} bar @param {number[]} shares @param {any} colours */
+/** One bar, or one per head. @param {any} bar @param {number[]} shares @param {any} colours */
 function drawBars(bar, shares, colours) {
   while (bar.children.length > shares.length) bar.lastChild.remove();
   while (bar.children.length < shares.length) bar.append(element("i"));

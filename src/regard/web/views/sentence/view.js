@@ -1,4 +1,4 @@
-/** Sentence: words on two sides, and lines from each query to the keys it looks at, by weight. */
+/** Sentence: queries on the left, keys on the right, and lines between them by weight. */
 import { segments, toggle } from "../../controls.js";
 import { drawn, element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
@@ -13,7 +13,7 @@ import { digitsOf, makeSide } from "./side.js";
 
 const ROW = 30; // pixels, as in sentence.css
 const WINDOW = 40;
-const SMALL = 56; // so many words are shown at once
+const SMALL = 56; // texts up to this many words are shown whole
 
 export const sentence = {
   name: "sentence",
@@ -36,17 +36,17 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   let units = { queries: [], keys: [] };
   /** @type {import("./weights.js").Gathered|null} */
   let gathered = null;
-  /** @type {{unit: number, row: any}|null} the chosen query's weights on the whole text, where it is not all in sight */
+  /** @type {{unit: number, row: any}|null} the selected query's weights on the whole text, if not all of it is visible */
   let farther = null;
   /** @type {{side: "query"|"key", unit: number}|null} */
   let hovered = null;
-  /** @type {{side: "query"|"key", unit: number}|null} a word to go to when it comes in sight */
+  /** @type {{side: "query"|"key", unit: number}|null} a word to focus once it is visible */
   let goal = null;
 
   const left = makeSide({
     side: "query",
     label: "Query",
-    hint: "who looks",
+    hint: "attends",
     hover: (unit) => hover("query", unit),
     choose: (unit) => choose("query", unit),
     walk: (unit) => walk("query", unit),
@@ -56,7 +56,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const right = makeSide({
     side: "key",
     label: "Key",
-    hint: "looked at",
+    hint: "attended to",
     hover: (unit) => hover("key", unit),
     choose: (unit) => choose("key", unit),
     walk: (unit) => walk("key", unit),
@@ -68,7 +68,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
   const apartOptions = [
     { value: false, text: "Mean" },
-    { value: true, text: "Apart" },
+    { value: true, text: "Separate" },
   ];
   const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) =>
     state.set({ sentence_apart: value }),
@@ -86,7 +86,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const isApart = () => Boolean(state.get().sentence_apart) && chosenHeads(state.get()).length > 1;
   const queryUnit = () => unitOf(units.queries, state.get().query);
   const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
-  /** What is chosen, or pointed at for the moment. */
+  /** The selection, or the hovered word. */
   function chosen() {
     if (hovered)
       return hovered.side === "query" ? { query: hovered.unit, key: null } : { query: null, key: hovered.unit };
@@ -130,7 +130,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     state.set({ [name]: Math.min(Math.max(start + by * (WINDOW - 5), 0), last) });
   }
 
-  /** What is in sight on both sides. */
+  /** The visible ranges of both sides. */
   function ranges() {
     const { query, key, sentence_rows: rows, sentence_columns: columns } = state.get();
     const [asks, answers] = [unitOf(units.queries, query), unitOf(units.keys, key)];
@@ -286,7 +286,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     return `Set ${listed} aside: they take ${printedNumber(taken, 2)}${word ? ` of ${shortened(word, 16)}` : " on average"}`;
   }
 
-  /** In one sentence what is seen. @param {number|null} query @param {number|null} key @param {any} row @param {number} start @param {any} scene */
+  /** One sentence about the selection. @param {number|null} query @param {number|null} key @param {any} row @param {number} start @param {any} scene */
   function saySo(query, key, row, start, scene) {
     const aside = !state.get().sinks;
     const best = (/** @type {ArrayLike<number>} */ weights, /** @type {any[]} */ list, /** @type {number} */ from) =>
@@ -303,19 +303,19 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     if (query !== null) {
       const found = best(row, units.keys, start);
       const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
-      replaced(said, word, found.length ? [" looks most at ", named(found)] : " sees no word");
+      replaced(said, word, found.length ? [" attends most to ", named(found)] : " sees no key");
     } else if (key !== null) {
       const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
       replaced(
         said,
         word,
-        " is looked at most by ",
+        " receives most attention from ",
         named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])),
       );
     } else {
       replaced(
         said,
-        "Point at a word, or walk with the arrow keys, to see what it looks at. All lines together show who looks at whom.",
+        "Point at a word, or use the arrow keys, to see its attention. All lines together show the strongest weights.",
       );
     }
   }

@@ -1,4 +1,4 @@
-/** The weights between the words in sight, for each chosen head. */
+/** The weights between the visible words, for each selected head. */
 import { framed } from "../../frames.js";
 
 /**
@@ -7,7 +7,7 @@ import { framed } from "../../frames.js";
  */
 
 /**
- * Heads that are asked for: several, or the one.
+ * The selected heads: several, or one.
  * @param {any} chosen
  * @returns {number[]}
  */
@@ -49,7 +49,7 @@ export async function gather(source, { layer, heads, queries, keys, rows, column
 }
 
 /**
- * Weights of tokens as weights of units: summed over the pieces looked at, averaged over the pieces that look.
+ * Token weights as unit weights: averaged over the query's pieces, summed over the key's pieces.
  * @param {{data: any, shape: number[]}} weight @param {any[]} left @param {any[]} right
  */
 export function byUnits(weight, left, right) {
@@ -79,7 +79,7 @@ export function meanOf(each) {
 }
 
 /**
- * The weights of one query on all units, a row for each head.
+ * The weights of one query on all units, one row per head.
  * @param {import("../../sources/served.js").Source} source
  * @param {{layer: number, heads: number[], query: number, by: string, keys: any[]}} asked
  * @param {AbortSignal} signal
@@ -92,7 +92,7 @@ export async function gatherRow(source, { layer, heads, query, by, keys }, signa
 }
 
 /**
- * How much the sinks among the keys take.
+ * Total weight on sinks.
  * @param {ArrayLike<number>} row @param {any[]} keys
  */
 export function takenBySinks(row, keys) {
@@ -104,7 +104,7 @@ export function takenBySinks(row, keys) {
 }
 
 /**
- * What lies in sight around a place: the whole text where it is short.
+ * The visible range around a position: the whole text if it is short.
  * @param {number} count @param {number} centre @param {number} size @param {number} small
  * @returns {[number, number]}
  */

@@ -1,4 +1,4 @@
-/** After the heads: their outputs side by side, W_O, residual, feed-forward; and what a silenced head takes away. */
+/** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
 import { element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../numbers.js";
 import { concatenatedOf } from "./model.js";
@@ -6,10 +6,10 @@ import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
 
 /** @type {{name: string, title: string, usual: string}[]} */
 const STAGES = [
-  { name: "projected", title: "× W_O", usual: "what all heads found, mixed together by W_O" },
-  { name: "attended", title: "Residual", usual: "added to what the word was before" },
-  { name: "fed_forward", title: "Feed-forward", usual: "each word on its own, through two layers" },
-  { name: "result", title: "Result", usual: "the word's vector after this block" },
+  { name: "projected", title: "× W_O", usual: "all heads mixed by W_O" },
+  { name: "attended", title: "Residual", usual: "added to the residual stream" },
+  { name: "fed_forward", title: "Feed-forward", usual: "two layers, per token" },
+  { name: "result", title: "Result", usual: "the token's vector after this block" },
 ];
 
 /**
@@ -27,8 +27,8 @@ export function makeAfter(again) {
   const rest = element("div", { class: "regard-after-rest" });
   const el = element(
     "section",
-    { class: "regard-steps-part", "aria-label": "After the heads" },
-    element("h3", { class: "regard-steps-heading", text: "After the heads" }),
+    { class: "regard-steps-part", "aria-label": "After attention" },
+    element("h3", { class: "regard-steps-heading", text: "After attention" }),
     heads,
     effect,
     rest,
@@ -63,7 +63,7 @@ export function makeAfter(again) {
       stage(
         "concatenated",
         outputs.length > 1 ? "Concatenated" : "Output",
-        after.formulas.concatenated ?? "the outputs of all heads, side by side",
+        after.formulas.concatenated ?? "the outputs of all heads, concatenated",
         left,
         null,
       ),
@@ -79,7 +79,7 @@ export function makeAfter(again) {
             title,
             after.formulas[name] ?? usual,
             after.arrays[name],
-            stale ? "as the model had it, nothing changed or silenced" : null,
+            stale ? "unchanged: as computed by the model" : null,
           ),
         );
     }
@@ -158,10 +158,10 @@ export function makeAfter(again) {
 /** @param {Float64Array} all @param {Float64Array} left @param {Set<number>} silenced @param {number} heads */
 function saidOf(all, left, silenced, heads) {
   if (heads === 1 && !silenced.size) return "";
-  if (!silenced.size) return "Silence a head to see what the others are left with.";
+  if (!silenced.size) return "Silence a head to see what remains without it.";
   const [before, after] = [lengthOf(all), lengthOf(left)];
   const share = before > 0 ? 1 - (after * after) / (before * before) : 0;
   const names = [...silenced].sort((one, other) => one - other).join(", ");
   const lengths = `length ${printedNumber(before, 2)} → ${printedNumber(after, 2)}`;
-  return `Without head ${names}: ${lengths}; ${printedNumber(100 * share, 0)} % of the squared length was theirs.`;
+  return `Without head ${names}: ${lengths}; ${printedNumber(100 * share, 0)} % of the squared norm removed.`;
 }

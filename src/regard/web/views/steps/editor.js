@@ -1,8 +1,8 @@
-/** Embeddings and matrices of a small example, every entry of which can be changed. */
+/** Editable embeddings and matrices of a small example. */
 import { element, replaced } from "../../elements.js";
 import { wordElement } from "../../words.js";
 
-const FEW_ENTRIES = 100; // up to which they are in sight at once
+const FEW_ENTRIES = 100; // entries up to which all are visible at once
 
 /**
  * @param {any} editable of the description
@@ -16,7 +16,7 @@ export function makeEditor(editable, changed) {
   const reset = element("button", {
     type: "button",
     class: "regard-button",
-    text: "As it was",
+    text: "Reset",
     disabled: true,
     onclick: () => {
       numbers = structuredClone(editable);
@@ -36,7 +36,7 @@ export function makeEditor(editable, changed) {
       { class: "regard-what-if-title" },
       element("p", {
         class: "regard-quiet",
-        text: "Change any number: q = W_q · e, k = W_k · e, v = W_v · e, and everything below follows.",
+        text: "Edit any number: q = W_q · e, k = W_k · e, v = W_v · e; everything below is recomputed.",
       }),
       reset,
     ),
@@ -86,7 +86,7 @@ export function makeEditor(editable, changed) {
       "aria-label": name,
       value: String(Number(entry.toPrecision(4))),
     });
-    // What is shown may be shortened; what is computed with is not, until somebody types.
+    // Displayed numbers may be rounded; the computation uses the exact ones until they are edited.
     input.addEventListener("input", () => {
       const number = Number(input.value.replace("−", "-").replace(",", "."));
       const valid = input.value.trim() !== "" && Number.isFinite(number) && Math.abs(number) <= 1e6;
@@ -134,7 +134,7 @@ export function makeEditor(editable, changed) {
   };
 }
 
-/** Letters of the longest entry. @param {number[][]} matrix */
+/** Characters of the longest entry. @param {number[][]} matrix */
 function widest(matrix) {
   return Math.max(3, ...matrix.flat().map((entry) => String(Number(entry.toPrecision(4))).length));
 }

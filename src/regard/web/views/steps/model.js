@@ -112,13 +112,13 @@ export function totalOf(numbers) {
   return sum;
 }
 
-/** The keys and values at these places. @param {Given} given @param {number[]} places */
+/** The keys and values at these positions. @param {Given} given @param {number[]} places */
 export function pickedGiven(given, places) {
   const some = (/** @type {any} */ list) => list && places.map((place) => list[place]);
   return { ...given, keys: some(given.keys), values: some(given.values) };
 }
 
-/** Every step at these places. @param {Steps} steps @param {number[]} places */
+/** Every step at these positions. @param {Steps} steps @param {number[]} places */
 export function pickedSteps({ output, ...lists }, places) {
   const some = (/** @type {any} */ list) => {
     if (!list) return null;
@@ -128,7 +128,7 @@ export function pickedSteps({ output, ...lists }, places) {
   return /** @type {Steps} */ ({ ...picked, output });
 }
 
-/** The heading of the scaled scores. @param {Given} given @param {number|null} divisor */
+/** The column heading of the scaled scores. @param {Given} given @param {number|null} divisor */
 export function headingOf(given, divisor) {
   if (divisor !== null) return `score/${printedNumber(divisor, 2)}`;
   const isRoot = Math.abs(given.scale * given.scale * given.query.length - 1) < 1e-5;
@@ -138,11 +138,11 @@ export function headingOf(given, divisor) {
 /** @param {string} word @param {number} size */
 export function titleOfSteps(word, size) {
   const root = Math.sqrt(size);
-  return `${word} asks: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
+  return `Query ${word}: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
 }
 
 /**
- * How far a change moved weights and output.
+ * How much a change moved weights and output.
  * @param {Steps} before
  * @param {Steps} after
  */
@@ -155,7 +155,7 @@ export function saidOfChange(before, after) {
   return `${said}; the output moved by ${change} (its length was ${printedNumber(lengthOf(was), 2)}).`;
 }
 
-/** What is shown, as a table to take away. @param {import("./table.js").Shown} shown @param {string} title */
+/** The table for export. @param {import("./table.js").Shown} shown @param {string} title */
 export function stepsTable({ given, steps, words, own, heading }, title) {
   const mine = (/** @type {number} */ row, /** @type {any} */ vector) =>
     row === (own ?? 0) && vector ? Array.from(vector) : null;

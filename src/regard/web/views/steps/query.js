@@ -1,11 +1,11 @@
-/** Which word asks. */
+/** Query chooser. */
 import { stepper, walkable } from "../../controls.js";
 import { element } from "../../elements.js";
 import { printedCount } from "../../numbers.js";
 import { shortened, wordElement } from "../../words.js";
 
-const BUTTONS = 40; // words that all stand in a row
-const LISTED = 2000; // words that a list can hold
+const BUTTONS = 40; // words up to which all are buttons in a row
+const LISTED = 2000; // words up to which a list is used
 
 /** @param {string[]} words @param {number} query @param {(query: number) => void} choose */
 export function queryChooser(words, query, choose) {
@@ -49,7 +49,7 @@ function byNumber(words, query, choose) {
     type: "number",
     min: 0,
     max: words.length - 1,
-    "aria-label": "Query, by its place",
+    "aria-label": "Query by position",
     class: "regard-entry regard-entry-wide",
     value: String(query),
   });

@@ -1,9 +1,9 @@
-/** A score, opened: the products q_i · k_i that it adds up. */
+/** A score expanded into the products q_i · k_i that it sums. */
 import { drawn, element } from "../../elements.js";
 import { strongest } from "../../links.js";
 import { digitsFor, largestOf, printedNumber, productsOf } from "../../numbers.js";
 
-const WRITTEN_OUT = 8; // products that are written as a sum
+const WRITTEN_OUT = 8; // products up to which the sum is written out
 const MOST_BARS = 512;
 
 /**

@@ -12,12 +12,12 @@ import { vectorCell, vectorNumbers } from "./vector.js";
  *   restCount: number}} Shown
  */
 
-/** What can be opened: one thing at a time, kept while numbers change. @param {() => void} again */
+/** The expanded cell: one at a time, kept while numbers change. @param {() => void} again */
 export function makeTable(again) {
   const table = element("table", { class: "regard-table regard-steps-table" });
   const el = element(
     "div",
-    { class: "regard-scroll regard-steps-scroll", tabindex: "0", role: "region", "aria-label": "The steps as a table" },
+    { class: "regard-scroll regard-steps-scroll", tabindex: "0", role: "region", "aria-label": "Steps as a table" },
     table,
   );
   /** @type {string|null} */
@@ -74,7 +74,7 @@ export function makeTable(again) {
     }
     replaced(
       table,
-      element("caption", { class: "regard-unseen", text: `${printable(shown.queryWord)} asks` }),
+      element("caption", { class: "regard-unseen", text: `Query ${printable(shown.queryWord)}` }),
       head,
       element("tbody", {}, rows),
     );
@@ -140,7 +140,7 @@ function columnsOf(shown) {
     {
       id: "word",
       name: "Word",
-      title: "The word that is looked at",
+      title: "Key",
       number: false,
       opened: undefined,
       cell: (/** @type {number} */ row) =>
@@ -151,16 +151,16 @@ function columnsOf(shown) {
           shown.restCount > 0
             ? element("span", { class: "regard-quiet", text: ` ${printedCount(shown.places[row])}` })
             : null,
-          steps.visible[row] ? null : element("span", { class: "regard-quiet", text: " hidden" }),
+          steps.visible[row] ? null : element("span", { class: "regard-quiet", text: " masked" }),
         ),
     },
     vectors("q", "q", only(given.query), "query q"),
     vectors("k", "k", given.keys, "key k"),
     ...(given.values ? [vectors("v", "v", given.values, "value v")] : []),
     scoreColumn(shown, word),
-    numbers("scaled", heading, "the score, scaled", steps.scaled),
-    ...(steps.capped ? [numbers("capped", "capped", "kept within the soft cap", steps.capped)] : []),
-    ...(steps.biased ? [numbers("biased", "+ bias", "with its bias", steps.biased)] : []),
+    numbers("scaled", heading, "score × scale", steps.scaled),
+    ...(steps.capped ? [numbers("capped", "capped", "after the softcap", steps.capped)] : []),
+    ...(steps.biased ? [numbers("biased", "+ bias", "after adding the bias", steps.biased)] : []),
     weightColumn(steps.weight, before.weight),
     ...(steps.weighted ? [vectors("weighted", "softmax × v", steps.weighted, "weighted value", 2)] : []),
     ...(steps.output ? [vectors("sum", "sum", only(steps.output), "output", 2)] : []),
@@ -168,7 +168,7 @@ function columnsOf(shown) {
   return found;
 }
 
-/** A score opens into its products. @param {Shown} shown @param {(row: number) => string} word */
+/** A score expands into its products. @param {Shown} shown @param {(row: number) => string} word */
 function scoreColumn({ given, steps, queryWord }, word) {
   const digits = digitsFor(steps.score);
   return {
@@ -202,7 +202,7 @@ function scoreColumn({ given, steps, queryWord }, word) {
 }
 
 /**
- * The weight as a number and a bar; where something was changed, with a line at what it was.
+ * The weight as a number and a bar, with a mark at its value before a change.
  * @param {Float64Array} weight
  * @param {Float64Array} before
  */

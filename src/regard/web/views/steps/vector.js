@@ -1,9 +1,9 @@
-/** Vectors: few numbers as numbers, many as a strip of small bars that opens into its numbers. */
+/** Vectors: short ones as numbers, long ones as a strip of bars that expands into numbers. */
 import { drawn, element } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "../../numbers.js";
 
-export const FEW = 6; // numbers that are shown as they are
-const MOST_NUMBERS = 4096; // in an opened vector
+export const FEW = 6; // length up to which numbers are shown
+const MOST_NUMBERS = 4096; // numbers in an expanded vector
 
 /**
  * A vector in a cell.

@@ -1,4 +1,4 @@
-/** Steps: one head for one query, every number from q, k and v to the sum, and what becomes of it after. */
+/** Steps: one head for one query, every number from q, k and v to the output, and the steps after attention. */
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
@@ -25,11 +25,11 @@ import { queryChooser } from "./query.js";
 import { makeTable } from "./table.js";
 import { makeWhatIf } from "./what_if.js";
 
-const MOST_KEYS = 4096; // vectors that come at once
-const SHOWN = 12; // words of a longer text in the table, before somebody asks for more
-const ALL_SHOWN = 20; // words up to which all are there at once
+const MOST_KEYS = 4096; // vectors per request
+const SHOWN = 12; // rows of the table at first, for longer texts
+const ALL_SHOWN = 20; // words up to which all rows are shown at first
 const FLOWING = 10;
-const AS_COMPUTED = 5e-3; // 16 bits a number leave 2e-3
+const AS_COMPUTED = 5e-3; // float16 vectors give up to 2e-3
 
 export const steps = {
   name: "steps",
@@ -51,14 +51,14 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   /** @type {import("./model.js").Given|null} */
   let given = null;
   /** @type {ArrayLike<number>|null} */
-  let truth = null; // the weights as the source has them
+  let truth = null; // weights from the source
   /** @type {number[]|null} */
-  let asked = null; // of a long text, the keys whose vectors came
+  let asked = null; // for a long text, the keys whose vectors are loaded
   /** @type {any} */
   let block = null; // the answer to "steps"
   let more = tokens.length <= ALL_SHOWN ? tokens.length : SHOWN;
   let width = 0;
-  let fresh = true; // whether the flow should move
+  let fresh = true; // whether to animate the flow
   /** @type {any} */
   let drawnNow = null;
 
@@ -160,13 +160,13 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     };
     const mask = description.causal ? "causal" : Array.from(given.visible ?? []).some((one) => !one) ? "other" : null;
     whatIf.fit(k.shape[1], given.scale, mask);
-    whatIf.disable(long ? `What-if needs every key; this text has more than ${printedCount(MOST_KEYS)}.` : null);
+    whatIf.disable(long ? `“What if” needs all keys; this text has more than ${printedCount(MOST_KEYS)}.` : null);
     el.setAttribute("aria-busy", "false");
     fresh = true;
     show();
   }
 
-  /** What is given, with what somebody edited. @param {number} head */
+  /** The inputs, with edits applied. @param {number} head */
   function givenOf(head) {
     if (!editing?.edited) return /** @type {import("./model.js").Given} */ (given);
     const { queries, keys, values } = projectedHead(editing.numbers, head);
@@ -293,16 +293,16 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     return { .../** @type {any} */ (given), query: queries[query()], keys, values };
   }
 
-  /** Where the page cannot compute what the model computed, say so. @param {any} before @param {any} changes */
+  /** Notes a difference between the weights computed here and the source's. @param {any} before @param {any} changes */
   function say(before, changes) {
     if (editing?.edited)
-      return void (note.textContent = "Numbers were changed here; the other views show the example as it was.");
+      return void (note.textContent = "Edited: the other views show the original example.");
     const own = asked ? null : truth;
     const far = own
       ? largestOf(before.weight.map((/** @type {number} */ one, /** @type {number} */ key) => one - own[key]))
       : 0;
-    const said = `The model's own weights differ from these by up to ${printedNumber(far, 3)}`;
-    note.textContent = far > AS_COMPUTED ? `${said}: it changes scores in a way that is not known here.` : "";
+    const said = `The model's weights differ from these by up to ${printedNumber(far, 3)}`;
+    note.textContent = far > AS_COMPUTED ? `${said}: its scores have a stage that is not known here.` : "";
     if (isChanged(changes)) announce(changedNote.textContent ?? "");
   }
 
@@ -342,7 +342,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   };
 }
 
-/** A query to begin with: the first word that is no sink. @param {any} description */
+/** The initial query: the first word that is not a sink. @param {any} description */
 function firstQuery(description) {
   const aside = new Set([...(description.special ?? []), ...(description.sinks ?? [])]);
   const count = (description.query_tokens ?? description.tokens).length;

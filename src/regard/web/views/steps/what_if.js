@@ -1,4 +1,4 @@
-/** What if: another divisor, a temperature, the mask switched on or off. */
+/** What if: another divisor, a temperature, another mask. */
 import { segments, slider } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
@@ -13,7 +13,7 @@ export function makeWhatIf(changed) {
   const reset = element("button", {
     type: "button",
     class: "regard-button",
-    text: "As it was",
+    text: "Reset",
     onclick: () => set(UNCHANGED, true),
   });
   const el = element(
@@ -52,7 +52,7 @@ export function makeWhatIf(changed) {
     get changes() {
       return changes;
     },
-    /** Only where all keys are known can the softmax be computed again. @param {string|null} reason */
+    /** The softmax can be recomputed only if all keys are known. @param {string|null} reason */
     disable(reason) {
       why.textContent = reason ?? "";
       box.hidden = reset.hidden = Boolean(reason);
@@ -72,9 +72,9 @@ export function makeWhatIf(changed) {
           ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}`
           : printedNumber(value, 2);
       const options = [
-        ...(mask ? [{ value: "model", text: "On", title: "As it is" }] : []),
-        { value: mask ? "none" : "model", text: "Off", title: "Every key may be seen" },
-        ...(mask === "causal" ? [] : [{ value: "causal", text: "Causal", title: "Later words are hidden" }]),
+        ...(mask ? [{ value: "model", text: "On", title: "The model's mask" }] : []),
+        { value: mask ? "none" : "model", text: "Off", title: "Every key is visible" },
+        ...(mask === "causal" ? [] : [{ value: "causal", text: "Causal", title: "Later words are masked" }]),
       ];
       controls = {
         divisor: slider(

@@ -1,10 +1,10 @@
-/** Two curves along the text: what each word receives, and how evenly it looks. */
+/** Charts along the text: attention received, and entropy. */
 import { drawn, element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
 import { printable } from "../../words.js";
 
 const HEIGHT = 84;
-const MOST = 600; // points; more words than that are drawn by their largest and smallest
+const MOST = 600; // points; longer texts are drawn by the maximum of each bin
 
 /**
  * @param {{label: string, kind: "bars"|"line", unit: string, choose: (place: number) => void, lifetime: any, colours: any}} options
@@ -78,7 +78,7 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
     now = { numbers, words, chosen };
     frame.setAttribute("aria-valuemax", String(Math.max(numbers.length - 1, 0)));
     frame.setAttribute("aria-valuenow", String(Math.max(chosen, 0)));
-    frame.setAttribute("aria-valuetext", said(Math.max(chosen, 0)) || "nothing yet");
+    frame.setAttribute("aria-valuetext", said(Math.max(chosen, 0)) || "no data");
     if (again) draw();
     say(chosen);
   }
@@ -95,7 +95,7 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
   return { el, show };
 }
 
-/** Few enough numbers to draw: the largest of each stretch. @param {ArrayLike<number>} numbers */
+/** At most MOST numbers to draw: the maximum of each bin. @param {ArrayLike<number>} numbers */
 export function pointsOf(numbers) {
   if (numbers.length <= MOST) return Array.from(numbers);
   return Array.from({ length: MOST }, (_, point) => {

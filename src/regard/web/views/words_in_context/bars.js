@@ -1,4 +1,4 @@
-/** A list of words with bars: what one word gives, or receives. */
+/** A list of words with bars: the attention of one word, or the attention it receives. */
 import { element, replaced } from "../../elements.js";
 import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
@@ -7,7 +7,7 @@ import { wordElement } from "../../words.js";
 export const BARS = 10;
 
 /**
- * What a word gives and what it receives, the strongest first, and the largest of these weights.
+ * Attention given and received by a word, strongest first, and the largest of these weights.
  * @param {{units: any[], queries: any[], word: any, aside: boolean}} scene with `aside`, sinks are left out
  */
 export function barsOf({ units, queries, word, aside }) {
@@ -56,7 +56,7 @@ export function makeBars(choose) {
         ),
       );
     });
-    replaced(list, rows.length ? rows : element("li", { class: "regard-note", text: "No weight at all." }));
+    replaced(list, rows.length ? rows : element("li", { class: "regard-note", text: "No weight." }));
   }
   return { el, show };
 }

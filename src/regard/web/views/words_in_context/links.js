@@ -1,4 +1,4 @@
-/** The strongest links as a table that can be sorted by any of its columns. */
+/** The strongest links as a sortable table. */
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
 import { unitOf, wordElement } from "../../words.js";

@@ -1,4 +1,4 @@
-/** Words in context as a picture of its own. */
+/** Words in context as SVG. */
 import { svgText } from "../../export.js";
 import { printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";

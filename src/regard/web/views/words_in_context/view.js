@@ -1,4 +1,4 @@
-/** Words in context: what a word gives and receives, how evenly words look along the text, and the strongest links. */
+/** Words in context: attention given and received by a word, entropy along the text, and the strongest links. */
 import { steppedTo, toggle } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
@@ -45,7 +45,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   const text = element("div", {
     class: "regard-words-text",
     role: "listbox",
-    "aria-label": "The text; words that receive more are shaded darker",
+    "aria-label": "The text, shaded by attention received",
     "aria-orientation": "horizontal",
   });
   const choose = (/** @type {number} */ place) => {
@@ -59,7 +59,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   const received = makeAlong({ label: "Received", kind: "bars", unit: "", choose, lifetime, colours });
   const chooseQuery = (/** @type {number} */ place) => choose(apartWords ? place : unitOf(units, queries[place].first));
   const entropy = makeAlong({
-    label: "Entropy: how evenly each word looks",
+    label: "Entropy of each word's attention",
     kind: "line",
     unit: " nats",
     choose: chooseQuery,
@@ -68,7 +68,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   });
   const table = makeLinks((query, key) => state.set({ query, key }));
   const sampled = element("p", { class: "regard-note", hidden: true });
-  const itself = toggle("Words that look at themselves", Boolean(state.get().words_itself), (on) =>
+  const itself = toggle("Include words' attention to themselves", Boolean(state.get().words_itself), (on) =>
     state.set({ words_itself: on }),
   );
   const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
@@ -103,7 +103,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     ),
   );
 
-  /** The word that is looked at: the chosen one, or the one that receives most. */
+  /** The selected word, or the one that receives most. */
   function shownUnit() {
     const place = unitOf(units, state.get().query);
     if (place >= 0 || !along) return place;

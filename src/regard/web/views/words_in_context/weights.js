@@ -1,12 +1,12 @@
-/** What a word gives and receives, and what each word of the text does, averaged over the chosen heads. */
+/** Attention given and received, averaged over the selected heads. */
 import { summedOver } from "../../words.js";
 import { byUnits, meanOf } from "../sentence/weights.js";
 
 const WIDEST = 1024; // cells along one side of a tile
-const BINS = 10; // that are looked into where a text is longer than that: as many as bars are drawn
+const BINS = 10; // bins examined in longer texts: as many as bars are drawn
 
 /**
- * For each word: what it receives from all queries together, how evenly it looks (entropy in nats), how far.
+ * Per word: attention received, entropy in nats, mean distance.
  * @param {any} source @param {{layer: number, heads: number[], units: any[], queries: any[], shift: number}} asked
  * @param {AbortSignal} signal
  */
@@ -32,7 +32,7 @@ export async function gatherAlong(source, { layer, heads, units, queries, shift 
 }
 
 /**
- * What a key receives from each query: (unit, weight), and whether all queries are among them.
+ * What a key receives from each query; in long texts, from the strongest ones.
  * @param {any} source @param {{layer: number, heads: number[], key: any, queries: any[], shift: number}} asked
  * @param {AbortSignal} signal
  * @returns {Promise<{place: number, weight: number}[]>}
@@ -53,7 +53,7 @@ export async function gatherReceived(source, { layer, heads, key, queries, shift
   };
   if (last <= WIDEST) return Array.from(await exact(queries), (weight, place) => ({ place, weight }));
 
-  // A long text: the largest weight of each of 1,024 stretches says where the strongest queries are.
+  // In a long text, the maxima of 1,024 bins locate the strongest queries.
   const peaks = await ask([0, last], WIDEST, "max");
   const width = peaks.shape[1];
   const order = Array.from({ length: WIDEST }, (_, bin) => bin);
