@@ -8,6 +8,7 @@ from mimetypes import guess_type
 
 from regard.studio.auth import Refused
 
+LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
 _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
 
 
@@ -28,7 +29,7 @@ def index() -> str:
 def web_file(path: str) -> tuple[bytes, str]:
     """One of the viewer's files and its content type."""
     found = files("regard").joinpath("web", *path.split("/"))
-    if not _PATH.fullmatch(path) or not found.is_file():
+    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not found.is_file():
         raise Refused(404, "There is no such file.")
     kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
     return found.read_bytes(), f"{kind}; charset=utf-8"
