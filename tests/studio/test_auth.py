@@ -113,7 +113,8 @@ def test_the_page_has_no_script_or_style_of_its_own():
 @pytest.mark.parametrize(
     "path",
     ["../server.py", "..%2fserver.py", "%2e%2e/server.py", "hosts/../../server.py", "/etc/passwd", "gone.js",
-     "__init__.py", "hosts", "", "frames.js%00.css", "frames.js/", "C:\\windows", "..\\server.py", "x" * 5000, "a/" * 5000 + "x.js"],
+     "__init__.py", "hosts", "", "frames.js%00.css", "frames.js/", "C:\\windows", "..\\server.py", "x" * 5000,
+     "a/" * 5000 + "x.js"],
 )  # fmt: skip
 def test_no_other_file_is_given_out(path):
     reply = client().get(f"/web/{path}")

@@ -5,7 +5,7 @@ import { localSource } from "../sources/local.js";
 /** @param {Document} page */
 export function startPage(page) {
   const el = page.getElementById("regard");
-  if (!el) throw new Error("The page has no element with id "regard".");
+  if (!el) throw new Error('The page has no element with id "regard".');
   el.replaceChildren();
   return mount({ model: localSource(page), el, address: true, remember: true });
 }
