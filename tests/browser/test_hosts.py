@@ -193,3 +193,17 @@ def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, develo
     expect(page.get_by_role("button", name="Layer 0, head 1, not kept in this page")).to_contain_text("not kept")
     page.get_by_role("button", name="Layer 0, head 1, not kept in this page").click(force=True)
     expect(page.locator(".regard-grid-cell[aria-pressed=true]")).to_have_attribute("data-layer", "1")
+    page.evaluate("location.hash = '#query=lions'")  # an address without a layer, or with one that is not kept
+    expect(page.locator(".regard-sentence-said")).to_contain_text("lions attends most to")
+
+
+def test_a_page_opens_where_it_was_told_to(new_page: Any, development: Any, tmp_path: Any) -> None:
+    from regard.viewer import page as pages
+
+    path = tmp_path / "start.html"
+    path.write_text(pages.page(development.subject("kids"), start={"layer": 2, "head": 3, "query": 9}), encoding="utf-8")
+    page = new_page(offline=True)
+    page.goto(path.as_uri())
+    expect(page.get_by_role("combobox", name="Layer")).to_have_value("2")
+    expect(page.get_by_role("button", name="Head 3", pressed=True)).to_have_count(1)
+    expect(page.locator(".regard-sentence-said")).to_contain_text("attends most to")

@@ -128,3 +128,9 @@ test("a state is fitted to a smaller text", () => {
     heads: [1, 3],
   });
 });
+
+test("only layers and heads that a page holds can be selected", () => {
+  const some = { ...DESCRIPTION, layers: 6, heads: 12, kept: { layers: [3, 5], heads: [1, 7] } };
+  assert.deepEqual(fitted({ layer: 0, head: 0, heads: [0, 7] }, some), { layer: 3, head: 1, heads: [7] });
+  assert.deepEqual(fitted({ layer: 5, head: 7, heads: [2] }, some), { layer: 5, head: 7, heads: null });
+});

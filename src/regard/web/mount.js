@@ -120,7 +120,9 @@ export function makeViewer({ el, address = false, remember = false, title = true
       if (lifetime.ended || signal?.aborted) return;
       const said = shown
         ? carriedOver(state.get(), shown.description, header)
-        : { ...header.start, ...(address ? stateOf(location.hash, header) : {}) };
+        : address && location.hash.length > 1
+          ? stateOf(location.hash, header)
+          : header.start;
       endView();
       shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
       settling = true;
@@ -185,20 +187,8 @@ function keepAddress(state, described, lifetime) {
     const description = described();
     if (!description) return;
     const { view, layer, head, heads, query, key, region, by, sinks, pool, colour } = makeState().get();
-    state.set({
-      view,
-      layer,
-      head,
-      heads,
-      query,
-      key,
-      region,
-      by,
-      sinks,
-      pool,
-      colour,
-      ...stateOf(location.hash, description),
-    });
+    const defaults = { view, layer, head, heads, query, key, region, by, sinks, pool, colour };
+    state.set(fitted({ ...defaults, ...stateOf(location.hash, description) }, description));
   });
   return state.listen(() => {
     stop();
