@@ -182,7 +182,7 @@ def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
     w_q[0, 1] = -1.5
     scores = embeddings @ w_q.T @ embeddings.T
     assert numbers(column(page, "score")) == pytest.approx(scores[1].tolist(), abs=0.006)
-    expect(page.get_by_text("the other views show the example as it was")).to_be_visible()
+    expect(page.get_by_text("the other views show the original example")).to_be_visible()
     page.get_by_label("cat, 0", exact=True).fill("much")
     expect(page.get_by_label("cat, 0", exact=True)).to_have_attribute("aria-invalid", "true")
     page.get_by_role("button", name="Reset").first.click()
@@ -227,7 +227,7 @@ def test_what_follows_the_heads_is_what_the_block_computed(show: Show, developme
 
 def test_a_long_text_shows_its_strongest_keys_with_their_exact_weights(show: Show, development: Any) -> None:
     page = opened(show, "served", "longer")
-    expect(page.get_by_text("What-if needs every key")).to_be_visible()
+    expect(page.get_by_text("needs all keys")).to_be_visible()
     weights = np.asarray(development.subject("longer").attention(0)[0, 0, :])
     strongest = {*np.argsort(-weights)[:11].tolist(), 0} | set(np.argsort(-weights)[:12].tolist())
     places = [int(re.sub(r".* ", "", word).replace(",", "")) for word in column(page, "Word")[:-1]]

@@ -122,7 +122,7 @@ def test_long_work_shows_its_progress_and_can_be_given_up(
     reader.go_on.clear()
     page.get_by_role("button", name="Continue the text").click()
     expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one")
-    expect(page.locator(".regard-studio-message")).to_contain_text("words writes")
+    expect(page.locator(".regard-studio-message")).to_contain_text("words is writing")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".regard-studio-work")).to_be_hidden()
     expect(words(page)).to_have_text(["The", "cat", "sat"])

@@ -170,7 +170,7 @@ class Studio:
 
             def on_token(piece: str) -> None:
                 written.append(piece)
-                said = f"{name}: {len(written)} of at most {tokens} tokens."
+                said = f"{name} is writing: {len(written)} of at most {tokens} tokens."
                 job.tell(text="".join(written), progress=len(written) / tokens, message=said)
 
             job.tell(message=f"{name} is reading the prompt.", text="")
