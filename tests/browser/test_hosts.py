@@ -201,7 +201,8 @@ def test_a_page_opens_where_it_was_told_to(new_page: Any, development: Any, tmp_
     from regard.viewer import page as pages
 
     path = tmp_path / "start.html"
-    path.write_text(pages.page(development.subject("kids"), start={"layer": 2, "head": 3, "query": 9}), encoding="utf-8")
+    text = pages.page(development.subject("kids"), start={"layer": 2, "head": 3, "query": 9})
+    path.write_text(text, encoding="utf-8")
     page = new_page(offline=True)
     page.goto(path.as_uri())
     expect(page.get_by_role("combobox", name="Layer")).to_have_value("2")
