@@ -71,7 +71,7 @@ _HOMES = {
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),
 }
-_MODULES = ("attention", "errors", "layers", "masks")
+_MODULES = ("attention", "errors", "examples", "layers", "masks", "output")
 _OTHER_MASKS = ("allowed", "chunks", "documents", "first", "prefix", "where")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

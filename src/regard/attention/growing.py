@@ -47,6 +47,8 @@ class Cache:
     ...     cache.append(np.ones((1, 8)), np.full((1, 4), token))
     >>> (cache.attention(np.ones((1, 8))) @ cache.values).tolist()
     [[1.0, 1.0, 1.0, 1.0]]
+    >>> cache.keys.shape
+    (3, 8)
     """
 
     def __init__(self) -> None:

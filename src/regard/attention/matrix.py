@@ -122,17 +122,29 @@ class Attention:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(batch, head, query, key), leading axes as queries have them."""
+        """(batch, head, query, key), leading axes as queries have them.
+
+        >>> Attention(np.zeros((2, 8, 5, 16)), np.zeros((2, 4, 7, 16))).shape
+        (2, 8, 5, 7)
+        """
         return (*self.queries.shape[:-1], self.keys.shape[-2])
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """How many axes there are.
+
+        >>> Attention(np.zeros((8, 5, 16)), np.zeros((8, 5, 16))).ndim
+        3
+        """
         return int(self.queries.ndim)
 
     @property
     def dtype(self) -> Any:
-        """The type of queries, keys and outputs; weights and statistics have at least single precision."""
+        """The type of queries, keys and outputs; weights and statistics have at least single precision.
+
+        >>> Attention(np.zeros((5, 16), np.float32), np.zeros((5, 16), np.float32)).dtype
+        dtype('float32')
+        """
         return self.queries.dtype
 
     def __len__(self) -> int:
@@ -208,7 +220,13 @@ class Attention:
         return (output[..., 0] if one_column else output), found
 
     def attend(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> Attended:
-        """Outputs, and statistics of every row from the same pass: of "logsumexp", "entropy", "peak", "distance"."""
+        """Outputs, and statistics of every row from the same pass: of "logsumexp", "entropy", "peak", "distance".
+
+        >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
+        >>> found = A.attend(np.ones((4, 5)), statistics=["entropy", "peak"], top=1)
+        >>> found.output.shape, found.peak, found.top.index.tolist()
+        ((2, 5), array([0.25, 0.25]), [[0], [0]])
+        """
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
             if name not in ROW_STATISTICS:
@@ -229,7 +247,12 @@ class Attention:
 
     @property
     def mT(self) -> Transposed:
-        """The transposed matrix, its last two axes swapped; `A.mT @ u` takes O(n) memory."""
+        """The transposed matrix, its last two axes swapped; `A.mT @ u` takes O(n) memory.
+
+        >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
+        >>> A.mT.shape, A.mT @ [1, 1]
+        ((4, 2), array([0.5, 0.5, 0.5, 0.5]))
+        """
         return Transposed(self)
 
     # Parts
@@ -239,7 +262,12 @@ class Attention:
         return look(self, index, "weight")
 
     def dense(self, limit: int | None = LIMIT) -> Array:
-        """All weights, O(n²); an error where that takes more bytes than the limit (None: no limit)."""
+        """All weights, O(n²); an error where that takes more bytes than the limit (None: no limit).
+
+        >>> Attention(np.zeros((2, 3)), np.zeros((4, 3))).dense()
+        array([[0.25, 0.25, 0.25, 0.25],
+               [0.25, 0.25, 0.25, 0.25]])
+        """
         return look(self, ..., "weight", limit)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -247,38 +275,75 @@ class Attention:
 
     @property
     def score(self) -> Stage:
-        """q · k."""
+        """q · k.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E).score[1]
+        array([0., 2., 2.])
+        """
         return Stage(self, "score")
 
     @property
     def scaled(self) -> Stage:
-        """Scores times the scale."""
+        """Scores times the scale.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E).scaled[1]
+        array([0., 1., 1.])
+        """
         return Stage(self, "scaled")
 
     @property
     def capped(self) -> Stage:
-        """Scaled scores after the soft cap."""
+        """Scaled scores after the soft cap.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E, softcap=1).capped[1].round(2)
+        array([0. , 0.76, 0.76])
+        """
         return Stage(self, "capped")
 
     @property
     def biased(self) -> Stage:
-        """Capped scores plus the bias."""
+        """Capped scores plus the bias.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E, bias=[[0, 0, -1]]).biased[1]
+        array([0., 1., 0.])
+        """
         return Stage(self, "biased")
 
     @property
     def masked(self) -> Stage:
-        """Biased scores, −inf where a query may not see a key: what the softmax gets."""
+        """Biased scores, −inf where a query may not see a key: what the softmax gets.
+
+        >>> from regard.masks import causal
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E, mask=causal()).masked[1]
+        array([  0.,   1., -inf])
+        """
         return Stage(self, "masked")
 
     def select(self, batch: Any = None, head: Any = None) -> Attention:
         """Some sequences and heads, by an integer, a slice or a list, still lazy.
 
         A single sequence loses its axis; a single head does too, unless a batch axis stands before it.
+
+        >>> A = Attention(np.zeros((2, 8, 5, 16)), np.zeros((2, 8, 5, 16)))
+        >>> A.select(batch=0).shape, A.select(head=[1, 3]).shape, A.select(batch=1, head=7).shape
+        ((8, 5, 5), (2, 2, 5, 5), (5, 5))
         """
         return selecting.selected(self, batch, head)
 
     def copy(self) -> Attention:
-        """A snapshot that later changes of the arrays do not reach."""
+        """A snapshot that later changes of the arrays do not reach.
+
+        >>> keys = np.zeros((4, 3))
+        >>> A = Attention(np.ones((1, 3)), keys).copy()
+        >>> keys[0] = 100
+        >>> A.dense()
+        array([[0.25, 0.25, 0.25, 0.25]])
+        """
         return selecting.copied(self)
 
     def extended(self, keys: Any, queries: Any = None) -> Attention:
@@ -294,25 +359,46 @@ class Attention:
     # Statistics of rows and columns
 
     def logsumexp(self) -> Array:
-        """The logarithm of every row's sum of exponentials, sink included; (batch, head, query)."""
+        """The logarithm of every row's sum of exponentials, sink included; (batch, head, query).
+
+        >>> Attention(np.zeros((1, 3)), np.zeros((4, 3))).logsumexp().round(3)  # log 4
+        array([1.386])
+        """
         return self._row_statistic("logsumexp")
 
     def entropy(self) -> Array:
-        """How widely every query looks, in nats: 0 for a single key, log n for all n alike; (batch, head, query)."""
+        """How widely every query looks, in nats: 0 for a single key, log n for all n alike; (batch, head, query).
+
+        >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).entropy().round(3)  # log 2, and one key alone
+        array([0.693, 0. ])
+        """
         return self._row_statistic("entropy")
 
     def peak(self) -> Array:
-        """The largest weight of every row; (batch, head, query)."""
+        """The largest weight of every row; (batch, head, query).
+
+        >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).peak()
+        array([0.5, 1. ])
+        """
         return self._row_statistic("peak")
 
     def distance(self) -> Array:
-        """How far every query looks on average, Σ weight · |i − j| over positions; (batch, head, query)."""
+        """How far every query looks on average, Σ weight · |i − j| over positions; (batch, head, query).
+
+        >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).distance().round(3)
+        array([0.5, 0. ])
+        """
         return self._row_statistic("distance")
 
     def top(self, k: int) -> Top:
         """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory.
 
         A k above the number of keys means all of them.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> strongest = Attention(E, E).top(2)
+        >>> strongest.index.tolist(), strongest.weight.round(2).tolist()
+        ([[0, 2], [1, 2], [2, 0]], [[0.42, 0.42], [0.42, 0.42], [0.58, 0.21]])
         """
         scores = self._scores()
         k = min(validate.integer("k", k, 1), self.shape[-1])
@@ -334,7 +420,12 @@ class Attention:
         return self.outside(output)[..., 0]
 
     def received(self) -> Array:
-        """The weight that every key gets from all queries together, the column sums; (batch, head, key)."""
+        """The weight that every key gets from all queries together, the column sums; (batch, head, key).
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E).received().round(2)
+        array([0.79, 0.79, 1.42])
+        """
         scores = self._scores()
         return self.outside(engine_for(scores.queries).received(scores, row_state(self)))
 
@@ -380,7 +471,12 @@ class Attention:
         return pooling.pooled_map(self, row_edges, column_edges, pool)
 
     def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
-        """Every step as a `Trace`: of all queries of a small matrix, or in O(n) of one, by word or position."""
+        """Every step as a `Trace`: of all queries of a small matrix, or in O(n) of one, by word or position.
+
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> Attention(E, E).explain(E, query="cat", words=["The", "cat", "sat"])
+        Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
+        """
         from regard.trace.of_attention import explain
 
         return explain(self, values, query, words, query_words=query_words)

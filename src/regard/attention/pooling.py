@@ -28,7 +28,15 @@ POOLS = ("mean", "max", "sum", "words")
 
 @dataclass(frozen=True, eq=False)
 class PooledMap:
-    """Pooled weights: cell r, c covers queries row_edges[r] up to row_edges[r + 1], and keys likewise."""
+    """Pooled weights: cell r, c covers queries row_edges[r] up to row_edges[r + 1], and keys likewise.
+
+    >>> from regard.attention import Attention
+    >>> pooled = Attention(np.zeros((6, 3)), np.zeros((8, 3))).pooled((2, 4))
+    >>> pooled.shape, pooled.row_edges.tolist(), pooled.column_edges.tolist()
+    ((2, 4), [0, 3, 6], [0, 2, 4, 6, 8])
+    >>> np.asarray(pooled)[0]
+    array([0.125, 0.125, 0.125, 0.125])
+    """
 
     array: Array  # (batch, head, row cell, column cell), leading axes as the attention has them
     row_edges: Edges

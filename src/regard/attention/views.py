@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The matrix at one stage before the weights, as lazy as they are: index it, or build all of it."""
+    """The matrix at one stage before the weights, as lazy as they are: index it, or build all of it.
+
+    >>> from regard.attention import Attention
+    >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    >>> scores = Attention(E, E).score
+    >>> scores.shape, scores[2, :2], scores.dense().tolist()[0]
+    ((3, 3), array([2., 2.]), [2.0, 0.0, 2.0])
+    """
 
     attention: Attention
     name: StageName
@@ -83,7 +90,13 @@ class Transposed:
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """The strongest keys of every query, strongest first; index −1 and weight 0 where a query sees fewer keys."""
+    """The strongest keys of every query, strongest first; index −1 and weight 0 where a query sees fewer keys.
+
+    >>> from regard.attention import Attention
+    >>> strongest = Attention([[1.0]], [[2.0], [3.0], [1.0]]).top(2)
+    >>> strongest.index.tolist(), strongest.weight.round(2).tolist()
+    ([[1, 0]], [[0.67, 0.24]])
+    """
 
     index: Array  # (batch, head, query, k)
     weight: Array  # (batch, head, query, k)
@@ -91,7 +104,13 @@ class Top:
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """Outputs, and the statistics that were asked for; None for the others."""
+    """Outputs, and the statistics that were asked for; None for the others.
+
+    >>> from regard.attention import Attention
+    >>> found = Attention(np.zeros((2, 3)), np.zeros((4, 3))).attend(np.ones((4, 5)), "peak")
+    >>> found.output.shape, found.peak, found.entropy is None
+    ((2, 5), array([0.25, 0.25]), True)
+    """
 
     output: Array  # (batch, head, query, value_dim)
     logsumexp: Array | None = None  # (batch, head, query)

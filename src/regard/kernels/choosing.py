@@ -99,7 +99,11 @@ class EngineInUse:
 
 
 def engine(array: Any = None) -> EngineInUse:
-    """Which engine computes with NumPy arrays, or with arrays like the one given, and why."""
+    """Which engine computes with NumPy arrays, or with arrays like the one given, and why.
+
+    >>> engine().name in ("native", "reference", "torch")
+    True
+    """
     if array is not None and not isinstance(array, np.ndarray):
         return _engine_for_tensor(array)
     if _use_native():

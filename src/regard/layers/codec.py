@@ -41,6 +41,13 @@ def save(layer: Layer, path: str | os.PathLike[str]) -> None:
     """Write a layer to a file, all of it or nothing; an array that is used twice is stored once.
 
     Tensors of bfloat16 are stored as float32 where `ml_dtypes` is not installed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.layers import Linear
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Linear([[1, 0], [0, 2]]), f"{folder}/layer.safetensors")
+    ...     load(f"{folder}/layer.safetensors").weight.tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
     """
     safetensors = safetensors_for("layers")
     stored: dict[str, Array] = {}
@@ -58,7 +65,15 @@ def save(layer: Layer, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a layer from a file, as NumPy arrays; `.to_torch()` makes tensors of them."""
+    """Read a layer from a file, as NumPy arrays; `.to_torch()` makes tensors of them.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.layers import Embedding
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Embedding([[1, 2]]), f"{folder}/layer.safetensors")
+    ...     load(f"{folder}/layer.safetensors")
+    Embedding(weight (1, 2) float64)
+    """
     safetensors = safetensors_for("layers")
     path = Path(path)
     if not path.is_file():

@@ -20,6 +20,10 @@ class FeedForward(Layer):
     """down(activation(up(x))); with a gate, down(activation(gate(x)) · up(x)), which is SwiGLU for "silu".
 
     Activations: "relu", "gelu", "gelu_tanh", "silu", "tanh", "quick_gelu".
+
+    >>> layer = FeedForward.seeded(width=4)
+    >>> layer.width, layer.up.outputs, layer(np.ones((3, 4), np.float32)).shape
+    (4, 16, (3, 4))
     """
 
     up: Linear

@@ -18,6 +18,11 @@ class Layer:
     """A frozen dataclass of arrays, other layers and plain numbers, called like a function.
 
     The engine follows from the arrays: NumPy's are computed by the native one, PyTorch's so that gradients flow.
+
+    >>> from regard.layers import Linear
+    >>> layer = Linear.seeded(3, 2)
+    >>> layer.count(), list(layer.parameters())
+    (8, ['weight', 'bias'])
     """
 
     def parameters(self) -> dict[str, Array]:

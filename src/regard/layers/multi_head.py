@@ -22,7 +22,12 @@ from regard.masks import Mask, causal, window
 
 
 class Seen(NamedTuple):
-    """One attention while a layer runs: the lazy matrix and its values; `attention @ values` are the outputs."""
+    """One attention while a layer runs: the lazy matrix and its values; `attention @ values` are the outputs.
+
+    >>> attention, values = MultiHead.seeded(width=12, heads=3).attention(np.ones((5, 12), np.float32))
+    >>> (attention @ values).shape
+    (3, 5, 4)
+    """
 
     attention: Attention
     values: Array
@@ -45,7 +50,7 @@ class MultiHead(Layer):
     (5, 12)
     >>> attention, values = layer.attention(np.ones((5, 12), np.float32))
     >>> attention
-    Attention(head 3, query 5, key 5; size 4, float32)
+    Attention(head 3, query 5, key 5; head_dim 4, float32)
     """
 
     w_q: Linear

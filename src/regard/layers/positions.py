@@ -33,7 +33,12 @@ def sinusoidal(count: int, width: int, base: float = 10000.0) -> NDArray[np.floa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sinusoidal(Layer):
-    """x + sinusoidal(…), for any number of positions."""
+    """x + sinusoidal(…), for any number of positions.
+
+    >>> Sinusoidal()(np.zeros((2, 4))).round(2)
+    array([[0.  , 1.  , 0.  , 1.  ],
+           [0.84, 0.54, 0.01, 1.  ]])
+    """
 
     base: float = 10000.0
 
@@ -48,6 +53,9 @@ class Learned(Layer):
     """x + the row of the weight for each position; positions before 0, as padding on the left has them, take row 0.
 
     padding   a token that takes no position, as in RoBERTa: it has row `padding`, and others count from behind that
+
+    >>> Learned.seeded(count=10, width=4)(np.zeros((3, 4), np.float32)).shape
+    (3, 4)
     """
 
     weight: Array  # (position, width)
@@ -92,6 +100,12 @@ class Rotary(Layer):
     frequencies  what pair p turns by a position instead, for models whose positions were stretched after training
     attention_factor   multiplies the rotated numbers, as YaRN does
     long_frequencies   instead of `frequencies` for sequences of more than `long_after` tokens, as LongRoPE does
+
+    >>> layer = Rotary(4)
+    >>> cosines, sines = layer.at(np.arange(2), np.ones(1))
+    >>> cosines[0].round(2)  # positions 0 and 1, one number per pair
+    array([[1.  , 1.  ],
+           [0.54, 1.  ]])
     """
 
     size: int
@@ -155,7 +169,11 @@ class Rotary(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Alibi(Layer):
-    """A slope for each head: −slope · distance is added to the scores. Not learned (Press, Smith and Lewis, 2022)."""
+    """A slope for each head: −slope · distance is added to the scores. Not learned (Press, Smith and Lewis, 2022).
+
+    >>> Alibi.of(heads=4).slopes
+    (0.25, 0.0625, 0.015625, 0.00390625)
+    """
 
     slopes: tuple[float, ...]
 

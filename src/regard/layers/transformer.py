@@ -26,7 +26,12 @@ Positions = Literal["sinusoidal", "learned", "rotary", "alibi"]
 
 
 class Run(NamedTuple):
-    """All that a transformer went through for some tokens."""
+    """All that a transformer went through for some tokens.
+
+    >>> found = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2).run([1, 2, 3])
+    >>> found.result.shape, len(found.states), len(found.seen)
+    ((3, 12), 3, 2)
+    """
 
     result: Array
     states: tuple[Array, ...]  # the embedded tokens, and the tokens after each block; targets follow their sources

@@ -17,19 +17,38 @@ _REMEMBERED_QUERIES = 4096  # 16 bytes a query at most, 64 masks: 4 MiB
 
 
 class Mask:
-    """For each query, the keys it may see. Masks are values: combine them with `&`, `|` and `~`."""
+    """For each query, the keys it may see. Masks are values: combine them with `&`, `|` and `~`.
+
+    >>> from regard.masks import causal, window
+    >>> mask = causal() & ~window(1)
+    >>> print(mask.draw(4, 4))
+    ····
+    ····
+    █···
+    ██··
+    """
 
     __slots__ = ()
     __array_ufunc__ = None  # `array & mask` asks the mask, which then says how to write it
 
     @property
     def needs_position(self) -> bool:
-        """Whether it matters where the queries stand."""
+        """Whether it matters where the queries stand.
+
+        >>> from regard.masks import causal, lengths
+        >>> causal().needs_position, lengths([3]).needs_position
+        (True, False)
+        """
         return True
 
     @property
     def expression(self) -> str:
-        """The expression that makes this mask."""
+        """The expression that makes this mask.
+
+        >>> from regard.masks import causal, window
+        >>> (causal() & window(2)).expression
+        'causal() & window(2)'
+        """
         raise NotImplementedError
 
     def visible(

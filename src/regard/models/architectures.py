@@ -15,7 +15,11 @@ from regard.models.model import Model
 
 
 def model(name: str | os.PathLike[str] = "minilm") -> Model:
-    """A model by its name in the catalogue, by the path of a folder or GGUF file, or by its id on the hub."""
+    """A model by its name in the catalogue, by the path of a folder or GGUF file, or by its id on the hub.
+
+    >>> model("minilm")
+    Model(minilm: bert, 6 layers × 12 heads, width 384, up to 512 tokens, Apache-2.0)
+    """
     from regard.models import store
 
     known: Any = store.CATALOGUE.get(name) if isinstance(name, str) else None

@@ -32,6 +32,15 @@ class Model:
     longest      how many tokens it can read
     licence      of its weights, where it is known
     ends         tokens that end what it writes
+
+    >>> from regard.models.architectures import model
+    >>> minilm = model("minilm")
+    >>> len(minilm.blocks), minilm.heads, minilm.width, minilm.causal
+    (6, 12, 384, False)
+    >>> minilm.read("The cat sat")
+    Reading(The cat sat; 5 tokens, 6 layers × 12 heads, minilm)
+    >>> minilm.embed(["The cat sat", "A dog ran"]).shape
+    (2, 384)
     """
 
     name: str
@@ -144,6 +153,10 @@ class Model:
         seed          the same seed draws the same tokens
         stop          texts that end it; the model's own end of text always does
         on_token      called with each new piece of text
+
+        >>> from regard.models.architectures import model
+        >>> print(model("smollm2").generate("Once upon a time", tokens=3).text)
+        Once upon a time, the city
         """
         from regard.models.generate import Drawing, generate
 

@@ -114,7 +114,15 @@ class Trace:
         return name in self.names
 
     def step(self, name: str) -> Step:
-        """One step, by name."""
+        """One step, by name.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> step = trace.step("scaled")
+        >>> step.formula, step.axes
+        ('scaled = score / √d_k', ('head', 'query', 'key'))
+        """
         for step in self.steps:
             if step.name == name:
                 return step
@@ -122,21 +130,49 @@ class Trace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the steps, in order."""
+        """The names of the steps, in order.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> trace.names
+        ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
+        """
         return tuple(step.name for step in self.steps)
 
     @property
     def heads(self) -> int:
-        """How many heads there are."""
+        """How many heads there are.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> trace.heads
+        1
+        """
         return int(self["weight"].shape[0])
 
     @property
     def size(self) -> int:
-        """The size of queries and keys, d_k."""
+        """The size of queries and keys, d_k.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> trace.size
+        4
+        """
         return int(self["query"].shape[-1])
 
     def noted(self, note: str | None) -> Trace:
-        """The same trace with a remark on where its numbers come from."""
+        """The same trace with a remark on where its numbers come from.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> trace.noted("W_q = W_k = W_v = I").table("cat").notes
+        ('W_q = W_k = W_v = I',)
+        """
         return replace(self, note=note)
 
     def table(self, query: Any = None, head: int = 0) -> Table:
@@ -154,7 +190,14 @@ class Trace:
         return tables.of_query(self, row_of(self, query), validate.index("head", head, self.heads))
 
     def tables(self, head: int = 0) -> tuple[Table, ...]:
-        """The slide's table of every query."""
+        """The slide's table of every query.
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> [table.title for table in trace.tables()]
+        ['The asks: d_k = 4, √d_k = 2', 'cat asks: d_k = 4, √d_k = 2', 'sat asks: d_k = 4, √d_k = 2']
+        """
         head = validate.index("head", head, self.heads)
         return tuple(tables.of_query(self, row, head) for row in range(len(self.query_words)))
 
@@ -167,6 +210,12 @@ class Trace:
         query, key   a word, a word and which of its occurrences, or a position
         component    one number of a vector, as in `why("output", query="cat", component=0)`
         full         nothing shortened, however long the vectors are
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> print(trace.why("scaled", query="cat", key="sat"))
+        2 / √4 = 1
         """
         from regard.trace.why import why
 
@@ -174,7 +223,16 @@ class Trace:
         return why(self, name, query=query, key=key, head=head, component=component, full=full)
 
     def weighted_values(self, query: Any = None, head: int = 0) -> Array:
-        """Weight × value of one query and head for every key, (key, size); O(n)."""
+        """Weight × value of one query and head for every key, (key, size); O(n).
+
+        >>> from regard.attention import Attention
+        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
+        >>> trace.weighted_values("cat").round(2)
+        array([[0.16, 0. , 0.16, 0. ],
+               [0. , 0.42, 0. , 0.42],
+               [0.42, 0.42, 0.42, 0.42]])
+        """
         row = row_of(self, query)
         return read_only(weighted_values_of(self, row, validate.index("head", head, self.heads)))
 

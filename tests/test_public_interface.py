@@ -1,0 +1,77 @@
+"""The public interface: what the reference names exists, and every public name has an example that runs."""
+
+import inspect
+import re
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+import regard
+
+REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
+PACKAGES = {"regard": regard, "regard.masks": regard.masks, "regard.layers": regard.layers}
+# The variables of the reference, and what they hold.
+HELD = {
+    "A": regard.Attention, "trace": regard.Trace, "layer": regard.layers.MultiHead, "model": regard.Model,
+    "reading": regard.Reading,
+}  # fmt: skip
+
+
+def in_backticks() -> str:
+    return "\n".join(re.findall(r"`([^`\n]+)`", REFERENCE))
+
+
+def test_every_name_in_the_reference_is_importable_as_written():
+    named = set(re.findall(r"\bregard((?:\.\w+)+)", in_backticks()))
+    assert len(named) > 15
+    for path in named:
+        found = regard
+        for name in path.strip(".").split("."):
+            found = getattr(found, name)
+
+
+@pytest.mark.parametrize("variable", HELD)
+def test_every_attribute_in_the_reference_exists(variable):
+    kind = HELD[variable]
+    named = set(re.findall(rf"(?<![\w.]){variable}\.(\w+)", in_backticks()))
+    assert named
+    known = {*dir(kind), *inspect.signature(kind).parameters, *getattr(kind, "__dataclass_fields__", ())}
+    assert not named - known
+
+
+def public() -> dict[str, object]:
+    """Functions, classes and the methods and properties of classes, by name."""
+    found: dict[str, object] = {}
+    for package, module in PACKAGES.items():
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.ismodule(thing) or name in ("Rest", "Visible"):  # what masks hand to engines
+                continue
+            found[f"{package}.{name}"] = thing
+            if inspect.isclass(thing) and package == "regard":
+                found |= {f"{package}.{name}.{method}": member for method, member in members(thing)}
+    return found
+
+
+def members(kind: type):
+    """What a class itself defines and shows: no fields, no names that begin with an underscore."""
+    for name, member in vars(kind).items():
+        plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+        if not name.startswith("_") and (
+            inspect.isfunction(plain) or isinstance(plain, property | cached_property)
+        ):
+            yield name, plain
+
+
+@pytest.mark.parametrize("name", public())
+def test_every_public_name_has_an_example(name):
+    """One of its own, or its use in the example of its class. pytest runs the examples of src/regard."""
+    owner, _, method = name.rpartition(".")
+    example = examples_in(public()[name])
+    assert example or f".{method}" in examples_in(public().get(owner)), f"{name} has no example"
+
+
+def examples_in(thing: object) -> str:
+    lines = (inspect.getdoc(thing) or "").splitlines()
+    return "\n".join(line for line in lines if line.lstrip().startswith((">>> ", "... ")))
