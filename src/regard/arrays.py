@@ -130,6 +130,11 @@ def four_axes(array: Array) -> Array:
     return array if array.ndim == 4 else array[(None,) * (4 - array.ndim)]
 
 
+def leading_axes_of(ndim: int, array: Array) -> Array:
+    """An engine's array, with batch and head in front, with just those of them that an attention of `ndim` axes has."""
+    return array if ndim == 4 else array[(0,) * (4 - ndim)]
+
+
 def numpy_of(array: Array) -> Any:
     """As a NumPy array, for indices and for `np.asarray`."""
     if not is_tensor(array):

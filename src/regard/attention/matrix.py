@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard import arrays, errors, validate
+from regard import arrays, validate
 from regard.arrays import Array, are_plain
 from regard.attention import checking, growing, indexing, pooling, selecting
 from regard.attention.looking import LIMIT, look
@@ -216,7 +216,7 @@ class Attention:
         output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
         if long:
             keep_state(self, found)
-        output = self.outside(arrays.cast(output, self.dtype))
+        output = arrays.leading_axes_of(self.ndim, arrays.cast(output, self.dtype))
         return (output[..., 0] if one_column else output), found
 
     def attend(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> Attended:
@@ -229,13 +229,12 @@ class Attention:
         """
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
-            if name not in ROW_STATISTICS:
-                raise errors.bad_statistic(name, ROW_STATISTICS)
+            validate.choice("statistics", name, ROW_STATISTICS)
         if "distance" in names:
             offset_known(self)
         top = min(validate.integer("top", top, 0), self.shape[-1])
         output, found = self._outputs(values, names, top)
-        strongest = Top(self.outside(found["top_index"]), self.outside(found["top_weight"])) if top else None
+        strongest = self._top(found) if top else None
         return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
 
     def __rmatmul__(self, rows: Any) -> Array:
@@ -403,7 +402,11 @@ class Attention:
         scores = self._scores()
         k = min(validate.integer("k", k, 1), self.shape[-1])
         found = engine_for(scores.queries).forward(scores, None, (), k)[1]
-        return Top(self.outside(found["top_index"]), self.outside(found["top_weight"]))
+        return self._top(found)
+
+    def _top(self, found: dict[str, Array]) -> Top:
+        index, weight = (arrays.leading_axes_of(self.ndim, found[name]) for name in ("top_index", "top_weight"))
+        return Top(index, weight)
 
     def mass(self, keys: Any) -> Array:
         """The weight that every query gives to some keys together, by any index along the keys; (batch, head, query).
@@ -417,7 +420,7 @@ class Attention:
         chosen = arrays.indicator(indexing.chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
         values = arrays.library(chosen).broadcast_to(chosen[:, None], (*scores.keys.shape[:3], 1))
         output, _ = engine_for(values).forward(scores, values)
-        return self.outside(output)[..., 0]
+        return arrays.leading_axes_of(self.ndim, output)[..., 0]
 
     def received(self) -> Array:
         """The weight that every key gets from all queries together, the column sums; (batch, head, key).
@@ -427,7 +430,7 @@ class Attention:
         array([0.79, 0.79, 1.42])
         """
         scores = self._scores()
-        return self.outside(engine_for(scores.queries).received(scores, row_state(self)))
+        return arrays.leading_axes_of(self.ndim, engine_for(scores.queries).received(scores, row_state(self)))
 
     def _row_statistic(self, name: str) -> Array:
         found = row_statistics(self, name)[name]
@@ -435,7 +438,7 @@ class Attention:
 
     def _presented(self, statistic: Array) -> Array:
         """In the type of statistics: engines return log-sum-exp in double precision."""
-        return self.outside(arrays.cast(statistic, arrays.wide_type(self.queries)))
+        return arrays.leading_axes_of(self.ndim, arrays.cast(statistic, arrays.wide_type(self.queries)))
 
     # The picture
 
@@ -480,7 +483,3 @@ class Attention:
         from regard.trace.of_attention import explain
 
         return explain(self, values, query, words, query_words=query_words)
-
-    def outside(self, array: Array) -> Array:
-        """An engine's array of four leading axes with just those that this attention has."""
-        return array if self.ndim == 4 else array[(0,) * (4 - self.ndim)]

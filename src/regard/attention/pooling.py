@@ -84,7 +84,7 @@ def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool
         found = found / _like(np.diff(row_edges)[:, None], found)
     if pool == "mean":
         found = found / _like(np.diff(column_edges), found)
-    return PooledMap(attention.outside(found), row_edges, column_edges, pool)
+    return PooledMap(arrays.leading_axes_of(attention.ndim, found), row_edges, column_edges, pool)
 
 
 def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:

@@ -78,7 +78,7 @@ class Transposed:
         scores = attention._scores()
         rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
         result = engine_for(scores.queries).backflow(scores, row_state(attention), rows)
-        result = attention.outside(arrays.cast(result, attention.dtype))
+        result = arrays.leading_axes_of(attention.ndim, arrays.cast(result, attention.dtype))
         return result[..., 0] if one_column else result
 
     def __rmatmul__(self, columns: Any) -> Array:

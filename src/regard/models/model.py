@@ -162,13 +162,6 @@ class Model:
 
         return generate(self, prompt, tokens, Drawing(temperature, top_k, top_p, seed), stop, on_token)
 
-    def numbers_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """The numbers of the tokens of each text."""
-        numbers = [encoding.ids for encoding in self.tokeniser.engine.encode_batch(texts)]
-        for ids in numbers:
-            check_length(self, len(ids))
-        return numbers
-
     def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
         """The tokens of each text, as many as the model can read."""
         found = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 def embed(model: Model, texts: list[str], batch: int, normalise: bool) -> Array:
     """Vectors (text, width) in the order of the texts; computed by length, so that texts of one length are together."""
+    from regard.models.model import check_length
+
     batch = validate.integer("batch", batch, 1)
-    ids = model.numbers_of(texts)
+    ids = [encoding.ids for encoding in model.tokeniser.engine.encode_batch(texts)]  # one list per text
+    for of_text in ids:
+        check_length(model, len(of_text))
     order = sorted(range(len(ids)), key=lambda text: len(ids[text]))
     vectors = np.empty((len(ids), model.width), np.float32)
     for start in range(0, len(order), batch):
