@@ -28,9 +28,9 @@ FLOOR_OF = {name: height for height, names in enumerate(FLOORS) for name in name
 
 # Methods that hand over to a later floor, importing it in their body: (module, what it imports).
 HAND_OVERS: set[tuple[str, str]] = {
-    ("attention.matrix", "trace"),
-    ("attention.matrix", "output"),
-    ("attention.matrix", "viewer"),
+    ("attention.attention", "trace"),
+    ("attention.attention", "output"),
+    ("attention.attention", "viewer"),
     ("layers.multi_head", "trace"),
     ("layers.encoder", "trace"),
     ("layers.decoder", "trace"),

@@ -39,7 +39,7 @@ PROGRAM = """
 import sys, time
 import numpy as np
 import regard
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.kernels import native
 q, k, v = np.random.default_rng(0).normal(size=(3, 131072, 64)).astype(np.float32)
 A = regard.Attention(q, k)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.attention import Attention
-from regard.attention.pooling import PooledMap
+from regard.attention.pooled import PooledMap
 from regard.masks import causal
 from regard.output import figure, html
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.kernels.choosing import engine_for
 
 from ..effort import examples

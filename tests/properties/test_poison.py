@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import regard
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.kernels.choosing import engine_for
 
 from ..effort import examples

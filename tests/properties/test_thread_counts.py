@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import regard
-from regard.attention.remembering import row_state
-from regard.attention.scoring import scores_of
+from regard.attention.row_statistics import row_state
+from regard.attention.scores import scores_of
 from regard.kernels.choosing import NATIVE_PROBLEM
 
 from ..effort import examples

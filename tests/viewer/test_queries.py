@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.attention import Attention
-from regard.attention.pooling import even_edges
+from regard.attention.pooled import even_edges
 from regard.errors import OptionError
 from regard.layers import Encoder
 from regard.masks import causal, window

@@ -1,15 +1,14 @@
 """The attention matrix as an object that is never built.
 
-matrix.py       Attention itself
-views.py        its earlier stages, its transpose, results with several parts
-checking.py     what it was given, converted or refused
-scoring.py      from there to the `Scores` that engines take
-remembering.py  row statistics, kept, and given up when an array changes
-indexing.py     an index, read as NumPy reads it
-looking.py      the part of the matrix that an index names
-selecting.py    some sequences and heads
-pooling.py      a picture of the whole
-growing.py      more keys, for decoding
+attention.py       Attention itself
+views.py           its earlier stages, its transpose, results with several parts
+arguments.py       checks and conversions of its arguments
+scores.py          from there to the `Scores` that engines take
+row_statistics.py  statistics of rows, kept until an array changes
+index.py           the part of the matrix that an index names
+selection.py       some sequences and heads
+pooled.py          the matrix pooled into cells
+kv_cache.py        more keys, for decoding
 """
 
 import sys
@@ -17,9 +16,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from regard import errors
-from regard.attention.growing import Cache
-from regard.attention.matrix import Attention
-from regard.attention.pooling import PooledMap
+from regard.attention.attention import Attention
+from regard.attention.kv_cache import Cache
+from regard.attention.pooled import PooledMap
 from regard.attention.views import Attended, Stage, Top, Transposed
 
 __all__ = ["Attended", "Attention", "Cache", "PooledMap", "Stage", "Top", "Transposed"]

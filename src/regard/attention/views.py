@@ -9,14 +9,14 @@ import numpy as np
 
 from regard import arrays
 from regard.arrays import Array, numpy_of
-from regard.attention import checking
-from regard.attention.looking import LIMIT, look
-from regard.attention.remembering import row_state
+from regard.attention import arguments
+from regard.attention.index import LIMIT, look
+from regard.attention.row_statistics import row_state
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import Stage as StageName
 
 if TYPE_CHECKING:
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,8 @@ class Transposed:
     def __matmul__(self, rows: Any) -> Array:
         """For each key, the rows of the queries weighted by the attention they pay to it; O(n) memory."""
         attention = self.attention
-        one_column = checking.is_vector(rows)
-        rows = checking.rows(checking.as_column(rows) if one_column else rows, attention.queries)
+        one_column = arguments.is_vector(rows)
+        rows = arguments.rows(arguments.as_column(rows) if one_column else rows, attention.queries)
         scores = attention._scores()
         rows = arrays.cast(arrays.four_axes(rows), scores.queries.dtype)
         result = engine_for(scores.queries).backflow(scores, row_state(attention), rows)

@@ -28,7 +28,7 @@ from regard.kernels.interface import (
 )
 from regard.kernels.memory import empty
 from regard.masks import Visible
-from regard.masks.rest import Dense
+from regard.masks.visible import Dense
 
 Array = NDArray[Any]
 

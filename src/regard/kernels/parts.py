@@ -15,7 +15,7 @@ import numpy as np
 from regard.arrays import is_number
 from regard.kernels.interface import Array, RowState, Scores
 from regard.masks import Visible
-from regard.masks.rest import Dense
+from regard.masks.visible import Dense
 
 Index = Any  # a slice with a positive step, or a NumPy array of integers
 EVERYTHING = slice(None)

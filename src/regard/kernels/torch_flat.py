@@ -12,7 +12,7 @@ from regard.kernels import parts
 from regard.kernels.interface import Scores
 from regard.kernels.torch_tiles import as_tensor
 from regard.masks import Visible
-from regard.masks.rest import Dense
+from regard.masks.visible import Dense
 
 Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
 INTERVALS = ("first", "last", "second_first", "second_last")

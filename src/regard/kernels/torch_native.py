@@ -19,8 +19,8 @@ from regard.kernels import native, torch_engine, torch_gradients, torch_layers
 from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.kernels.torch_tiles import followed, tensors_of
 from regard.masks import Visible
-from regard.masks.intervals import Index, Rest
-from regard.masks.rest import Dense
+from regard.masks.intervals import Index
+from regard.masks.visible import Dense, Rest
 
 BFLOAT16 = torch.bfloat16
 DIRECT = _core.takes_tensors and hasattr(Tensor, "__dlpack_c_exchange_api__")  # PyTorch 2.10 and later

@@ -16,9 +16,9 @@ causal() & window(2)
 ·····███
 """
 
-from regard.masks.intervals import Rest, Visible
 from regard.masks.kinds import allowed, causal, chunks, documents, first, lengths, prefix, where, window
 from regard.masks.mask import Mask
+from regard.masks.visible import Rest, Visible
 
 __all__ = [
     "Mask",

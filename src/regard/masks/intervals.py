@@ -11,8 +11,7 @@ first <= last <= second first <= second last, always.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,95 +19,6 @@ Array = Any  # a NumPy array or a PyTorch tensor
 End = Any  # a number, or an integer array (batch or 1, query or 1)
 Interval = tuple[End, End]
 Index = Any  # a slice, or an integer array
-
-
-class Rest(Protocol):
-    """The part of a mask that intervals cannot say."""
-
-    @property
-    def dense(self) -> Array | None:
-        """Booleans of four axes, each of full size or 1, where the mask was given as an array; None otherwise."""
-
-    def tile(self, rows: Index, columns: Index) -> Array:
-        """Booleans (batch or 1, head or 1, row, column) for some queries and keys."""
-
-    def rows(self, rows: slice) -> Rest:
-        """The same for some of the queries."""
-
-    def select(self, batch: Any = None, head: Any = None) -> Rest:
-        """The same for some of the sequences and heads; axes stay."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Visible:
-    """The keys that each query may see: those in one of its intervals that the rest allows too.
-
-    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared and read-only; those of some
-    rows or sequences are views where they can be.
-    """
-
-    first: Array | None = None  # both None: no limit
-    last: Array | None = None
-    second_first: Array | None = None  # both None: no query has a second interval
-    second_last: Array | None = None
-    rest: Rest | None = None
-    _: KW_ONLY
-    queries: int
-    keys: int
-    xp: Any = np
-    device: Any = None
-
-    @property
-    def dense(self) -> Array | None:
-        """The booleans that say all, where the mask was given as an array and is not limited by intervals."""
-        return self.rest.dense if self.first is None and self.rest is not None else None
-
-    def tile(self, rows: Index, columns: Index) -> Array:
-        """Booleans (batch or 1, head or 1, row, column); rows and columns are slices or integer arrays."""
-        inside = None
-        if self.first is not None:
-            column = indices(columns, self.keys, self.xp, self.device)
-            inside = _within(self.first, self.last, rows, column)
-            if self.second_first is not None:
-                inside = inside | _within(self.second_first, self.second_last, rows, column)
-        if self.rest is None:
-            return self._everything(rows, columns) if inside is None else inside
-        return self.rest.tile(rows, columns) if inside is None else inside & self.rest.tile(rows, columns)
-
-    def rows(self, rows: slice) -> Visible:
-        """The same for some of the queries; nothing is copied but what a negative step asks for."""
-        ends = [None if end is None else take_rows(end, rows) for end in self._ends()]
-        rest = None if self.rest is None else self.rest.rows(rows)
-        queries = length(rows, self.queries)
-        return self._like(ends, rest, queries)
-
-    def select(self, batch: Any = None, head: Any = None) -> Visible:
-        """The same for some of the sequences and heads, by a number, a slice or integers; the axes stay."""
-        ends = [None if end is None else take(end, batch, 0) for end in self._ends()]
-        rest = None if self.rest is None else self.rest.select(batch, head)
-        return self._like(ends, rest, self.queries)
-
-    def _ends(self) -> tuple[Array | None, ...]:
-        return self.first, self.last, self.second_first, self.second_last
-
-    def _like(self, ends: list[Array | None], rest: Rest | None, queries: int) -> Visible:
-        first, last, second_first, second_last = ends
-        return Visible(
-            first,
-            last,
-            second_first,
-            second_last,
-            rest,
-            queries=queries,
-            keys=self.keys,
-            xp=self.xp,
-            device=self.device,
-        )
-
-    def _everything(self, rows: Index, columns: Index) -> Array:
-        row = indices(rows, self.queries, self.xp, self.device)
-        column = indices(columns, self.keys, self.xp, self.device)
-        return ((row[:, None] == row[:, None]) & (column == column))[None, None]
 
 
 # Ends
@@ -298,8 +208,3 @@ def take(array: Array, index: Any, axis: int) -> Array:
 def on(device: Any) -> dict[str, Any]:
     """Arguments that make an array on a device; none for the usual one."""
     return {} if device is None else {"device": device}
-
-
-def _within(first: Array, last: Array, rows: Index, column: Array) -> Array:
-    """Booleans (batch or 1, 1, row, column): whether a key lies in the interval of a query."""
-    return ((column >= take_rows(first, rows)[..., None]) & (column < take_rows(last, rows)[..., None]))[:, None]

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from regard import errors, validate
-from regard.masks import rest
-from regard.masks.given import Given, Numbers, document_ids, numbers, parameters, plain, sequences
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
-from regard.masks.placing import Keys, Place, Sizes, same_document
+from regard.masks.parameters import Given, Numbers, document_ids, numbers, parameters, plain, sequences
+from regard.masks.visible import Dense, FromPositions, Keys, Place, Sizes, same_document
 
 
 def causal() -> Mask:
@@ -303,7 +302,7 @@ class Allowed(Mask):
         # A repeated axis (stride 0, from `broadcast_to` or `expand`) is one of size 1: no engine copies it in full.
         strides = dense.strides if place.xp is np else dense.stride()
         dense = dense[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
-        return Keys(None, rest.Dense(dense, place.queries, place.keys, place.xp))
+        return Keys(None, Dense(dense, place.queries, place.keys, place.xp))
 
 
 def where(function: Callable[..., Any]) -> Mask:
@@ -340,7 +339,7 @@ class Where(Mask):
         query_positions = place.array(place.positions, xp.int64)  # so that a product of two positions fits
         return Keys(
             None,
-            rest.FromPositions(
+            FromPositions(
                 self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device
             ),
         )

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard import errors
-from regard.masks.intervals import Visible
-from regard.masks.placing import Keys, Place, Sizes, drawing, positions
+from regard.masks.visible import Keys, Place, Sizes, Visible, drawing, positions
 
 DEEPEST = 100  # `(a & b | c) & d | …`: each change of operator is one level, and evaluating one takes four calls
 _REMEMBERED_QUERIES = 4096  # 16 bytes a query at most, 64 masks: 4 MiB

@@ -15,7 +15,7 @@ import numpy as np
 
 from regard.arrays import Array
 from regard.attention import Attention
-from regard.attention.remembering import LONG
+from regard.attention.row_statistics import LONG
 from regard.kernels.memory import empty
 from regard.layers import Encoder, Learned, MultiHead, Rotary, Seen, Transformer
 from regard.layers.encoder import fed_forward

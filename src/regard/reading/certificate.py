@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.kernels import parts, reference
 from regard.kernels.choosing import engine_for
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from regard import biases, errors
 from regard.arrays import Array
-from regard.attention import Attention, selecting
+from regard.attention import Attention, selection
 from regard.layers import Encoder, Seen
 from regard.layers import codec as of_layers
-from regard.masks import given, kinds, mask
+from regard.masks import kinds, mask, parameters
 from regard.reading import wording
 from regard.reading.reading import Reading
 from regard.reading.tokens import Token
@@ -29,7 +29,7 @@ KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         kinds.Causal, kinds.Window, kinds.Lengths, kinds.Prefix, kinds.Documents, kinds.Chunks, kinds.First,
-        kinds.Allowed, mask.Both, mask.Either, mask.Inverse, given.Given, selecting.Part, selecting.PartOfBias,
+        kinds.Allowed, mask.Both, mask.Either, mask.Inverse, parameters.Given, selection.Part, selection.PartOfBias,
         biases.Alibi, biases.RelativePositions,
     )
 }  # fmt: skip

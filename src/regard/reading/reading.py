@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard import validate
 from regard.arrays import Array
 from regard.attention import Attention
-from regard.attention.looking import LIMIT
+from regard.attention.index import LIMIT
 from regard.layers import Encoder, Seen
 from regard.reading import construct, norms, rollout, tables, weights
 from regard.reading.certificate import Certificate, certified

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.looking import LIMIT
+from regard.attention.index import LIMIT
 from regard.reading import weights, wording
 from regard.reading.weights import Numbers
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from regard import validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.looking import LIMIT
+from regard.attention.index import LIMIT
 from regard.reading import wording
 from regard.reading.tokens import Word
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors, validate
-from regard.attention.matrix import Attention
+from regard.attention.attention import Attention
 from regard.tables import Column, Table, printed_number
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ import numpy as np
 
 from regard import arrays
 from regard.arrays import Array, four_axes
-from regard.attention import checking
-from regard.attention.scoring import scores_of
+from regard.attention import arguments
+from regard.attention.scores import scores_of
 from regard.kernels import parts
 from regard.kernels.interface import Scores
 from regard.trace import wording
@@ -40,7 +40,7 @@ def explain(
 
     query_words  where queries are other words than keys; by default the words that stand at their positions
     """
-    values = four_axes(checking.values(values, attention.keys))
+    values = four_axes(arguments.values(values, attention.keys))
     scores = scores_of(attention)
     if scores.queries.shape[0] != 1:
         raise wording.several_sequences(scores.queries.shape[0])

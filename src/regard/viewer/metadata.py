@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.layers import Linear
 from regard.masks import Mask
 from regard.masks.kinds import Causal, Window

@@ -11,7 +11,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.kernels.interface import Scores
 from regard.viewer import frames, vectors
 from regard.viewer.queries import Answers

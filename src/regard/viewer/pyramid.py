@@ -16,8 +16,8 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.pooling import even_edges
-from regard.attention.scoring import scores_of
+from regard.attention.pooled import even_edges
+from regard.attention.scores import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import ROW_STATE, RowState

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.attention.pooling import even_edges
+from regard.attention.pooled import even_edges
 from regard.viewer.subject import Subject
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scoring import scores_of
+from regard.attention.scores import scores_of
 from regard.teaching.lookup.answer import said
 from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard import errors, validate
-from regard.attention.matrix import Attention
+from regard.attention.attention import Attention
 from regard.teaching.lookup import given, similarity
 from regard.teaching.lookup.answer import Answer
 from regard.teaching.lookup.given import Embed, Floats

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from regard import errors, validate
-from regard.attention.matrix import Attention
+from regard.attention.attention import Attention
 from regard.teaching.lookup.given import Floats
 
 Named = Literal["dot", "scaled dot", "cosine", "negative distance"]

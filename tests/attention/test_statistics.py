@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
 
-from .effort import examples
+from ..effort import examples
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, sums of at most a few dozen terms

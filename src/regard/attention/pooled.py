@@ -9,16 +9,16 @@ import numpy as np
 
 from regard import arrays, errors, validate
 from regard.arrays import Array
-from regard.attention.looking import LIMIT, check_size
-from regard.attention.remembering import state_for, state_of_rows
-from regard.attention.scoring import scores_of
+from regard.attention.index import LIMIT, check_size
+from regard.attention.row_statistics import state_for, state_of_rows
+from regard.attention.scores import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
     Edges = NDArray[np.int64]
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from regard import arrays, errors
 from regard.arrays import Array
-from regard.attention import checking
+from regard.attention import arguments
 
 if TYPE_CHECKING:
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
 
 def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
     """The attention with more keys; with `queries`, these ask instead, one position after the last."""
     more = arrays.floats("keys", keys, attention.keys)
-    checking.same_kind(keys=attention.keys, more=more)
+    arguments.same_kind(keys=attention.keys, more=more)
     if more.ndim != attention.ndim:
         raise errors.axes_differ(attention.keys, more)
     if more.shape[-1] != attention.keys.shape[-1]:
@@ -81,7 +81,7 @@ class Cache:
             raise errors.wrong_dimensions("keys", keys)
         if values.ndim != keys.ndim:
             raise errors.wrong_dimensions("values", values)
-        checking.same_kind(keys=keys, values=values)
+        arguments.same_kind(keys=keys, values=values)
         if keys.shape[-2] != values.shape[-2]:
             raise errors.values_count_differs(keys, values)
         if tuple(keys.shape[:-2]) != tuple(values.shape[:-2]):
@@ -97,7 +97,7 @@ class Cache:
 
         `options` are those of `Attention`.
         """
-        from regard.attention.matrix import Attention
+        from regard.attention.attention import Attention
 
         queries = arrays.floats("queries", queries, self._keys)
         if offset is None and queries.ndim > 1:
@@ -117,7 +117,7 @@ def _with_room(room: Array | None, new: Array, used: int, count: int) -> Array:
             "A cache of tensors that require gradients", "Append tensor.detach(), or decode under torch.no_grad()."
         )
     if room is not None:
-        checking.same_kind(cache=room, new=new)
+        arguments.same_kind(cache=room, new=new)
         if (*room.shape[:-2], room.shape[-1]) != (*new.shape[:-2], new.shape[-1]):
             expected = (*room.shape[:-2], new.shape[-2], room.shape[-1])
             raise errors.option("keys or values", tuple(new.shape), f"the shape {expected}, as what the cache holds")

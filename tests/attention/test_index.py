@@ -15,11 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
 from regard import errors
-from regard.attention import looking
-from regard.attention.indexing import read
+from regard.attention import index as of_index
+from regard.attention.index import read
 from regard.kernels import choosing
 
-from .effort import examples
+from ..effort import examples
 
 Draw = Callable[..., Any]
 SHAPE = (2, 6, 7, 11)  # batch, head, query, key
@@ -177,11 +177,11 @@ def test_scattered_points_are_computed_in_small_tiles(draw: Draw, monkeypatch: p
     monkeypatch.setattr(choosing.engine_for(A.queries), "tile", counted)
     diagonal = np.arange(n)
     assert_allclose(A[..., diagonal, diagonal], expected[..., diagonal, diagonal], rtol=1e-12, atol=1e-15)
-    assert max(sizes) <= 4 * looking.POINTS**2
+    assert max(sizes) <= 4 * of_index.POINTS**2
     sizes.clear()
     batch, head, query, key = (np.random.default_rng(1).integers(0, count, 700) for count in A.shape)
     assert_allclose(A[batch, head, query, key], expected[batch, head, query, key], rtol=1e-12, atol=1e-15)
-    assert max(sizes) <= looking.POINTS**2
+    assert max(sizes) <= of_index.POINTS**2
     assert_allclose(A[batch, ::-1, query, key], expected[batch, ::-1, query, key], rtol=1e-12, atol=1e-15)
 
 

@@ -13,7 +13,7 @@ import regard
 from regard import arrays
 from regard.biases import Bias
 
-from .engines import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+from ..engines import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
 
 Draw = Callable[..., Any]
 

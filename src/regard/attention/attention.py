@@ -10,11 +10,13 @@ import numpy as np
 
 from regard import arrays, validate
 from regard.arrays import Array, are_plain
-from regard.attention import checking, growing, indexing, pooling, selecting
-from regard.attention.looking import LIMIT, look
-from regard.attention.pooling import Pool, PooledMap
-from regard.attention.remembering import KEPT, is_long, keep_state, row_state, row_statistics
-from regard.attention.scoring import offset_known, scores_of, visible_of
+from regard.attention import arguments
+from regard.attention.index import LIMIT, chosen_keys, look
+from regard.attention.kv_cache import extended
+from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
+from regard.attention.row_statistics import KEPT, is_long, keep_state, row_state, row_statistics
+from regard.attention.scores import offset_known, scores_of, visible_of
+from regard.attention.selection import copied, selected
 from regard.attention.views import Attended, Stage, Top, Transposed
 from regard.biases import Bias
 from regard.kernels.choosing import engine_for
@@ -75,9 +77,9 @@ class Attention:
         offset: Any = None,
     ) -> None:
         # Only what was given is set: a dataclass would set all nine fields, which takes longer than a short product.
-        usual = are_plain(queries, keys) and checking.fit(queries.shape, keys.shape)
+        usual = are_plain(queries, keys) and arguments.fit(queries.shape, keys.shape)
         if not usual and not arrays.is_placeholder(queries):
-            queries, keys = checking.queries_and_keys(queries, keys)
+            queries, keys = arguments.queries_and_keys(queries, keys)
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "keys", keys)
         if mask is not None:
@@ -96,19 +98,19 @@ class Attention:
 
     def _settle_options(self) -> None:
         """Convert and check every option that was given."""
-        self._settle("scale", checking.scale(self.scale))
-        self._settle("bias", checking.bias(self.bias, self.queries, self.shape))
-        self._settle("softcap", checking.softcap(self.softcap))
-        self._settle("sinks", checking.sinks(self.sinks, self.queries))
-        self._settle("similarity", checking.similarity(self.similarity))
-        self._settle("offset", checking.offset(self.offset, self.queries))
+        self._settle("scale", arguments.scale(self.scale))
+        self._settle("bias", arguments.bias(self.bias, self.queries, self.shape))
+        self._settle("softcap", arguments.softcap(self.softcap))
+        self._settle("sinks", arguments.sinks(self.sinks, self.queries))
+        self._settle("similarity", arguments.similarity(self.similarity))
+        self._settle("offset", arguments.offset(self.offset, self.queries))
         if self.mask is not None:
             self._settle_mask()
         elif isinstance(self.bias, Bias):
             scores_of(self)  # what does not fit is noticed here, not when it is used
 
     def _settle_mask(self) -> None:
-        mask = checking.mask(self.mask)
+        mask = arguments.mask(self.mask)
         if mask.needs_position:
             offset_known(self)
         if not mask._only_numbers or isinstance(self.bias, Bias):
@@ -182,7 +184,7 @@ class Attention:
         plain = (
             are_plain(values, self.keys)
             and self.similarity == "dot"
-            and checking.fit_values(values.shape, self.keys.shape)
+            and arguments.fit_values(values.shape, self.keys.shape)
         )
         if plain and not is_long(self):
             output: Array = engine_for(values).forward(self._scores(), arrays.four_axes(values))[0]
@@ -207,8 +209,8 @@ class Attention:
         return scores_of(self)
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
-        one_column = checking.is_vector(values)
-        values = checking.values(checking.as_column(values) if one_column else values, self.keys)
+        one_column = arguments.is_vector(values)
+        values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self._scores()
         values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
         long = is_long(self)
@@ -239,7 +241,7 @@ class Attention:
 
     def __rmatmul__(self, rows: Any) -> Array:
         """`u @ A`, which is `(A.mT @ u.mT).mT`: (..., m, query) → (..., m, key)."""
-        if checking.is_vector(rows):
+        if arguments.is_vector(rows):
             return self.mT @ rows
         rows = rows if hasattr(rows, "swapaxes") else arrays.floats("u", rows, self.queries)
         return (self.mT @ rows.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -332,7 +334,7 @@ class Attention:
         >>> A.select(batch=0).shape, A.select(head=[1, 3]).shape, A.select(batch=1, head=7).shape
         ((8, 5, 5), (2, 2, 5, 5), (5, 5))
         """
-        return selecting.selected(self, batch, head)
+        return selected(self, batch, head)
 
     def copy(self) -> Attention:
         """A snapshot that later changes of the arrays do not reach.
@@ -343,7 +345,7 @@ class Attention:
         >>> A.dense()
         array([[0.25, 0.25, 0.25, 0.25]])
         """
-        return selecting.copied(self)
+        return copied(self)
 
     def extended(self, keys: Any, queries: Any = None) -> Attention:
         """With more keys behind those there are; with `queries`, these ask instead, one position after the last.
@@ -353,7 +355,7 @@ class Attention:
         >>> A.extended(np.ones((1, 2)), queries=np.ones((1, 2))).shape
         (1, 4)
         """
-        return growing.extended(self, keys, queries)
+        return extended(self, keys, queries)
 
     # Statistics of rows and columns
 
@@ -417,7 +419,7 @@ class Attention:
         """
         scores = self._scores()
         scores = replace(scores, queries=arrays.wide(scores.queries), keys=arrays.wide(scores.keys))
-        chosen = arrays.indicator(indexing.chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
+        chosen = arrays.indicator(chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
         values = arrays.library(chosen).broadcast_to(chosen[:, None], (*scores.keys.shape[:3], 1))
         output, _ = engine_for(values).forward(scores, values)
         return arrays.leading_axes_of(self.ndim, output)[..., 0]
@@ -470,8 +472,8 @@ class Attention:
         array([[0.75, 0.25],
                [0.75, 0.25]])
         """
-        row_edges, column_edges = pooling.edges(self.shape[-2:], shape, (rows, columns), (row_edges, column_edges))
-        return pooling.pooled_map(self, row_edges, column_edges, pool)
+        row_edges, column_edges = edges(self.shape[-2:], shape, (rows, columns), (row_edges, column_edges))
+        return pooled_map(self, row_edges, column_edges, pool)
 
     def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
         """Every step as a `Trace`: of all queries of a small matrix, or in O(n) of one, by word or position.

@@ -13,7 +13,7 @@ from regard.kernels.interface import Scores
 from regard.masks import Mask, Visible
 
 if TYPE_CHECKING:
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
 
 MOST_RELATIVE = 1 << 28  # bytes of a lazy bias by distance, where offsets far apart make it long

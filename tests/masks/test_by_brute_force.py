@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.masks import Mask, Visible, allowed, causal, chunks, documents, first, lengths, prefix, where, window
 
-from .effort import examples
+from ..effort import examples
 
 ALL = slice(None)
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from regard import arrays
 from regard.arrays import Array
-from regard.attention.scoring import offset_known, scores_of
+from regard.attention.scores import offset_known, scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import ROW_STATE, RowState, Scores
 
 if TYPE_CHECKING:
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
 KEPT = (*ROW_STATE, "logsumexp")  # what a long product leaves behind
 TOGETHER = (*KEPT, "entropy", "peak")  # one pass gives all of them at the cost of the first

@@ -14,10 +14,10 @@ from regard.biases import Bias
 from regard.kernels import parts
 from regard.masks import Mask
 from regard.masks.intervals import take
-from regard.masks.placing import Keys, Place, Sizes
+from regard.masks.visible import Keys, Place, Sizes
 
 if TYPE_CHECKING:
-    from regard.attention.matrix import Attention
+    from regard.attention.attention import Attention
 
 Index = parts.Index
 

@@ -1,0 +1,368 @@
+"""`A[...]`: any part of the matrix at any stage, computing only that part.
+
+`read` turns an index into what each axis needs and the shape that results, by the rules of NumPy or PyTorch. Without
+index arrays the part is one tile. With them, it consists of points: one tile where the points fill it well, and many
+small ones where they are scattered.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from regard import arrays, errors
+from regard.arrays import Array, numpy_of
+from regard.attention.row_statistics import state_for, state_of_rows
+from regard.attention.scores import scores_of
+from regard.kernels import parts
+from regard.kernels.choosing import engine_for
+from regard.kernels.interface import RowState, Scores, Stage
+
+if TYPE_CHECKING:  # numpy.typing costs 3 ms
+    from numpy.typing import NDArray
+
+    from regard.attention.attention import Attention
+
+    Integers = NDArray[np.intp]
+    Points = dict[int, Integers]  # axis of four → one index per point
+
+LIMIT = 1 << 30  # bytes
+SCATTERED = 8  # a tile is computed whole unless it holds more than so many times the points wanted
+POINTS = 64  # in a small tile: at most 64 × 64 weights, and Python's share stays near 1 µs a point
+
+Lattice = tuple[parts.Index, parts.Index, parts.Index, parts.Index]  # batch, head, query, key
+AXES = ("batch", "head", "query", "key")
+
+
+# The part that an index names
+
+
+def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:
+    """The part of the matrix that an index names, at one stage."""
+    reading = read(index, attention.shape, "torch" if arrays.is_tensor(attention.queries) else "numpy")
+    check_size(attention, reading.shape, limit)
+    if 0 in reading.shape:
+        return arrays.empty_weights(reading.shape, attention.queries)
+    missing = 4 - len(attention.shape)
+    batch, head, rows, columns = [parts.EVERYTHING] * missing + reading.needed
+    points = {axis + missing: array.reshape(-1) for axis, array in reading.points.items() if axis >= 0}
+    source = Source(_scores_for(attention, stage), stage)
+    if stage == "weight":
+        source = replace(source, state=state_for(attention, _share_of_rows(source, reading, missing)))
+    if not reading.points_shape and not points:
+        return source.tile((batch, head, rows, columns)).reshape(reading.shape)
+    found = _points(source, (batch, head, rows, columns), points)
+    found = found.reshape(*reading.points_shape, *reading.kept)
+    axes = range(len(reading.points_shape))
+    return arrays.library(found).moveaxis(found, tuple(axes), tuple(axis + reading.points_at for axis in axes))
+
+
+def check_size(attention: Attention, shape: tuple[int, ...], limit: int | None) -> None:
+    """Refuse to build more than the limit, in bytes."""
+    size = int(np.prod(shape, dtype=object)) * max(4, attention.queries.dtype.itemsize)
+    if limit is not None and size > limit:
+        raise errors.too_large_to_build(size, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where tiles come from."""
+
+    scores: Scores
+    stage: Stage
+    state: RowState | None = None  # of all rows, where it is known
+
+    def tile(self, lattice: Lattice) -> Array:
+        """The numbers of a lattice, four axes."""
+        batch, head, rows, columns = lattice
+        scores, state = parts.selected(self.scores, batch, head), None
+        if self.stage == "weight":
+            state = self.state
+            state = state_of_rows(scores, rows) if state is None else parts.state_part(state, batch, head, rows)
+        if _is_run(rows) and _is_everything(columns, scores.keys.shape[2]):
+            scores = parts.of_rows(scores, rows)
+        else:
+            scores = parts.lattice(scores, rows, columns)
+        return engine_for(scores.queries).tile(scores, state, self.stage)
+
+
+def _scores_for(attention: Attention, stage: Stage) -> Scores:
+    """Without what changes scores only after this stage, so that none of it is evaluated."""
+    scores = scores_of(attention)
+    if stage in ("score", "scaled", "capped"):
+        return replace(scores, bias=None, relative=None, visible=None)
+    return replace(scores, visible=None) if stage == "biased" else scores
+
+
+def _share_of_rows(source: Source, reading: Reading, missing: int) -> float:
+    """The share of all rows that will be looked at, at most."""
+    counts = source.scores.queries.shape[:3]
+    looked_at = float(np.prod(reading.points_shape)) if any(axis + missing < 3 for axis in reading.points) else 1.0
+    for axis, count in enumerate(counts):
+        if axis >= missing and axis - missing not in reading.points:
+            looked_at *= len(np.arange(count)[reading.needed[axis - missing]])
+    return looked_at / max(1, int(np.prod(counts)))
+
+
+# Points
+
+
+def _points(source: Source, lattice: Lattice, points: Points) -> Array:
+    """The numbers of all points: (point, and every axis that points do not choose along)."""
+    count = len(next(iter(points.values()))) if points else 1
+    if source.stage == "weight" and source.state is None and not _is_dense(points, count):
+        source = replace(source, state=_state_of_points(source.scores, lattice, points))
+    chunks, found = list(_chunks(points, count)), []
+    for chunk in chunks:
+        needed, places = list(lattice), []
+        for axis, index in points.items():
+            values, inverse = np.unique(index[chunk], return_inverse=True)
+            needed[axis] = _run(values)
+            places.append(parts.like(inverse, source.scores.queries))
+        tile = source.tile((needed[0], needed[1], needed[2], needed[3]))
+        tile = arrays.library(tile).moveaxis(tile, tuple(points), tuple(range(len(points))))
+        found.append(tile[tuple(places)] if places else tile[None])
+    joined = found[0] if len(found) == 1 else arrays.library(found[0]).concatenate(found, 0)
+    back = np.argsort(np.concatenate(chunks))
+    return joined[parts.like(back, joined)]
+
+
+def _chunks(points: Points, count: int) -> Iterator[Integers]:
+    """Points that share a tile."""
+    everything = np.arange(count)
+    if _is_dense(points, count):
+        yield everything
+        return
+    order = np.lexsort([points[axis] for axis in sorted(points, reverse=True)])
+    for group in _groups(points, order):
+        if _is_dense({axis: index[group] for axis, index in points.items()}, len(group)):
+            yield group
+        else:
+            yield from (group[start : start + POINTS] for start in range(0, len(group), POINTS))
+
+
+def _groups(points: Points, order: Integers) -> list[Integers]:
+    """Ordered points, split where the sequence or the head changes."""
+    changes = np.zeros(len(order), dtype=bool)
+    for axis in points:
+        if axis < 2:
+            changes[1:] |= np.diff(points[axis][order]) != 0
+    return np.split(order, np.flatnonzero(changes))
+
+
+def _is_dense(points: Points, count: int) -> bool:
+    """Whether the points are a good part of the smallest tile that holds them all."""
+    tile = int(np.prod([len(np.unique(index)) for index in points.values()], dtype=object)) if points else 1
+    return tile <= SCATTERED * count
+
+
+def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowState:
+    """The state of every row that a point lies in, at its place among all rows."""
+    everywhere: RowState | None = None
+    order = np.lexsort([points[axis] for axis in sorted(points, reverse=True)])
+    for group in _groups(points, order):
+        batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
+        rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
+        found = state_of_rows(parts.selected(scores, batch, head), rows)
+        if everywhere is None:
+            shape = tuple(scores.queries.shape[:3])  # of all rows; only those of points are read
+            everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
+        everywhere.row_max[batch, head, rows] = found.row_max
+        everywhere.row_sum[batch, head, rows] = found.row_sum
+    assert everywhere is not None
+    return everywhere
+
+
+# Indices
+
+
+def _run(values: Integers) -> parts.Index:
+    """Rising integers, as a slice where none is left out."""
+    first, last = int(values[0]), int(values[-1])
+    return slice(first, last + 1) if last - first == len(values) - 1 else values
+
+
+def _hull(index: parts.Index) -> slice:
+    """A slice that holds all of an index."""
+    if isinstance(index, slice):
+        return slice(index.start, index.stop)
+    return slice(int(index.min()), int(index.max()) + 1)
+
+
+def _is_run(rows: parts.Index) -> bool:
+    return isinstance(rows, slice) and rows.step in (None, 1)
+
+
+def _is_everything(index: parts.Index, count: int) -> bool:
+    return isinstance(index, slice) and index.indices(count) == (0, count, 1)
+
+
+# Reading an index
+
+
+@dataclass(slots=True)
+class Reading:
+    """An index, read. All index arrays together name points; the other axes of the result are kept as they are."""
+
+    needed: list[parts.Index] = field(default_factory=list)  # for each axis: a slice, or integers
+    points: dict[int, Integers] = field(default_factory=dict)  # axis → index array, all of one shape
+    points_shape: tuple[int, ...] = ()
+    points_at: int = 0  # place of the points' axes among those of the result
+    kept: list[int] = field(default_factory=list)  # lengths of the other axes of the result
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return (*self.kept[: self.points_at], *self.points_shape, *self.kept[self.points_at :])
+
+
+def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] = "numpy") -> Reading:
+    """What NumPy or PyTorch would make of an index into an array of this shape.
+
+    The axes of the points replace those that were indexed where the index arrays are next to each other, and come
+    first where they are not. The libraries differ in what separates them: to NumPy, an integer is an index array
+    too, and `...` separates even where it stands for no axis; PyTorch takes integers and `...` away first.
+
+    >>> read((..., slice(None, None, 2), 3), (7, 5)).shape
+    (4,)
+    >>> read(([0, 2], slice(None), [1, 1]), (3, 4, 5)).shape
+    (2, 4)
+    >>> read((0, slice(None), [1, 1]), (3, 4, 5)).shape, read((0, slice(None), [1, 1]), (3, 4, 5), "torch").shape
+    ((2, 4), (4, 2))
+    """
+    reading = Reading()
+    arrays_met: list[tuple[int | None, Integers]] = []
+    advanced: list[tuple[int, int]] = []  # of integers and arrays: place among the items that count, axes kept before
+    axis = place = 0
+    for item in _filled(index, len(shape)):
+        place += 1
+        if item is None:
+            reading.kept.append(1)
+        elif item is ...:  # stands for no axis
+            place -= library == "torch"
+        elif isinstance(item, slice):
+            needed, length = _from_slice(item, shape[axis])
+            reading.needed.append(needed)
+            reading.kept.append(length)
+            axis += 1
+        elif isinstance(item, int):
+            item = _bounded(item, shape[axis], axis, len(shape))
+            reading.needed.append(slice(item, item + 1))
+            axis += 1
+            if library == "torch":
+                place -= 1
+            else:
+                advanced.append((place, len(reading.kept)))
+        else:
+            advanced.append((place, len(reading.kept)))
+            if item.dtype == bool:  # a single True or False: points, but of no axis
+                arrays_met.append((None, np.zeros(int(item), np.intp)))
+            else:
+                arrays_met.append((axis, _bounded(item, shape[axis], axis, len(shape))))
+                reading.needed.append(parts.EVERYTHING)
+                axis += 1
+    if arrays_met:
+        _place_points(reading, arrays_met, advanced, index)
+    return reading
+
+
+def chosen_keys(index: Any, count: int) -> parts.Index:
+    """An index along the keys alone, each of them once."""
+    reading = read(index, (count,))
+    return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
+
+
+def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], advanced: Any, index: Any) -> None:
+    try:
+        together = np.broadcast_arrays(*(array for _, array in met))
+    except ValueError:
+        raise errors.bad_index(index) from None
+    reading.points_shape = together[0].shape
+    reading.points = {-1 if axis is None else axis: array for (axis, _), array in zip(met, together, strict=True)}
+    places = [place for place, _ in advanced]
+    neighbours = places == list(range(places[0], places[0] + len(places)))
+    reading.points_at = advanced[0][1] if neighbours else 0
+
+
+def _filled(index: Any, axes: int) -> list[Any]:
+    """The items of an index: `...` filled in unless it stands for no axis, boolean arrays as integers."""
+    items: list[Any] = []
+    for item in index if isinstance(index, tuple) else (index,):
+        items.extend(_item(item))
+    consumed = sum(1 for item in items if not (item is None or item is ... or _is_truth(item)))
+    if consumed > axes:
+        raise errors.too_many_indices(consumed, axes)
+    dots = [place for place, item in enumerate(items) if item is ...]
+    if len(dots) > 1:
+        raise errors.bad_index(index)
+    place = dots[0] if dots else len(items)
+    filling: list[Any] = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
+    return [*items[:place], *filling, *items[place + 1 :]]
+
+
+def _item(item: Any) -> list[Any]:
+    """One item as None, ..., slice, int or integer array; a boolean array as one integer array for each of its axes."""
+    if item is None or item is ... or isinstance(item, slice):
+        return [item]
+    if not isinstance(item, (bool, np.bool_)) and hasattr(item, "__index__") and not getattr(item, "shape", ()):
+        return [operator.index(item)]
+    try:
+        array = numpy_of(item)
+    except ValueError:
+        raise errors.bad_index(item) from None
+    if str(getattr(item, "dtype", "")) == "torch.uint8":  # a mask to PyTorch, integers to NumPy
+        raise errors.option("index", item, "a tensor of bool or int64", "Say which with .bool() or .long().")
+    if array.size == 0 and not hasattr(item, "dtype"):
+        array = array.astype(np.intp)
+    if array.dtype == bool:
+        return [array] if array.ndim == 0 else _where_true(array)
+    if array.dtype.kind not in "iu":
+        raise errors.bad_index(item)
+    return [int(array)] if array.ndim == 0 else [array.astype(np.intp)]
+
+
+def _where_true(array: NDArray[np.bool_]) -> list[Any]:
+    return [_Sized(indices, length) for indices, length in zip(array.nonzero(), array.shape, strict=True)]
+
+
+class _Sized(np.ndarray[Any, np.dtype[np.intp]]):
+    """Where a boolean array is true along one axis, with the length that this axis must have."""
+
+    length: int
+
+    def __new__(cls, indices: Integers, length: int) -> _Sized:
+        sized = indices.view(cls)
+        sized.length = length
+        return sized
+
+
+def _is_truth(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype == bool
+
+
+def _from_slice(item: slice, count: int) -> tuple[parts.Index, int]:
+    try:
+        start, stop, step = item.indices(count)
+    except (TypeError, ValueError):
+        raise errors.bad_index(item) from None
+    length = len(range(start, stop, step))
+    if step < 0:  # tensors have no negative strides
+        return np.arange(start, stop, step), length
+    return slice(start, stop if length else start, step), length
+
+
+def _bounded(item: Any, count: int, axis: int, axes: int) -> Any:
+    """Integers counted from the front, all of them there."""
+    name = AXES[4 - axes + axis]
+    if isinstance(item, _Sized):
+        if item.length != count:
+            raise errors.bad_index(f"a boolean array of {item.length} for {count} along {name}")
+        return np.asarray(item)
+    outside = (item < -count) | (item >= count)
+    if np.any(outside):
+        raise errors.index_out_of_range(name, item if isinstance(item, int) else int(item[outside][0]), count)
+    return item + count * (item < 0)

@@ -1,0 +1,483 @@
+"""Masks made concrete: which keys each query may see, as intervals and, where intervals cannot say it, as a rest.
+
+`Place` is where a mask is to hold (so many queries and keys, at these positions) and combines masks there into `Keys`;
+`Visible` is the result that engines take. A rest answers for any tile of queries and keys, so that nothing of size
+query × key is ever built.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import tracing
+from regard.masks import parameters
+from regard.masks.intervals import (
+    FAR,
+    Array,
+    Index,
+    Interval,
+    clipped,
+    complement,
+    higher,
+    hull,
+    indices,
+    intersection,
+    is_number,
+    length,
+    lower,
+    on,
+    take,
+    take_rows,
+    union,
+)
+
+
+class Rest(Protocol):
+    """The part of a mask that intervals cannot say."""
+
+    @property
+    def dense(self) -> Array | None:
+        """Booleans of four axes, each of full size or 1, where the mask was given as an array; None otherwise."""
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        """Booleans (batch or 1, head or 1, row, column) for some queries and keys."""
+
+    def rows(self, rows: slice) -> Rest:
+        """The same for some of the queries."""
+
+    def select(self, batch: Any = None, head: Any = None) -> Rest:
+        """The same for some of the sequences and heads; axes stay."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Visible:
+    """The keys that each query may see: those in one of its intervals that the rest allows too.
+
+    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared and read-only; those of some
+    rows or sequences are views where they can be.
+    """
+
+    first: Array | None = None  # both None: no limit
+    last: Array | None = None
+    second_first: Array | None = None  # both None: no query has a second interval
+    second_last: Array | None = None
+    rest: Rest | None = None
+    _: KW_ONLY
+    queries: int
+    keys: int
+    xp: Any = np
+    device: Any = None
+
+    @property
+    def dense(self) -> Array | None:
+        """The booleans that say all, where the mask was given as an array and is not limited by intervals."""
+        return self.rest.dense if self.first is None and self.rest is not None else None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        """Booleans (batch or 1, head or 1, row, column); rows and columns are slices or integer arrays."""
+        inside = None
+        if self.first is not None:
+            column = indices(columns, self.keys, self.xp, self.device)
+            inside = _within(self.first, self.last, rows, column)
+            if self.second_first is not None:
+                inside = inside | _within(self.second_first, self.second_last, rows, column)
+        if self.rest is None:
+            return self._everything(rows, columns) if inside is None else inside
+        return self.rest.tile(rows, columns) if inside is None else inside & self.rest.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Visible:
+        """The same for some of the queries; nothing is copied but what a negative step asks for."""
+        ends = [None if end is None else take_rows(end, rows) for end in self._ends()]
+        rest = None if self.rest is None else self.rest.rows(rows)
+        queries = length(rows, self.queries)
+        return self._like(ends, rest, queries)
+
+    def select(self, batch: Any = None, head: Any = None) -> Visible:
+        """The same for some of the sequences and heads, by a number, a slice or integers; the axes stay."""
+        ends = [None if end is None else take(end, batch, 0) for end in self._ends()]
+        rest = None if self.rest is None else self.rest.select(batch, head)
+        return self._like(ends, rest, self.queries)
+
+    def _ends(self) -> tuple[Array | None, ...]:
+        return self.first, self.last, self.second_first, self.second_last
+
+    def _like(self, ends: list[Array | None], rest: Rest | None, queries: int) -> Visible:
+        first, last, second_first, second_last = ends
+        return Visible(
+            first,
+            last,
+            second_first,
+            second_last,
+            rest,
+            queries=queries,
+            keys=self.keys,
+            xp=self.xp,
+            device=self.device,
+        )
+
+    def _everything(self, rows: Index, columns: Index) -> Array:
+        row = indices(rows, self.queries, self.xp, self.device)
+        column = indices(columns, self.keys, self.xp, self.device)
+        return ((row[:, None] == row[:, None]) & (column == column))[None, None]
+
+
+def _within(first: Array, last: Array, rows: Index, column: Array) -> Array:
+    """Booleans (batch or 1, 1, row, column): whether a key lies in the interval of a query."""
+    return ((column >= take_rows(first, rows)[..., None]) & (column < take_rows(last, rows)[..., None]))[:, None]
+
+
+# What intervals cannot say
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Dense:
+    """Booleans as they were given, not copied: four axes, each of full size or 1."""
+
+    dense: Array
+    queries: int
+    keys: int
+    xp: Any
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return _along(_along(self.dense, rows, 2, self.queries, self.xp), columns, 3, self.keys, self.xp)
+
+    def rows(self, rows: slice) -> Dense:
+        some = self.dense if self.dense.shape[2] == 1 else _along(self.dense, rows, 2, self.queries, self.xp)
+        return replace(self, dense=some, queries=length(rows, self.queries))
+
+    def select(self, batch: Any = None, head: Any = None) -> Dense:
+        return replace(self, dense=take(take(self.dense, batch, 0), head, 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class SameDocument:
+    """Equal ids: the documents of the queries (batch or 1, query) and of the keys (batch or 1, key)."""
+
+    query_ids: Array
+    key_ids: Array
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return (take_rows(self.query_ids, rows)[:, :, None] == take_rows(self.key_ids, columns)[:, None, :])[:, None]
+
+    def rows(self, rows: slice) -> SameDocument:
+        return replace(self, query_ids=take_rows(self.query_ids, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> SameDocument:
+        return replace(self, query_ids=take(self.query_ids, batch, 0), key_ids=take(self.key_ids, batch, 0))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class FromPositions:
+    """A function of positions, called for the tile that is looked at."""
+
+    function: Callable[..., Any]
+    arguments: int  # 2: query and key; 4: batch, head, query and key
+    positions: Array  # of the queries, int64 (batch or 1, query)
+    batch: Array  # numbers of the sequences
+    heads: Array  # numbers of the heads
+    keys: int
+    xp: Any
+    device: Any = None
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        query = take_rows(self.positions, rows)  # (batch or 1, row)
+        key = indices(columns, self.keys, self.xp, self.device)  # (column,)
+        shape = (query.shape[0], 1, query.shape[1], key.shape[0])
+        arguments: tuple[Array, ...]
+        if self.arguments == 4:
+            arguments = (
+                self.batch[:, None, None, None],
+                self.heads[:, None, None],
+                query[:, None, :, None],
+                key[None, None, None],
+            )
+        elif query.shape[0] == 1:
+            arguments = (query[0][:, None], key[None])
+        else:
+            arguments = (query[:, None, :, None], key[None])
+        try:
+            found = self.function(*arguments)
+        except Exception as problem:
+            if isinstance(problem, errors.RegardError) or tracing():
+                raise
+            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            raise errors.OptionError(
+                f"The function of `where` raised {type(problem).__name__}: {problem}\nIt is called with whole arrays "
+                f"of positions, here of shapes {given}: compare, and combine with `&` and `|`."
+            ) from problem
+        found = self.xp.asarray(found, **on(self.device))
+        if not str(found.dtype).endswith("bool"):
+            raise errors.mask_function_result(found.dtype)
+        largest = (len(self.batch), len(self.heads), *shape[2:])
+        came = tuple(found.shape)
+        full = (1,) * (4 - len(came)) + came
+        if len(full) > 4 or any(size != 1 and size != most for size, most in zip(full, largest, strict=False)):
+            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            raise errors.OptionError(
+                f"The function of `where` gave booleans of shape {came} for positions of shapes {given}.\n"
+                "Give one for each query and key: comparing the two arrays it gets does so."
+            )
+        return self.xp.broadcast_to(found, self.xp.broadcast_shapes(came, shape))
+
+    def rows(self, rows: slice) -> FromPositions:
+        return replace(self, positions=take_rows(self.positions, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> FromPositions:
+        return replace(
+            self,
+            positions=take(self.positions, batch, 0),
+            batch=take(self.batch, batch, 0),
+            heads=take(self.heads, head, 0),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Joined:
+    """Parts that are evaluated each for itself, then joined by `&` or `|`."""
+
+    join: Callable[[Array, Array], Array]
+    parts: tuple[Rest, ...]
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        found = self.parts[0].tile(rows, columns)
+        for part in self.parts[1:]:
+            found = self.join(found, part.tile(rows, columns))
+        return found
+
+    def rows(self, rows: slice) -> Joined:
+        return Joined(self.join, tuple(part.rows(rows) for part in self.parts))
+
+    def select(self, batch: Any = None, head: Any = None) -> Joined:
+        return Joined(self.join, tuple(part.select(batch, head) for part in self.parts))
+
+
+def joined(join: Callable[[Array, Array], Array], rests: Sequence[Rest]) -> Rest | None:
+    """Several rests as one; None where there is none."""
+    return Joined(join, tuple(rests)) if len(rests) > 1 else rests[0] if rests else None
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Inverted:
+    """What a part does not show."""
+
+    part: Rest
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        return ~self.part.tile(rows, columns)
+
+    def rows(self, rows: slice) -> Inverted:
+        return Inverted(self.part.rows(rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> Inverted:
+        return Inverted(self.part.select(batch, head))
+
+
+def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:
+    """Some of an axis, repeated without a copy where its size is 1."""
+    if array.shape[axis] == 1:
+        return xp.broadcast_to(array, (*array.shape[:axis], length(index, count), *array.shape[axis + 1 :]))
+    if isinstance(index, slice) and index.step is not None and index.step < 0:  # tensors have no negative strides
+        index = list(range(*index.indices(array.shape[axis])))
+    return array[(slice(None),) * axis + (index,)]
+
+
+# Masks combined in a place
+
+
+class Keys(NamedTuple):
+    """The keys that queries may see, while masks are combined: in an interval, and allowed by the rest."""
+
+    intervals: tuple[Interval, ...] | None  # None: all keys
+    rest: Rest | None = None
+
+
+class Sizes(NamedTuple):
+    """What a mask that holds arrays already says about where it can stand."""
+
+    queries: int | None = None
+    keys: int | None = None
+    batch: int = 1
+    heads: int = 1
+
+    def with_(self, other: Sizes) -> Sizes:
+        """What both say."""
+        return Sizes(
+            other.queries if self.queries is None else self.queries,
+            other.keys if self.keys is None else self.keys,
+            max(self.batch, other.batch),
+            max(self.heads, other.heads),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Place:
+    """Where a mask is to hold: how many queries and keys, and where the queries stand."""
+
+    queries: int
+    keys: int
+    batch: int
+    heads: int
+    positions: Array  # of the queries, int32 (batch or 1, query); None where no mask asks for them
+    xp: Any
+    device: Any = None
+
+    def array(self, numbers: Any, dtype: Any = None) -> Array:
+        """Numbers of any kind as an array of the library and device in use."""
+        if self.xp is np and hasattr(numbers, "detach"):
+            numbers = numbers.detach().cpu().numpy()
+        return self.xp.asarray(numbers, dtype=dtype, **on(self.device))
+
+    def per_sequence(self, name: str, numbers: Any) -> Any:
+        """A number as it is; one for each sequence as (batch, 1)."""
+        if is_number(numbers):
+            return min(numbers, FAR)
+        count = len(numbers)
+        if count != 1 and count != self.batch:
+            raise errors.not_per_sequence(name, count, self.batch)
+        return self.array(self.xp.clip(self.array(numbers), -FAR, FAR), self.xp.int32)[:, None]
+
+    def visible(self, keys: Keys) -> Visible:
+        """The intervals as arrays of full size."""
+        ends = [] if keys.intervals is None else [end for interval in keys.intervals for end in interval]
+        batch = 1
+        for end in ends:
+            if not is_number(end) and end.shape[0] != 1:
+                batch = end.shape[0]
+        first, last, second_first, second_last = [self._row(end, batch) for end in ends] + [None] * (4 - len(ends))
+        return Visible(
+            first,
+            last,
+            second_first,
+            second_last,
+            keys.rest,
+            queries=self.queries,
+            keys=self.keys,
+            xp=self.xp,
+            device=self.device,
+        )
+
+    def _row(self, end: Any, batch: int) -> Array:
+        xp = self.xp
+        if is_number(end):
+            make = xp.zeros if end == 0 else partial(xp.full, fill_value=end)  # `full` takes four times as long
+            return make((batch, self.queries), dtype=xp.int32, **on(self.device))
+        if end.dtype != xp.int32:
+            end = self.array(end, xp.int32)
+        if end.shape[0] == batch and end.shape[1] == self.queries:
+            return end
+        row = xp.broadcast_to(end, (batch, self.queries))
+        return np.ascontiguousarray(row) if xp is np else row.contiguous()
+
+    def both(self, parts: Sequence[Keys]) -> Keys:
+        """What all of them show: intervals meet in intervals, rests in a rest."""
+        intervals: tuple[Interval, ...] | None = None
+        rests: list[Rest] = []
+        for part in parts:
+            met = part.intervals
+            if intervals is not None and part.intervals is not None:
+                met = intersection(intervals, part.intervals, self.xp)
+                if met is None:  # more than two intervals for a query: keep those so far, evaluate this part by tile
+                    rests.append(self.visible(part))
+                    continue
+            intervals = intervals if met is None else met
+            rests += [] if part.rest is None else [part.rest]
+        return Keys(intervals, joined(operator.and_, rests))
+
+    def either(self, parts: Sequence[Keys]) -> Keys:
+        """What at least one shows; where intervals can't say it, by tile within the interval that holds all."""
+        groups: list[Keys] = []  # parts that are intervals alone are joined where two intervals hold them
+        for part in parts:
+            if part == (None, None):
+                return Keys(None)
+            if groups and part.rest is None is groups[-1].rest and part.intervals and groups[-1].intervals:
+                both = union(groups[-1].intervals, part.intervals, self.xp)
+                if both is not None:
+                    groups[-1] = Keys(both)
+                    continue
+            groups.append(part)
+        if len(groups) == 1:
+            return groups[0]
+        within: Interval | None = None
+        if all(group.intervals is not None for group in groups):
+            hulls = [hull(group.intervals) for group in groups if group.intervals is not None]
+            within = hulls[0]
+            for first, last in hulls[1:]:
+                within = lower(within[0], first, self.xp), higher(within[1], last, self.xp)
+        seen = joined(operator.or_, [self.visible(group) for group in groups])
+        return Keys(None if within is None else (within,), seen)
+
+    def neither(self, a: Keys) -> Keys:
+        """What it does not show."""
+        if a.rest is None:
+            gaps = ((0, 0),) if a.intervals is None else complement(a.intervals, self.keys, self.xp)
+            if gaps is not None:
+                return Keys(gaps)
+        return Keys(None, Inverted(self.visible(a)))
+
+
+def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:
+    """Where the queries stand: int32 (1, query), or (batch, query) where the offset is one for each sequence."""
+    if is_number(offset):
+        if xp is np and not -FAR <= offset <= FAR:
+            raise errors.bad_offset(offset, batch)
+        return xp.arange(offset, offset + queries, dtype=xp.int32, **on(device))[None]
+    try:
+        numbers = parameters.plain(parameters.numbers("offset", offset, lowest=-FAR))
+    except errors.OptionError:
+        raise errors.bad_offset(offset, batch) from None
+    start = Place(queries, 0, batch, 1, None, xp, device).per_sequence("offset", numbers)
+    return start + xp.arange(queries, dtype=xp.int32, **on(device))
+
+
+def same_document(ids: Array, place: Place) -> Keys:
+    """Queries and keys with equal ids (batch or 1, position): intervals where each document is in one piece."""
+    xp = place.xp
+    if ids.shape[0] != 1 and ids.shape[0] != place.batch:
+        raise errors.not_per_sequence("ids", ids.shape[0], place.batch)
+    if xp is not np and tracing():  # nothing may be read out of tensors
+        return Keys(None, _equal_ids(place.array(ids), place))
+    known = Place(place.queries, place.keys, place.batch, 1, None, np)
+    stand = known.array(place.positions)
+    if (stand.size and (stand.min() < 0 or stand.max() >= ids.shape[1])) or place.keys > ids.shape[1]:
+        raise errors.ids_too_short(ids, place.keys, stand)
+    spans = [_spans(row) for row in known.array(ids)]
+    sequence = np.arange(len(spans))[:, None]
+    first, last = (place.array(np.stack([span[end] for span in spans])[sequence, stand]) for end in (0, 1))
+    interval = clipped(first, last, place.keys, xp)
+    in_one_piece = all(span[2] for span in spans)
+    return Keys((interval,), None if in_one_piece else _equal_ids(place.array(ids), place))
+
+
+def _equal_ids(ids: Array, place: Place) -> Rest:
+    sequence = place.xp.arange(ids.shape[0], **on(place.device))[:, None]
+    return SameDocument(ids[sequence, place.array(place.positions, place.xp.int64)], ids[:, : place.keys])
+
+
+def _spans(ids: Array) -> tuple[Array, Array, bool]:
+    """From where to where each position's document reaches, and whether all documents are in one piece."""
+    is_start = np.ones(len(ids), dtype=bool)
+    is_start[1:] = ids[1:] != ids[:-1]
+    starts = np.flatnonzero(is_start)
+    piece = np.cumsum(is_start) - 1  # of each position
+    names, opening, document = np.unique(ids[starts], return_index=True, return_inverse=True)
+    ends = np.append(starts[1:], len(ids))
+    closing = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(closing, document, ends)
+    return starts[opening][document][piece], closing[document][piece], len(names) == len(starts)
+
+
+def drawing(seen: np.ndarray[Any, Any]) -> str:
+    """Booleans (batch, query, key) as lines of characters, the sequences side by side."""
+    lines = ("  ".join("".join("█" if key else "·" for key in row) for row in rows) for rows in seen.swapaxes(0, 1))
+    return "\n".join(lines)
