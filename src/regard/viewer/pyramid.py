@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.arrays import numpy_of
-from regard.attention import Attention
 from regard.attention.pooled import even_edges
 from regard.attention.scores import scores_of
 from regard.kernels import parts
 from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState
+from regard.kernels.interface import ROW_STATE, RowState, Scores
 from regard.viewer import sampling
 from regard.viewer.sampling import Asked
 from regard.viewer.subject import Subject
@@ -74,7 +73,7 @@ class Pyramids:
         with self._lock:
             found = self._heads.get((layer, head))
             if found is None:
-                found = self._heads[layer, head] = Head(self._subject.attentions[layer].select(head=head))
+                found = self._heads[layer, head] = Head(scores_of(self._subject.attentions[layer].select(head=head)))
             self._heads.move_to_end((layer, head))
             return found
 
@@ -89,10 +88,10 @@ class Pyramids:
 class Head:
     """One head: the row states computed so far, and its cells once requested."""
 
-    def __init__(self, attention: Attention) -> None:
-        self._scores = scores_of(attention)
-        self._engine = engine_for(self._scores.queries)
-        self.queries, self.keys = attention.shape
+    def __init__(self, scores: Scores) -> None:
+        self._scores = scores
+        self._engine = engine_for(scores.queries)
+        self.queries, self.keys = scores.queries.shape[2], scores.keys.shape[2]
         self._state = np.zeros((2, self.queries))  # row_max and row_sum
         self._known = np.zeros(self.queries, bool)
         self._cells: dict[str, Floats] = {}  # "mean" holds sums
