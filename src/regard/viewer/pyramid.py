@@ -91,7 +91,7 @@ class Head:
     def __init__(self, scores: Scores) -> None:
         self._scores = scores
         self._engine = engine_for(scores.queries)
-        self.queries, self.keys = scores.queries.shape[2], scores.keys.shape[2]
+        self.queries, self.keys = int(scores.queries.shape[2]), int(scores.keys.shape[2])
         self._state = np.zeros((2, self.queries))  # row_max and row_sum
         self._known = np.zeros(self.queries, bool)
         self._cells: dict[str, Floats] = {}  # "mean" holds sums
