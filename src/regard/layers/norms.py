@@ -32,6 +32,7 @@ class LayerNorm(Layer):
         if self.bias is not None:
             object.__setattr__(self, "bias", given.weights("bias", self.bias))
         _check_vectors(self.weight, self.bias)
+        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""
@@ -66,6 +67,7 @@ class RMSNorm(Layer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", given.weights("weight", self.weight))
         _check_vectors(self.weight, None)
+        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""

@@ -47,7 +47,7 @@ def save(reading: Reading, path: str | os.PathLike[str], blocks: bool = False) -
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         contents = {name: np.ascontiguousarray(of_layers._in_numpy(array)) for name, array in stored.items()}
-        safetensors.numpy.save_file(contents, part, {KEY: json.dumps(structure, ensure_ascii=False)})
+        safetensors.numpy.save_file(contents, part, {KEY: json.dumps(structure)})
         part.replace(path)
     except OSError as problem:
         raise errors.OptionError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}.") from None
