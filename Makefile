@@ -21,21 +21,24 @@ unexport PYTHONDONTWRITEBYTECODE
 
 native_sources := $(wildcard native/*.cpp native/*.h)
 native_wanted := $(if $(REGARD_NATIVE),$(REGARD_NATIVE),on)
+# An editable install lists the modules by name: one that is added, renamed or removed needs a new install.
+modules := $(firstword $(shell find src/regard -name '*.py' | LC_ALL=C sort | cksum))
+installed := $(stamps)/regard-$(native_wanted)-$(modules)
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(stamps)/models $(stamps)/regard-$(native_wanted)  ## set up, then let a real model read a sentence, and see it
+demo: $(stamps)/models $(installed)  ## set up, then let a real model read a sentence, and see it
 	@$(bin)/regard see "The kids were scared of the lions, so they left right away."
 	@printf '\nNext, in the browser: $(bin)/regard studio\n'
 
-test: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## set up, then run the tests
+test: $(stamps)/tests $(installed)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/regard-$(native_wanted) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
+test-all: $(stamps)/tests $(stamps)/notebook $(installed) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
 	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
-fuzz: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
+fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
 	$(bin)/python tests/fuzz.py --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 check: $(stamps)/checks  ## ruff, mypy and clang-format
@@ -47,11 +50,11 @@ format: $(stamps)/checks  ## put imports and C++ into shape
 	$(bin)/ruff check --fix .
 	$(bin)/clang-format -i $(native_sources)
 
-bench: $(stamps)/tests $(stamps)/regard-$(native_wanted)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
+bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
 
-picture: $(stamps)/regard-$(native_wanted)  ## draw the README's picture again
+picture: $(installed)  ## draw the README's picture again
 	$(bin)/python docs/draw_picture.py
 
 clean:  ## remove .venv and build
@@ -72,7 +75,7 @@ $(stamps)/build: $(stamps)/made constraints.txt
 	@touch $@
 
 # Editable: Python sources are used as they stand, and only a change of native/ builds again (and only what changed).
-$(stamps)/regard-$(native_wanted): $(stamps)/build pyproject.toml CMakeLists.txt $(native_sources)
+$(installed): $(stamps)/build pyproject.toml CMakeLists.txt $(native_sources)
 	@echo "Building Regard"
 	@$(install) --no-build-isolation --editable .
 	@rm -f $(stamps)/regard-*
