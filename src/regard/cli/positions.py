@@ -19,7 +19,7 @@ EXAMPLES = """Examples:
   regard positions sinusoidal
   regard positions sinusoidal --length 64 --width 32 --out pe.svg --out pe.tex
   regard positions rotary --width 8 --out rope.pdf
-  regard positions learned --model minilm --length 64 --width 384 --out bert.svg
+  regard positions learned --model minilm --width 384 --out bert.svg
 """
 
 
