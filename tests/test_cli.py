@@ -13,7 +13,9 @@ import regard
 from regard import examples
 from regard.cli.app import app
 
-COMMANDS = ("see", "models", "steps", "lookup", "scaling", "positions", "check", "examples", "engine", "studio")
+COMMANDS = (
+    "see", "models", "steps", "lookup", "scaling", "positions", "block", "check", "examples", "engine", "studio",
+)  # fmt: skip
 
 
 def run(*arguments: str) -> str:

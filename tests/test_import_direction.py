@@ -35,6 +35,7 @@ HAND_OVERS: set[tuple[str, str]] = {
     ("layers.encoder", "trace"),
     ("layers.decoder", "trace"),
     ("layers.transformer", "trace"),
+    ("teaching.block", "output"),
     ("teaching.positions", "output"),
     ("teaching.scaling", "output"),
     ("teaching.lookup.given", "models"),

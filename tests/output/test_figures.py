@@ -15,6 +15,7 @@ from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
 from regard.output.heads_and_filters import filter_terms
 from regard.output.panel import scale_for
+from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
 from regard.teaching.scaling import scaling_lesson
@@ -66,6 +67,8 @@ FIGURES = {
     "rotary positions": lambda: figure.positions(position_lesson("rotary", width=8)),
     "rotary positions, one pair": lambda: figure.positions(position_lesson("rotary", length=1, width=2)),
     "rotary positions, many": lambda: figure.positions(position_lesson("rotary", length=200, width=128)),
+    "encoder block": lambda: figure.block(block_lesson(["The", "cat", "sat"])),
+    "decoder block": lambda: figure.block(block_lesson(HARD[4:9], FORTY[:7], width=64, heads=8, norm_first=True)),
     "look-up of texts": lambda: figure.lookup(lookup({"Date of birth": "May 5th", "Name": "Jane"}), "birth date"),
     "look-up of vectors": lambda: figure.lookup(lookup(np.eye(3), -11.5 * np.eye(3)), [0.5, 0, 1], 0),
     "look-up of hard words": lambda: figure.lookup(lookup({word * 9: word * 9 for word in (*HARD, *FORTY)}), HARD[6]),

@@ -11,7 +11,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from regard.cli import check, engine, examples, files, lookup, models, positions, printing, scaling, see, steps, studio
+from regard.cli import (
+    block,
+    check,
+    engine,
+    examples,
+    files,
+    lookup,
+    models,
+    positions,
+    printing,
+    scaling,
+    see,
+    steps,
+    studio,
+)
 from regard.errors import RegardError
 from regard.output import encoding
 
@@ -120,6 +134,7 @@ for _command, _epilog in (
     (lookup.lookup, lookup.EXAMPLES),
     (scaling.scaling, scaling.EXAMPLES),
     (positions.positions, positions.EXAMPLES),
+    (block.block, block.EXAMPLES),
     (check.check, check.EXAMPLES),
     (examples.examples, examples.EXAMPLES),
     (engine.engine, None),

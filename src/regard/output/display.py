@@ -48,3 +48,10 @@ def positions_html(lesson: Any) -> str:
     from regard.output.figure import positions
 
     return html(positions(lesson)) + html(lesson.table())
+
+
+def block_html(lesson: Any) -> str:
+    """The figure and the tables of a transformer block."""
+    from regard.output.figure import block
+
+    return html(block(lesson)) + html(lesson.tables())

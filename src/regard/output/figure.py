@@ -1,6 +1,7 @@
 """Figures for slides and papers: `heat_map(trace).save("cat.svg")`, or .pdf, or .png with the `figures` extra."""
 
 from regard.output.bars import bars
+from regard.output.block_figure import block
 from regard.output.fixed_and_computed import fixed_and_computed
 from regard.output.flow import flow
 from regard.output.head_grid import heads
@@ -12,6 +13,6 @@ from regard.output.scaling_chart import scaling
 from regard.output.svg import Svg
 
 __all__ = [
-    "Svg", "bars", "fixed_and_computed", "flow", "heads", "heads_and_filters", "heat_map", "lookup", "positions",
-    "scaling",
+    "Svg", "bars", "block", "fixed_and_computed", "flow", "heads", "heads_and_filters", "heat_map", "lookup",
+    "positions", "scaling",
 ]  # fmt: skip

@@ -1,0 +1,162 @@
+"""A transformer block, stage by stage: attention, add & norm, feed-forward, add & norm; cross-attention too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors, validate
+from regard.layers import Decoder, Encoder
+from regard.layers.seeding import Seed
+from regard.tables import Column, Table, digits_for
+from regard.trace import Trace
+from regard.trace.words import place_of
+
+Floats = NDArray[np.float64]
+Kind = Literal["encoder", "decoder"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stage:
+    """The vectors of all tokens after one part of a block."""
+
+    name: str
+    formula: str
+    vectors: Floats  # (token, width)
+    adds: int | None = None  # the stage that is added here, past those between: the residual
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockLesson:
+    """A block of an encoder or decoder with random weights on given words, stage by stage.
+
+    stages  of the tokens, from their embeddings to the result
+    traces  every step of each attention: of the tokens to themselves and, in a decoder with a context, to that
+    memory  what an encoder block makes of the context, (context token, width); None without a context
+    """
+
+    kind: Kind
+    words: tuple[str, ...]
+    context_words: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    traces: tuple[Trace, ...]
+    memory: Floats | None
+    note: str
+
+    def table(self, word: Any = 0) -> Table:
+        """The vectors of one word, a row per stage."""
+        row = place_of("word", word, self.words)
+        vectors = [stage.vectors[row] for stage in self.stages]
+        columns = Column("Stage", "text"), Column("vector", "vector", max(2, digits_for(np.concatenate(vectors))))
+        rows = tuple((stage.name, vector) for stage, vector in zip(self.stages, vectors, strict=True))
+        formulas = tuple(f"{stage.name}: {stage.formula}." for stage in self.stages[1:])
+        return Table(f"{self.words[row]}: through {self.title}", columns, rows, (*formulas, self.note))
+
+    def tables(self) -> tuple[Table, ...]:
+        """One table per word, with the notes below the last."""
+        found = [self.table(place) for place in range(len(self.words))]
+        bare = [Table(table.title, table.columns, table.rows) for table in found[:-1]]
+        return (*bare, found[-1])
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        if self.kind == "encoder":
+            return "an encoder block"
+        return "a decoder block" if self.memory is None else "a decoder block with cross-attention"
+
+    def __repr__(self) -> str:
+        heads, width = self.traces[0].heads, self.stages[0].vectors.shape[1]
+        return f"BlockLesson({self.kind}, {len(self.words)} words of width {width}, {heads} heads)"
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        from regard.output.display import block_html
+
+        return block_html(self)
+
+
+def block_lesson(
+    words: Sequence[str], context: Sequence[str] = (), *, kind: Kind | None = None, heads: int = 2, width: int = 8,
+    norm_first: bool = False, seed: int = 0,
+) -> BlockLesson:  # fmt: skip
+    """A block with random weights and embeddings from a seed, on some words.
+
+    context     words that a decoder attends to, after an encoder block has read them
+    kind        "encoder", or "decoder" (its tokens see only those before them); by default a decoder with a context
+    norm_first  whether norms are applied before each part (pre-norm) instead of after the addition (post-norm)
+
+    >>> lesson = block_lesson(["The", "cat", "sat"])
+    >>> [stage.name for stage in lesson.stages]
+    ['embeddings', 'self-attention', 'add & norm', 'feed-forward', 'add & norm']
+    >>> lesson.stages[-1].vectors.shape
+    (3, 8)
+    """
+    chosen = kind or ("decoder" if context else "encoder")
+    validate.choice("kind", chosen, KINDS)
+    if context and chosen == "encoder":
+        raise errors.option("context", list(context), "none for an encoder", "A decoder attends to a context.")
+    if not words:
+        raise errors.option("words", list(words), "at least one word")
+    heads, width = validate.integer("heads", heads, 1), validate.integer("width", width, 1)
+    start = Seed(seed)
+    x = _embedded(words, width, start)
+    note = f"Random embeddings and weights from seed {seed}: nothing was trained."
+    options: dict[str, Any] = {"norm_first": norm_first, "dtype": np.float64, "bias": False}
+    if chosen == "encoder":
+        trace = Encoder.seeded(width, heads, seed=start.part("block"), **options).explain(x, words=list(words))
+        return BlockLesson("encoder", tuple(words), (), _stages(x, trace, norm_first), (trace,), None, note)
+    block = Decoder.seeded(width, heads, cross=bool(context), seed=start.part("block"), **options)
+    if not context:
+        trace = block.explain(x, words=list(words))
+        return BlockLesson("decoder", tuple(words), (), _stages(x, trace, norm_first), (trace,), None, note)
+    encoder = Encoder.seeded(width, heads, seed=start.part("encoder"), **options)
+    memory = np.asarray(encoder(_embedded(context, width, start)))
+    traces = (
+        block.explain(x, memory, which="self", words=list(words)),
+        block.explain(x, memory, which="cross", words=list(words), memory_words=list(context)),
+    )
+    stages = _crossed(x, traces, norm_first)
+    return BlockLesson("decoder", tuple(words), tuple(context), stages, traces, memory, note)
+
+
+def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
+    """The same vector for the same word."""
+    return np.stack([start.part("embedding").part(word).normal((width,), np.float64) for word in words])
+
+
+def _stages(x: Floats, trace: Trace, norm_first: bool) -> tuple[Stage, ...]:
+    add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
+    masked = "masked " if "masked" in trace else ""
+    return (
+        Stage("embeddings", "as given", x),
+        _stage(f"{norm}{masked}self-attention", trace, "projected"),
+        _stage(add, trace, "attended", 0),
+        _stage(f"{norm}feed-forward", trace, "fed_forward"),
+        _stage(add, trace, "result", 2),
+    )
+
+
+def _crossed(x: Floats, traces: tuple[Trace, Trace], norm_first: bool) -> tuple[Stage, ...]:
+    own, cross = traces
+    add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
+    return (
+        Stage("embeddings", "as given", x),
+        _stage(f"{norm}masked self-attention", own, "projected"),
+        _stage(add, own, "attended", 0),
+        _stage(f"{norm}cross-attention", cross, "projected"),
+        _stage(add, cross, "attended", 2),
+        _stage(f"{norm}feed-forward", cross, "fed_forward"),
+        _stage(add, cross, "result", 4),
+    )
+
+
+def _stage(name: str, trace: Trace, step: str, adds: int | None = None) -> Stage:
+    return Stage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds)
