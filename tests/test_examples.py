@@ -18,14 +18,28 @@ PROMISED = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(path):
+def test_example_runs(path, tmp_path):
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-X", "utf8", path],
-        capture_output=True, text=True, encoding="utf-8", check=False, timeout=300,
+        cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False, timeout=300,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr
     for text in PROMISED.get(path.stem, []):
         assert text in finished.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["slides/week 3"]])
+def test_figures_are_written_where_the_example_says(tmp_path, arguments):
+    script = next(path for path in EXAMPLES if path.stem.startswith("06"))
+    finished = subprocess.run(
+        [sys.executable, "-X", "utf8", script, *arguments],
+        cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=True, timeout=300,
+    )  # fmt: skip
+    said, names = finished.stdout.splitlines()
+    folder = tmp_path / (arguments[0] if arguments else "figures")
+    assert said == f"Wrote to {folder.resolve()}:"
+    assert sorted(path.name for path in folder.iterdir()) == names.split(", ")
+    assert all(path.stat().st_size > 300 for path in folder.iterdir())
 
 
 def test_every_promise_has_its_example():
