@@ -2,12 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from regard.attention import Attention
+from regard.cli.app import app
 from regard.errors import RegardError
 from regard.hand_check import check_notes, worked_example
 from regard.output import csv_json, markdown
+from regard.tables import printed_number
 
 FACTS = """\
 step,query,key,numbers
@@ -159,3 +163,34 @@ def test_a_file_that_is_not_there(tmp_path):
             check_notes(tmp_path / name)
     with pytest.raises(RegardError, match="cannot be read"):
         check_notes(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_with_rounded_vectors_alone_are_right(saved, seed):
+    """q, k and v as printed are rounded: scores computed from the exact ones agree as far as these can tell."""
+    draw = np.random.default_rng(seed).normal
+    trace = Attention(draw(size=(4, 3)), draw(size=(4, 3))).explain(draw(size=(4, 2)), words=["a", "b", "c", "d"])
+    text = "\n".join(map(markdown.render, trace.tables()))
+    check = check_notes(saved("steps.md", text))
+    assert check.ok, check.slips
+    score = printed_number(trace["score"][0, 0, 0], 2)
+    changed = check_notes(saved("steps.md", text.replace(f" {score} |", " 9.99 |", 1)))
+    assert [verdict.what for verdict in changed.of_kind("wrong")] == ["score a → a"]
+
+
+def test_both_conventions_of_w_give_the_same_steps(tmp_path):
+    weights = {"W_q": [[1, 2, 3], [4, 5, 6]], "W_k": [[1, 0, 1], [0, 1, 1]], "W_v": [[2, 1], [0, 3]]}
+    other = {name: np.transpose(matrix).tolist() for name, matrix in weights.items()}
+    notes = {"embeddings": {"a": [1, 2], "b": [0, 1]}, "q": {"a": [9, 12, 15]}}
+    assert check_notes(notes | weights).ok
+    assert check_notes(notes | other | {"product": "x W^T"}).ok
+    assert check_notes(notes | weights | {"product": "x W^T"}).of_kind("shape")
+    shown = []
+    for content in (weights, other | {"product": "x W^T"}):
+        path = tmp_path / "vectors.json"
+        path.write_text(json.dumps(notes | content))
+        shown.append(json.loads(CliRunner().invoke(app, ["steps", "--embeddings", str(path), "--show", "json"]).stdout))
+    assert shown[0]["steps"] == shown[1]["steps"]
+    assert shown[0]["W_q"] == shown[1]["W_q"] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    said = CliRunner().invoke(app, ["steps", "--embeddings", str(path)]).stdout
+    assert "q = x · W_qᵀ" in said and "W_q 3 × 2" in said

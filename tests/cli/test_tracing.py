@@ -1,0 +1,53 @@
+"""Vectors and weights that `regard steps` draws from a seed."""
+
+import numpy as np
+import pytest
+
+from regard import examples
+from regard.cli.tracing import random_embeddings, random_matrix, traced
+from regard.cli.words import words_of
+from regard.layers.seeding import Seed
+
+SENTENCES = [one.content for one in examples.EXAMPLES.values() if one.kind in ("sentence", "passage")]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_different_words_have_different_vectors_of_whole_numbers(seed, width):
+    for sentence in SENTENCES:
+        words = list(dict.fromkeys(words_of(sentence)))
+        vectors = random_embeddings(words, width, seed)
+        assert len(np.unique(vectors, axis=0)) == len(words)
+        assert np.array_equal(vectors, np.round(vectors))
+        assert np.abs(vectors).sum(axis=1).min() > 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 4), (12, 12), (3, 7), (7, 3)])
+def test_random_matrices_have_full_rank(shape):
+    for seed in range(20):
+        matrix = random_matrix(*shape, Seed(seed))
+        assert matrix.shape == shape
+        assert set(np.unique(matrix)) <= {-1.0, 0.0, 1.0}
+        if shape[0] == shape[1]:
+            assert np.linalg.matrix_rank(matrix) == shape[0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("width", [None, 2, 4])
+def test_default_values_are_not_multiples_of_one_vector(width, seed):
+    trace = traced("The kids were scared of the lions", None, None, width=width, seed=seed).whole()
+    for name in ("query", "key", "value"):
+        assert np.linalg.matrix_rank(trace[name][0]) >= 2
+    assert len(np.unique(trace["weight"][0].round(3))) > 7  # not uniform, not one-hot
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8])
+def test_the_default_d_k_has_a_whole_root(heads):
+    trace = traced("The cat sat", None, None, heads=heads).whole()
+    assert trace["query"].shape[-1] == 4
+    assert trace.heads == heads
+
+
+def test_a_seed_is_independent_of_the_other_words():
+    alone, together = random_embeddings(["cat"], 4, 0), random_embeddings(["The", "cat", "sat"], 4, 0)
+    assert np.array_equal(alone[0], together[1])
