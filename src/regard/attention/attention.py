@@ -482,6 +482,6 @@ class Attention:
         >>> Attention(E, E).explain(E, query="cat", words=["The", "cat", "sat"])
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
-        from regard.trace.of_attention import explain
+        from regard.trace.attention_steps import explain
 
         return explain(self, values, query, words, query_words=query_words)

@@ -19,8 +19,8 @@ from regard.layers import Linear, MultiHead
 from regard.layers.seeding import Seed
 from regard.tables import Column, Table
 from regard.trace import Step, Trace
+from regard.trace.labels import numbered
 from regard.trace.provenance import Projection
-from regard.trace.words import numbered
 
 HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from regard.hand_check.inputs import Inputs, Numbers
-from regard.trace.blending import softmax_over_keys
 from regard.trace.formatting import dot, factor, precise, softmax_line, total
+from regard.trace.softmax import softmax_over_keys
 
 Known = Mapping[str, Numbers]
 LONGEST = 1000.0  # divisors up to this are written as a root

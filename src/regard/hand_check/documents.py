@@ -14,7 +14,7 @@ from regard.errors import OptionError
 from regard.errors.wording import kind_of, shown
 from regard.hand_check.grids import Grid, read_grids
 from regard.hand_check.notation import AXES, MATRICES, SETTINGS, SPELLING_OF, canonical, not_finite, step_named
-from regard.trace.words import numbered
+from regard.trace.labels import numbered
 
 ENDINGS = (".json", ".csv", ".md")
 TRACE_ONLY = ("capped", "biased", "positioned", "attended", "fed_forward", "result")

@@ -28,7 +28,7 @@ from regard.hand_check.notation import (
     numbers_in,
     step_named,
 )
-from regard.trace.words import numbered
+from regard.trace.labels import numbered
 
 if TYPE_CHECKING:
     from regard.hand_check.documents import Document

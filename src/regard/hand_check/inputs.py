@@ -19,7 +19,7 @@ from regard.hand_check.documents import Document, Entry
 from regard.hand_check.grids import OCCURRENCE
 from regard.hand_check.notation import AXES, SPELLING_OF, Written, is_blank, numbers_in, written
 from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, window
-from regard.trace.words import numbered, place_of
+from regard.trace.labels import numbered, place_of
 
 Numbers = NDArray[np.float64]
 PRODUCTS = ("x W", "x W^T")

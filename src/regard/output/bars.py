@@ -15,7 +15,7 @@ from regard.output.svg import Drawing, Svg, line, rectangle, text, widest
 from regard.output.text_width import fitted
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
-from regard.trace.words import key_of, row_of
+from regard.trace.labels import key_of, row_of
 
 LABEL = 13.0
 POSITIVE, NEGATIVE, QUIET = "#2a6fb5", "#b85c22", "#8a94a3"

@@ -17,7 +17,7 @@ from regard.output.svg import Svg, arrow_head, curve, group, line, rectangle, te
 from regard.output.text_width import fitted, text_width
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
-from regard.trace.words import row_of
+from regard.trace.labels import row_of
 
 MOST_WORDS = 12
 MOST_PARTS = 5  # numbers of a vector that are shown

@@ -14,7 +14,7 @@ from regard.attention import Attention
 from regard.layers import Seen
 from regard.reading import wording
 from regard.reading.tokens import Token, Word, piece
-from regard.trace.words import words_for
+from regard.trace.labels import words_for
 
 if TYPE_CHECKING:
     from regard.reading.reading import Reading

@@ -18,7 +18,7 @@ from regard.reading.certificate import Certificate, certified
 from regard.reading.tokens import Token, Word, labelled, words_of
 from regard.reading.weights import Numbers, Unit
 from regard.tables import Table
-from regard.trace.words import place_of
+from regard.trace.labels import place_of
 
 if TYPE_CHECKING:
     from regard.trace import Trace

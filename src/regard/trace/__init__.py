@@ -1,6 +1,6 @@
-"""Every step of attention as named numbers, as the table on the slides, and as calculations to follow by hand."""
+"""Every step of attention as a named array, as the table of the slides, and as a written-out calculation."""
 
-from regard.trace.steps import NAMES, Step, Trace
+from regard.trace.trace import NAMES, Step, Trace
 from regard.trace.why import Why
 
 __all__ = ["NAMES", "Step", "Trace", "Why"]

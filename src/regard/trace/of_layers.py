@@ -11,10 +11,9 @@ from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, MultiHead, RMSNorm, Transformer
 from regard.layers import given as of_layers
 from regard.masks import Mask
-from regard.trace import wording
-from regard.trace.of_attention import as_step, explain
-from regard.trace.provenance import Fed, Projection, Recipe, Sum, Taken
-from regard.trace.steps import Step, Trace
+from regard.trace.attention_steps import as_step, explain, several_sequences
+from regard.trace.provenance import Fed, Projection, Provenance, Sum, Taken
+from regard.trace.trace import Step, Trace
 
 Words = Sequence[Any] | None
 Norm = LayerNorm | RMSNorm
@@ -41,7 +40,7 @@ class Before:
 
     tokens: Array  # (token, width)
     steps: tuple[Step, ...]
-    recipes: dict[str, Recipe] = field(default_factory=dict)
+    recipes: dict[str, Provenance] = field(default_factory=dict)
 
 
 def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: Asked) -> Trace:
@@ -108,7 +107,7 @@ def _context(context: Any, layer: MultiHead) -> Array | None:
 def _one_sequence(x: Array) -> Array:
     if x.ndim == 3:
         if x.shape[0] != 1:
-            raise wording.several_sequences(x.shape[0])
+            raise several_sequences(x.shape[0])
         return x[0]
     return x
 
@@ -118,13 +117,13 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
     numbers = of_layers.numbers_of_tokens(tokens, table.weight)
     numbers = numbers[0] if numbers.ndim == 2 and numbers.shape[0] == 1 else numbers
     if numbers.ndim != 1:
-        raise wording.several_sequences(numbers.shape[0] if numbers.ndim else 0)
+        raise several_sequences(numbers.shape[0] if numbers.ndim else 0)
     scale = model.embedding_scale
     embedding = table(numbers)
     embedding = as_step(embedding if scale == 1.0 else embedding * scale)
     times = "" if scale == 1.0 else f" · {scale:.4g}"
     steps = [Step("embedding", embedding, TOKENS, f"embedding = the token's row of the table{times}")]
-    recipes: dict[str, Recipe] = {"embedding": Taken(f"the token's row of the table{times}")}
+    recipes: dict[str, Provenance] = {"embedding": Taken(f"the token's row of the table{times}")}
     x = embedding
     if model.positions is not None or model.embedding_norm is not None:
         x = x if model.positions is None else model.positions(x)
@@ -191,7 +190,7 @@ def _projected_step(step: Step, layer: MultiHead, x: str) -> Step:
     return replace(step, formula=f"{letter} = {formula}")
 
 
-def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Recipe]:
+def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Provenance]:
     turned = ["turned by its position"] if layer.rotary is not None else []
     normed = {"q": layer.q_norm is not None, "k": layer.k_norm is not None}
     then = {letter: " and ".join(["normed"] * normed[letter] + turned) for letter in "qk"}
@@ -235,7 +234,7 @@ def _feeding(layer: FeedForward, x: str) -> str:
     return f"{layer.activation}({x} · W_1ᵀ{up}) · W_2ᵀ{down}"
 
 
-def _with(trace: Trace, step: Step, recipe: Recipe) -> Trace:
+def _with(trace: Trace, step: Step, recipe: Provenance) -> Trace:
     origin = replace(trace.origin, parts={**trace.origin.parts, step.name: recipe})
     return replace(trace, steps=(*trace.steps, step), origin=origin)
 

@@ -11,12 +11,12 @@ from regard.arrays import Array, numpy_of
 
 if TYPE_CHECKING:
     from regard.layers import FeedForward, LayerNorm, Linear, RMSNorm
-    from regard.trace.steps import Trace
+    from regard.trace.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """Vectors that were there before: given, or looked up."""
+    """Vectors given as input, or looked up in a table."""
 
     how: str  # "as given"
 
@@ -28,14 +28,14 @@ class Projection:
     rows: Array  # (token, in)
     linear: Linear
     letter: str  # the q of W_q and b_q
-    heads: int = 1  # of which each has its share of the weight's rows
-    shared_by: int = 1  # query heads that use one head here
-    then: str = ""  # what happens to the vectors after it, in words
+    heads: int = 1  # each with its share of the weight's rows
+    shared_by: int = 1  # query heads per head
+    then: str = ""  # what follows the product: "normed", "turned by its position"
 
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """Two vectors added, and normed where there is a norm."""
+    """Two vectors added, then normalised if there is a norm."""
 
     left: Array  # (token, width)
     right: Array  # (token, width)
@@ -50,7 +50,7 @@ class Fed:
     layer: FeedForward
 
 
-Recipe = Taken | Projection | Sum | Fed
+Provenance = Taken | Projection | Sum | Fed
 
 
 def setup(trace: Trace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The table that slides show: for one query, a row for each word it looks at."""
+"""The step table of the slides: for one query, one row per key."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
-from regard.trace.blending import weighted_values_of
-from regard.trace.words import numbered, own_key_of, query_label
+from regard.trace.labels import numbered, own_key_of, query_label
+from regard.trace.softmax import weighted_values_of
 
 if TYPE_CHECKING:
-    from regard.trace.steps import Trace
+    from regard.trace.trace import Trace
 
 STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
-FEW = 1000  # keys up to which the printed numbers are added up again
+FEW = 1000  # keys up to which the printed terms are added up
 
 
 def of_query(trace: Trace, row: int, head: int) -> Table:
     """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
 
-    q and sum stand in the row of the word that asks, or in the first one where the query is not among the keys.
+    q and sum are in the row of the query, or in the first row if the query is not among the keys.
     """
     count = len(trace.words)
     place = own_key_of(trace, row)
@@ -58,14 +58,14 @@ def of_query(trace: Trace, row: int, head: int) -> Table:
 
 
 def scaled_heading(trace: Trace) -> str:
-    """What the scores are divided by, or multiplied with."""
+    """The heading of scaled scores: what they are divided or multiplied by."""
     if trace.origin.is_root:
         return "score/√d_k"
     return f"score·{trace.origin.scale:.4g}"
 
 
 def _only(vector: Any, place: int, count: int) -> list[Any]:
-    """A vector in one row, blanks in the others."""
+    """A vector in one row, None in the others."""
     return [vector if row == place else None for row in range(count)]
 
 
@@ -79,7 +79,7 @@ def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, outpu
     notes = [] if trace.note is None else [trace.note]
     if trace.origin.sinks is not None:
         share = max(0.0, 1 - float(weights.sum()))
-        notes.append(f"The sink takes {printed_number(share, 2)} of the weight and gives nothing.")
+        notes.append(f"The sink takes {printed_number(share, 2)} of the weight and has no value.")
     if not np.any(weights):
         notes.append(f"{trace.query_words[row]} may see no key: weights and sum are 0.")
     if len(weighted) <= FEW and _add_up_differently(weighted, output, digits):
@@ -90,7 +90,7 @@ def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, outpu
 
 
 def _add_up_differently(weighted: Any, output: Any, digits: int) -> bool:
-    """Whether somebody who adds up the printed terms gets another number than the printed sum."""
+    """Whether the printed terms add up to another number than the printed sum."""
     terms, sums = in_last_digits(weighted, digits), in_last_digits(output, digits)
     with np.errstate(all="ignore"):
         return bool(np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums)))

@@ -1,4 +1,4 @@
-"""How a number of a trace came about, as the line somebody would write next to it."""
+"""How a number of a trace is calculated, written out on one line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import numpy_of
-from regard.trace.blending import last_stage, weighted_values_of
 from regard.trace.formatting import dot, factor, number, softmax_line, vector
-from regard.trace.words import key_of, row_of
+from regard.trace.labels import key_of, row_of
+from regard.trace.provenance import Fed, Projection, Sum, Taken
+from regard.trace.softmax import last_stage, weighted_values_of
 
 if TYPE_CHECKING:
-    from regard.trace.steps import Trace
+    from regard.trace.trace import Trace
 
 FEW_KEYS = 6  # weighted vectors in a sum that are written out
 
 
 @dataclass(frozen=True, eq=False)
 class Why:
-    """A calculation: its lines, what comes out, and what was added up to it."""
+    """A calculation: the line, its result, and the terms of its sum."""
 
     text: str
     value: Any  # a float, or a NumPy array
@@ -38,7 +39,7 @@ class Why:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """The number that somebody asks about."""
+    """The number or vector that a calculation is for."""
 
     trace: Trace
     name: str
@@ -50,7 +51,7 @@ class Place:
 
     @property
     def row(self) -> int:
-        """The place of the query."""
+        """The row of the query."""
         return row_of(self.trace, self.query, self.name)
 
     @property
@@ -60,34 +61,32 @@ class Place:
 
     @property
     def token(self) -> int:
-        """The position of a word among the keys, whichever way it was named."""
+        """The position among the keys of a word given as key or as query."""
         if self.key is None and self.query is not None:
             return key_of(self.trace, self.query, self.name)
         return self.column
 
     def step(self, name: str, *index: int) -> Any:
-        """Part of a step, as NumPy has it."""
+        """Part of a step as a NumPy array."""
         return numpy_of(self.trace[name][index])
 
     def part(self, name: str) -> Any:
-        """What a layer was made of, None where there is no such thing."""
+        """The provenance of a layer's step, or None."""
         return self.trace.origin.parts.get(name)
 
     def vector(self, values: Any) -> str:
-        """A vector, as short as was asked for."""
+        """A vector, shortened unless `full`."""
         return vector(values, self.full)
 
 
 def why(trace: Trace, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
     """The calculation of one number, or of one vector."""
-    from regard.trace.why_layers import LAYER_CALCULATIONS
-
     trace.step(name)
-    return {**CALCULATIONS, **LAYER_CALCULATIONS}[name](Place(trace, name, query, key, head, component, full))
+    return CALCULATIONS[name](Place(trace, name, query, key, head, component, full))
 
 
 def picked(place: Place, values: Any) -> int | None:
-    """The component that was asked for, counted from the front."""
+    """The chosen component, counted from 0; None for the whole vector."""
     component = place.component
     if component is None:
         return None
@@ -188,6 +187,136 @@ def _output(place: Place) -> Why:
     return Why(f"{' + '.join(terms)} = {place.vector(output)}", output, tuple(weighted))
 
 
+# Steps of layers: projections, sums, norms, feed-forward
+
+
+def _vector_of(place: Place) -> Why:
+    """Queries, keys, values, and all steps after the heads, by their provenance."""
+    values, at = _where(place)
+    made = place.part(place.name)
+    if isinstance(made, Projection):
+        return _projection(place, made, values, at)
+    if isinstance(made, Sum):
+        return _sum(place, made, values, at)
+    if isinstance(made, Fed):
+        return _fed(place, made, values, at)
+    how = made.how if isinstance(made, Taken) else "as given"
+    component = picked(place, values)
+    if component is None:
+        return Why(f"{place.vector(values)}, {how}", values)
+    return Why(f"{number(values[component])}, {how}", float(values[component]))
+
+
+def _where(place: Place) -> tuple[Any, int]:
+    """The vector, and its row in the arrays it was computed from."""
+    axes = place.trace.step(place.name).axes
+    if axes[0] == "head":
+        at = place.row if axes[1] == "query" else place.token
+        return place.step(place.name, place.head, at), at
+    if axes[0] == "query":
+        return place.step(place.name, place.row), place.row
+    at = _token(place)
+    return place.step(place.name, at), at
+
+
+def _token(place: Place) -> int:
+    """The position of a word among the input tokens: of the query in cross-attention, else of the key."""
+    trace = place.trace
+    named = place.query if place.query is not None else place.key
+    if trace.own_key is None:
+        return trace.first_query + row_of(trace, named, place.name)
+    return key_of(trace, named, place.name) if named is not None else trace.own_key + place.row
+
+
+def _projection(place: Place, made: Projection, values: Any, at: int) -> Why:
+    row = _double(made.rows[at])
+    outputs = made.linear.outputs // made.heads
+    head = place.head // made.shared_by if made.heads > 1 else 0
+    part = slice(head * outputs, (head + 1) * outputs)
+    weight = _double(made.linear.weight[part])  # (out, in)
+    shift = None if made.linear.bias is None else _double(made.linear.bias[part])
+    letters = f"W_{made.letter}ᵀ" + (f" of head {head}" if made.heads > 1 else "")
+    with_shift = "" if shift is None else f" + b_{made.letter}"
+    component = picked(place, values)
+    before = weight @ row + (0 if shift is None else shift)
+    if component is None:
+        then = "" if not made.then else f" = {place.vector(before)}, {made.then}:"
+        end = f" {place.vector(values)}" if then else f" = {place.vector(values)}"
+        return Why(f"{place.vector(row)} · {letters}{with_shift}{then}{end}", values, tuple(weight * row))
+    line = f"{place.vector(row)}·{place.vector(weight[component])}"
+    added = "" if shift is None else f" + {factor(shift[component])}"
+    line += f"{added} = {dot(row, weight[component], place.full)}{added} = {number(before[component])}"
+    if made.then:
+        line += f"; {made.then}: {number(values[component])}"
+    terms = [*(weight[component] * row).tolist(), *([] if shift is None else [float(shift[component])])]
+    return Why(line, float(values[component]), tuple(terms))
+
+
+def _sum(place: Place, made: Sum, values: Any, at: int) -> Why:
+    left, right = _double(made.left[at]), _double(made.right[at])
+    both = left + right
+    component = picked(place, values)
+    if component is None:
+        line = f"{place.vector(left)} + {place.vector(right)}"
+        if made.norm is not None:
+            line = f"norm({line}) = norm({place.vector(both)})"
+        return Why(f"{line} = {place.vector(values)}", values, (left, right))
+    terms = (float(left[component]), float(right[component]))
+    line = f"{number(terms[0])} + {factor(terms[1])} = {number(sum(terms))}"
+    if made.norm is not None:
+        line += f"; {_normed(made.norm, both, component)} = {number(values[component])}"
+    return Why(line, float(values[component]), terms)
+
+
+def _normed(norm: Any, row: Any, component: int) -> str:
+    """One component of a normalised row, without its result."""
+    weight, bias = float(_double(norm.weight)[component]), getattr(norm, "bias", None)
+    end = f" · {factor(weight)}" + ("" if bias is None else f" + {factor(_double(bias)[component])}")
+    if hasattr(norm, "bias"):
+        top, square = f"({number(row[component])} − {factor(row.mean())})", row.var()
+    else:
+        top, square = number(row[component]), np.mean(row * row)
+    return f"{top} / √({number(square)} + {norm.epsilon:g})".replace("e-", "e−") + end
+
+
+def _fed(place: Place, made: Fed, values: Any, at: int) -> Why:
+    layer = made.layer
+    row = _double(made.rows[at])
+    hidden = _double(layer.hidden(made.rows[at : at + 1])[0])
+    down = layer.down
+    component = picked(place, values)
+    up = "" if layer.up.bias is None else " + b_1"
+    if component is None:
+        shift = "" if down.bias is None else " + b_2"
+        inner = f"{place.vector(row)} · W_1ᵀ{up}"
+        inner = f"{layer.activation}({inner})" if layer.gate is None else (
+            f"{layer.activation}({place.vector(row)} · W_gᵀ) · ({inner})"
+        )  # fmt: skip
+        line = f"{inner} = {place.vector(hidden)}; {place.vector(hidden)} · W_2ᵀ{shift} = {place.vector(values)}"
+        return Why(line, values, (hidden,))
+    weight = _double(down.weight[component])
+    shift = "" if down.bias is None else f" + {factor(_double(down.bias)[component])}"
+    line = f"{place.vector(hidden)}·{place.vector(weight)}{shift} = {dot(hidden, weight, place.full)}{shift}"
+    terms = tuple((hidden * weight).tolist())
+    return Why(f"{line} = {number(values[component])}", float(values[component]), terms)
+
+
+def _concatenated(place: Place) -> Why:
+    values = place.step("concatenated", place.row)
+    outputs = tuple(place.step("output", head, place.row) for head in range(place.trace.heads))
+    component = picked(place, values)
+    if component is not None:
+        head, at = divmod(component, len(outputs[0]))
+        line = f"number {at} of head {head}: {number(values[component])}"
+        return Why(line, float(values[component]), (float(outputs[head][at]),))
+    return Why(f"{' | '.join(place.vector(output) for output in outputs)} = {place.vector(values)}", values, outputs)
+
+
+def _double(array: Any) -> Any:
+    """As float64."""
+    return numpy_of(array).astype(np.float64)
+
+
 CALCULATIONS: dict[str, Callable[[Place], Why]] = {
     "score": _score,
     "scaled": _scaled,
@@ -197,4 +326,7 @@ CALCULATIONS: dict[str, Callable[[Place], Why]] = {
     "weight": _weight,
     "weighted_value": _weighted_value,
     "output": _output,
+    **dict.fromkeys(("embedding", "positioned", "query", "key", "value"), _vector_of),
+    "concatenated": _concatenated,
+    **dict.fromkeys(("projected", "attended", "fed_forward", "result"), _vector_of),
 }

@@ -1,4 +1,4 @@
-"""Softmax, and values in proportion to their weights, written as they stand in books; once for NumPy and PyTorch."""
+"""Softmax over keys and the weighted sum of values, as in textbooks, for NumPy and PyTorch alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.arrays import Array
 
 
 def softmax_over_keys(scores: Array, sinks: Array | None = None) -> Array:
-    """Turn each query's scores into weights that sum to one, less the sink's share; zeros where all keys are hidden.
+    """Softmax of each query's scores; with a sink, weights sum to less than 1; zeros for a query that sees no key.
 
     Scores are (head, query, key), sinks (head,).
 
@@ -35,7 +35,7 @@ def softmax_over_keys(scores: Array, sinks: Array | None = None) -> Array:
 def blend(weights: Array, seen: Array | None, values: Array) -> Array:
     """Σ weight · value: (head, query, key), (head, key, size) → (head, query, size).
 
-    0 · NaN is NaN, yet a hidden key has no influence: values that are not finite take a slower way.
+    0 · NaN is NaN, but a masked key must have no influence: values that are not finite take a slower path.
     """
     xp = arrays.library(values)
     with np.errstate(all="ignore"):
@@ -49,7 +49,7 @@ def blend(weights: Array, seen: Array | None, values: Array) -> Array:
 
 
 def weigh(weights: Array, seen: Array | None, values: Array) -> Array:
-    """Weight times value for every key, (..., key), (..., key, size) → (..., key, size); zero where a key is hidden."""
+    """Weight times value for every key, (..., key), (..., key, size) → (..., key, size); zero for masked keys."""
     if seen is not None:
         xp = arrays.library(values)
         values = xp.where(seen[..., None], values, xp.zeros_like(values))
@@ -58,13 +58,13 @@ def weigh(weights: Array, seen: Array | None, values: Array) -> Array:
 
 
 def seen_keys(scores: Array) -> Array | None:
-    """Which keys may be seen: those with a score above −∞; None where that is all of them."""
+    """Which keys are visible: those with a score above −∞; None if all are."""
     hidden = arrays.library(scores).isneginf(detached(scores))
     return ~hidden if bool(hidden.any()) else None
 
 
 def detached(array: Array) -> Any:
-    """Without what flows back."""
+    """Without gradient."""
     return array.detach() if arrays.is_tensor(array) else array
 
 
@@ -77,7 +77,7 @@ class Named(Protocol):
 
 
 def last_stage(trace: Named) -> str:
-    """The name of what the softmax gets: scaled, capped, biased or masked scores."""
+    """The name of the input of the softmax: scaled, capped, biased or masked scores."""
     return trace.names[trace.names.index("weight") - 1]
 
 

@@ -12,12 +12,13 @@ from regard import arrays
 from regard.arrays import Array, four_axes
 from regard.attention import arguments
 from regard.attention.scores import scores_of
+from regard.errors import ShapeError, TooLarge
+from regard.errors.wording import count, size_in_bytes
 from regard.kernels import parts
 from regard.kernels.interface import Scores
-from regard.trace import wording
-from regard.trace.blending import blend, seen_keys, softmax_over_keys, weigh
-from regard.trace.steps import Origin, Step, Trace
-from regard.trace.words import place_of, words_for
+from regard.trace.labels import place_of, words_for
+from regard.trace.softmax import blend, seen_keys, softmax_over_keys, weigh
+from regard.trace.trace import Origin, Step, Trace
 
 if TYPE_CHECKING:
     from regard.attention import Attention
@@ -36,14 +37,14 @@ def explain(
     query_words: Sequence[Any] | None = None,
     note: str | None = None,
 ) -> Trace:
-    """All steps of an attention over one sequence, or those of one query alone, in O(n).
+    """All steps of an attention over one sequence, or in O(n) those of one query.
 
-    query_words  where queries are other words than keys; by default the words that stand at their positions
+    query_words  words of the queries, if these are not among the keys; by default the words at their positions
     """
     values = four_axes(arguments.values(values, attention.keys))
     scores = scores_of(attention)
     if scores.queries.shape[0] != 1:
-        raise wording.several_sequences(scores.queries.shape[0])
+        raise several_sequences(scores.queries.shape[0])
     queries, keys = scores.queries.shape[2], scores.keys.shape[2]
     names = words_for("words", words, keys, "key")
     own_key = None if query_words is not None else _own_key(scores.offset, attention.offset, queries, keys)
@@ -71,8 +72,16 @@ def explain(
     return Trace(names, asking, tuple(steps), note, row, None if own_key is None else own_key + row, origin)
 
 
+def several_sequences(batch: int) -> ShapeError:
+    """A batch where one sequence is expected."""
+    return ShapeError(
+        f"There are {batch} sequences; a trace is of one.\n"
+        "Choose one: A.select(batch=0).explain(values[0]), or layer.explain(x[0])."
+    )
+
+
 def as_step(array: Array) -> Array:
-    """A tensor of its own in PyTorch's graph that keeps its gradient; anything else as it is."""
+    """A tensor that keeps its gradient after a backward pass; anything else unchanged."""
     if arrays.is_tensor(array) and array.requires_grad:
         array = array.view_as(array) if array.is_leaf else array
         if not array.is_leaf:  # under no_grad, a view is a leaf as well
@@ -81,7 +90,7 @@ def as_step(array: Array) -> Array:
 
 
 def _own_key(offset: Any, given: Any, queries: int, keys: int) -> int | None:
-    """The key that stands where the first query does, if all queries are among the keys."""
+    """The key at the position of the first query, if all queries are among the keys."""
     if given is None and queries != keys:
         return None
     start = int(offset) if arrays.is_number(offset) else int(offset[0])
@@ -89,7 +98,7 @@ def _own_key(offset: Any, given: Any, queries: int, keys: int) -> int | None:
 
 
 def _heads(queries: Array, keys: Array, values: Array, rows: slice) -> tuple[Array, Array, Array]:
-    """One sequence's queries, keys and values, those of shared heads once for each query head."""
+    """One sequence's queries, keys and values, with shared key heads repeated for each query head."""
     queries, keys = four_axes(queries)[0][:, rows], four_axes(keys)[0]
     group = queries.shape[0] // keys.shape[0]
     return queries, _repeated(keys, group), _repeated(values[0], group)
@@ -102,16 +111,19 @@ def _repeated(array: Array, times: int) -> Array:
 
 
 def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: Array) -> list[Step]:
-    count = int(np.prod([queries.shape[0], queries.shape[1], keys.shape[1]], dtype=object))
-    needed = 4 * count * queries.dtype.itemsize
+    numbers = int(np.prod([queries.shape[0], queries.shape[1], keys.shape[1]], dtype=object))
+    needed = 4 * numbers * queries.dtype.itemsize
     if needed > LIMIT and queries.shape[1] > 1:
-        raise wording.too_large_to_trace(needed, LIMIT, queries.shape[1])
+        raise TooLarge(
+            f"All steps of {count(queries.shape[1], 'query')} would take {size_in_bytes(needed)}, the limit is "
+            f"{size_in_bytes(LIMIT)}.\nExplain one query, which takes O(n): explain(..., query=0)."
+        )
     steps = [
         Step("query", queries, ("head", "query", "size"), "q, as given"),
         Step("key", keys, ("head", "key", "size"), "k, as given"),
         Step("value", values, ("head", "key", "size"), "v, as given"),
     ]
-    with np.errstate(all="ignore"):  # NaN and inf go where they go: a hidden key may hold them
+    with np.errstate(all="ignore"):  # a masked key may hold NaN or inf
         steps += _stages(scores, origin, queries, keys)
         before = steps[-1]
         weights = as_step(softmax_over_keys(before.array, scores.sinks))
@@ -125,11 +137,15 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
     def weighted() -> Array:
         bytes_needed = int(np.prod(full, dtype=object)) * weights.dtype.itemsize
         if bytes_needed > WEIGHTED_LIMIT and full[1] > 1:
-            raise wording.weighted_values_too_large(bytes_needed, WEIGHTED_LIMIT)
+            raise TooLarge(
+                f"The weighted values of all queries would take {size_in_bytes(bytes_needed)}, the limit is "
+                f"{size_in_bytes(WEIGHTED_LIMIT)}.\n"
+                "Take those of one query: trace.weighted_values(query=0, head=0), or explain(..., query=0)."
+            )
         return weigh(weights, seen, values[:, None])
 
     def flow_to_weighted() -> Array | None:
-        """Every term of a sum gets the gradient of the sum."""
+        """Every term of a sum has the gradient of the sum."""
         flow = output.grad if arrays.is_tensor(output) and output.requires_grad else None
         return None if flow is None else flow[:, :, None].expand(full)
 
@@ -139,7 +155,7 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
 
 
 def _stages(scores: Scores, origin: Origin, queries: Array, keys: Array) -> list[Step]:
-    """Score and scaled always; capped, biased and masked where there is such a thing."""
+    """Score and scaled; capped, biased and masked if there is a cap, a bias or a mask."""
     xp = arrays.library(queries)
     if origin.is_cosine:
         queries, keys = arrays.unit_length(queries), arrays.unit_length(keys)

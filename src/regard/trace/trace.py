@@ -10,10 +10,12 @@ import numpy as np
 
 from regard import arrays, validate
 from regard.arrays import Array
+from regard.errors import OptionError
+from regard.errors.wording import did_you_mean
 from regard.tables import Table
-from regard.trace import tables, wording
-from regard.trace.blending import weighted_values_of
-from regard.trace.words import row_of
+from regard.trace import tables
+from regard.trace.labels import row_of
+from regard.trace.softmax import weighted_values_of
 
 if TYPE_CHECKING:
     from regard.trace.why import Why
@@ -43,22 +45,22 @@ STAGES = ("score", "scaled", "capped", "biased", "masked", "weight")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step:
-    """One step: its numbers, what their axes are, and the formula they come from."""
+    """One step: its array, the names of its axes, and its formula."""
 
     name: str
-    source: Array | Callable[[], Array]  # a function where the array is large: it is called when somebody looks
+    source: Array | Callable[[], Array]  # a function for large arrays: called on access
     axes: tuple[str, ...]
     formula: str
-    flow: Callable[[], Array | None] | None = None  # the gradient, where the array itself takes no part in the product
+    flow: Callable[[], Array | None] | None = None  # the gradient, if the array itself is not in the graph
 
     @property
     def array(self) -> Array:
-        """The numbers: a NumPy array that can't be written to, or a PyTorch tensor."""
+        """The numbers: a read-only NumPy array, or a PyTorch tensor."""
         return read_only(self.source() if callable(self.source) else self.source)
 
     @property
     def gradient(self) -> Array | None:
-        """What a backward pass left here, of the shape of the array; None before it, and for NumPy arrays."""
+        """The gradient after a backward pass, of the shape of the array; None before it, and for NumPy arrays."""
         if self.flow is not None:
             return self.flow()
         tensor: Any = self.source
@@ -73,19 +75,19 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What besides the steps decided them: all that a calculation has to mention."""
+    """The settings that the steps were computed with."""
 
     scale: float = 1.0
-    is_root: bool = False  # whether the scale is one over the root of the size
+    is_root: bool = False  # whether the scale is 1 / √d_k
     softcap: float = 0.0
     is_cosine: bool = False
     sinks: Array | None = None  # (head,)
-    parts: Mapping[str, Any] = field(default_factory=dict)  # of layers: weights, inputs and norms by name
+    parts: Mapping[str, Any] = field(default_factory=dict)  # provenance of each step of a layer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """Every step of attention over one sequence. Arrays that were given are referred to, not copied.
+    """Every step of attention over one sequence. Input arrays are referred to, not copied.
 
     >>> from regard.attention import Attention
     >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -102,8 +104,8 @@ class Trace:
     query_words: tuple[str, ...]
     steps: tuple[Step, ...]  # in the order of NAMES
     note: str | None = None
-    first_query: int = 0  # the position of the first query here among all queries
-    own_key: int | None = 0  # the key that belongs to the first query here; None where queries are not among the keys
+    first_query: int = 0  # position of the first query of this trace among all queries
+    own_key: int | None = 0  # key of the first query; None if queries are not among the keys
     origin: Origin = field(default_factory=Origin)
 
     def __getitem__(self, name: str) -> Array:
@@ -126,7 +128,10 @@ class Trace:
         for step in self.steps:
             if step.name == name:
                 return step
-        raise wording.no_such_step(name, self.names, NAMES)
+        there = f"The steps: {', '.join(self.names)}."
+        if name in NAMES:
+            raise OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
+        raise OptionError(f"There is no step {name!r}.{did_you_mean(name, self.names)}\n{there}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,7 +147,7 @@ class Trace:
 
     @property
     def heads(self) -> int:
-        """How many heads there are.
+        """The number of heads.
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -165,7 +170,7 @@ class Trace:
         return int(self["query"].shape[-1])
 
     def noted(self, note: str | None) -> Trace:
-        """The same trace with a remark on where its numbers come from.
+        """The same trace with a note on where its numbers come from.
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -176,7 +181,7 @@ class Trace:
         return replace(self, note=note)
 
     def table(self, query: Any = None, head: int = 0) -> Table:
-        """The slide's table of one query: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum.
+        """The step table of one query: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum.
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -190,7 +195,7 @@ class Trace:
         return tables.of_query(self, row_of(self, query), validate.index("head", head, self.heads))
 
     def tables(self, head: int = 0) -> tuple[Table, ...]:
-        """The slide's table of every query.
+        """The step tables of all queries.
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -205,11 +210,11 @@ class Trace:
         self, name: str, *, query: Any = None, key: Any = None, head: int = 0, component: int | None = None,
         full: bool = False,
     ) -> Why:  # fmt: skip
-        """How a number, or a vector, of one step came about, as a calculation to follow by hand.
+        """How a number or vector of one step is calculated, written out.
 
         query, key   a word, a word and which of its occurrences, or a position
         component    one number of a vector, as in `why("output", query="cat", component=0)`
-        full         nothing shortened, however long the vectors are
+        full         do not shorten long vectors
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -254,7 +259,7 @@ class Trace:
 
 
 def read_only(array: Array) -> Array:
-    """A view that can't be written to; tensors have no such thing, and stay as they are."""
+    """A read-only view; tensors, which cannot be read-only, are returned unchanged."""
     if arrays.is_tensor(array):
         return array
     view = array.view()

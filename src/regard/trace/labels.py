@@ -1,4 +1,4 @@
-"""Which token is meant: by word, by word and occurrence, or by position."""
+"""Tokens named by word, by word and occurrence, or by position."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from regard.trace import wording
+from regard.errors import OptionError, OutOfRange, ShapeError
+from regard.errors.wording import count as counted
+from regard.errors.wording import did_you_mean, shown, there_are
 from regard.validate import is_integer
+
+MOST_WORDS = 20  # listed in a message
 
 
 def words_for(name: str, given: Sequence[Any] | None, count: int, what: str) -> tuple[str, ...]:
-    """One word for each token; positions where none are given."""
+    """One word per token; positions if no words are given."""
     if given is None:
         return tuple(map(str, range(count)))
     if isinstance(given, str):
-        raise wording.words_in_one_text(name, given)
+        raise OptionError(
+            f"`{name}` is the text {shown(given)}; expected a list of words, as in {shown(given.split()[:3])}."
+        )
     words = tuple(map(str, given))
     if len(words) != count:
-        raise wording.words_do_not_fit(name, len(words), count, what)
+        raise ShapeError(
+            f"`{name}` holds {counted(len(words), 'word')} for {counted(count, what)}.\n"
+            f"Give one word for each {what}, or none."
+        )
     return words
 
 
@@ -36,12 +45,15 @@ def place_of(name: str, given: Any, words: Sequence[str]) -> int:
         return _occurrence(name, given[0], _whole(name, given[1], given), words)
     position = _whole(name, given, given)
     if not -len(words) <= position < len(words):
-        raise wording.no_such_position(name, position, words)
+        raise OutOfRange(
+            f"`{name}` is {position}; there {there_are(len(words), 'word')}, counted from 0.\n"
+            f"The words: {listed(words)}."
+        )
     return position % len(words)
 
 
 def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
-    """The nth of these words, as it is written; capital letters are overlooked where that does not find it."""
+    """The nth occurrence of a word; case is ignored if the exact spelling does not occur."""
     exact = [place for place, other in enumerate(words) if other == word]
     if 1 <= nth <= len(exact):
         return exact[nth - 1]
@@ -49,13 +61,20 @@ def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
     if 1 <= nth <= len(alike):
         return alike[nth - 1]
     if not alike:
-        raise wording.no_such_word(name, word, words)
-    raise wording.no_such_occurrence(name, word, nth, len(alike), words)
+        guess = did_you_mean(word, words[:1000])
+        raise OptionError(f"`{name}` is {word!r}, which is not among the words.{guess}\nThe words: {listed(words)}.")
+    raise OptionError(
+        f"`{name}` asks for {word!r} number {nth}; it occurs {counted(len(alike), 'time')}, counted from 1.\n"
+        f"The words: {listed(words)}."
+    )
 
 
 def _whole(name: str, number: Any, given: Any) -> int:
     if not is_integer(number):
-        raise wording.not_a_place(name, given)
+        raise OptionError(
+            f"`{name}` is {shown(given)}; expected a word, a word and which of its occurrences as in ('the', 2), or a "
+            "position counted from 0."
+        )
     return operator.index(number)
 
 
@@ -73,11 +92,23 @@ def numbered(labels: Sequence[str]) -> list[str]:
     return named
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words with their positions; of many, the first ones and the last.
+
+    >>> listed(["The", "cat", "sat"])
+    '0 The, 1 cat, 2 sat'
+    """
+    places = [f"{place} {word}" for place, word in enumerate(words[:MOST_WORDS])]
+    if len(words) > MOST_WORDS:
+        places = [*places[:-1], "…", f"{len(words) - 1} {words[-1]}"]
+    return ", ".join(places)
+
+
 # Queries and keys of a trace
 
 
 class Words(Protocol):
-    """What a trace knows of its tokens."""
+    """The words of a trace."""
 
     @property
     def words(self) -> tuple[str, ...]: ...
@@ -95,11 +126,15 @@ def row_of(trace: Words, query: Any, step: str = "table") -> int:
     if query is None:
         if count == 1:
             return 0
-        raise wording.place_needed("query", step, trace.query_words)
+        raise _several("query", step, trace.query_words)
     if trace.first_query and not isinstance(query, (str, tuple, list)):
         position = place_of("query", query, range(trace.first_query + count))  # type: ignore[arg-type]
         if position < trace.first_query:
-            raise wording.only_this_query(position, trace.first_query, trace.query_words)
+            raise OutOfRange(
+                f"`query` is {position}, but this trace holds only query {trace.first_query}, "
+                f"{trace.query_words[0]!r}.\n"
+                "Explain that query instead, or leave `query` out of explain(...) for all of them."
+            )
         return position - trace.first_query
     return place_of("query", query, trace.query_words)
 
@@ -107,12 +142,12 @@ def row_of(trace: Words, query: Any, step: str = "table") -> int:
 def key_of(trace: Words, key: Any, step: str) -> int:
     """The position of a key."""
     if key is None and len(trace.words) > 1:
-        raise wording.place_needed("key", step, trace.words)
+        raise _several("key", step, trace.words)
     return place_of("key", 0 if key is None else key, trace.words)
 
 
 def own_key_of(trace: Words, row: int) -> int | None:
-    """The position of a query's own key, where it has one."""
+    """The position of a query's own key, or None if it has none."""
     own = None if trace.own_key is None else trace.own_key + row
     return own if own is not None and own < len(trace.words) else None
 
@@ -122,3 +157,7 @@ def query_label(trace: Words, row: int) -> str:
     if trace.own_key is not None:
         return numbered(trace.words)[trace.own_key + row]
     return numbered(trace.query_words)[row]
+
+
+def _several(name: str, step: str, words: Sequence[str]) -> OptionError:
+    return OptionError(f"Which `{name}`? The trace's {step} has several: {listed(words)}.")
