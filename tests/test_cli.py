@@ -110,7 +110,7 @@ def test_csv_has_no_place_for_the_remark_and_leaves_it_to_standard_error():
     finished = CliRunner().invoke(app, ["steps", "The cat sat", "--show", "csv"])
     assert "seed 0" in finished.stderr
     assert "seed" not in finished.stdout
-    assert sum(" asks: d_k = 4" in line for line in finished.stdout.splitlines()) == 3 * 3
+    assert sum(": d_k = 4" in line for line in finished.stdout.splitlines()) == 3 * 3
 
 
 def test_the_seed_decides():
@@ -120,11 +120,11 @@ def test_the_seed_decides():
 
 def test_one_query_of_two_heads_ends_with_both_together():
     output = said("steps", "The cat sat", "--heads", "2", "--query", "cat")
-    assert output.count("cat asks") == 2
+    assert output.count("Query cat") == 2
     assert "concatenated" in output
     assert "through W_O" in output
-    assert "The asks" not in output
-    assert said("steps", "The cat sat", "--heads", "2", "--query", "1", "--head", "1").count("asks") == 1
+    assert "Query The" not in output
+    assert said("steps", "The cat sat", "--heads", "2", "--query", "1", "--head", "1").count("Query ") == 1
 
 
 def test_eight_heads_of_512_divide_by_8():

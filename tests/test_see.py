@@ -108,13 +108,13 @@ def test_without_a_pronoun_the_most_focused_word_asks(minilm_path):  # noqa: F81
 def test_steps_print_the_table_of_the_slides_on_the_models_vectors(minilm_path):  # noqa: F811
     shown = said(KIDS, "--query", "they", "--layer", "3", "--head", "1", "--steps")
     found = lines(shown)
-    assert "they asks, layer 3, head 1: d_k = 32, √d_k = 5.66" in found
+    assert "Query they, layer 3, head 1: d_k = 32, √d_k = 5.66" in found
     (row,) = [line for line in found if line.startswith("kids ")]
     assert "0.81" in row
     assert max(map(len, shown.splitlines())) <= 80
     assert "Certificate" not in shown
     assert len(said(KIDS, "--query", "they", "--layer", "3", "--head", "1", "--steps", "--full")) > 3 * len(shown)
-    assert "they asks, layer 3, head 1" in said(KIDS, "--steps")  # chosen as without --steps
+    assert "Query they, layer 3, head 1" in said(KIDS, "--steps")  # chosen as without --steps
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_files_are_written_as_asked(minilm_path, tmp_path):  # noqa: F811
 def test_steps_are_written_as_asked(minilm_path, tmp_path):  # noqa: F811
     table, figure = tmp_path / "they.tex", tmp_path / "they.svg"
     said(KIDS, "--query", "they", "--steps", "--out", str(table), "--out", str(figure))
-    assert "they asks, layer 3, head 1" in table.read_text(encoding="utf-8")
+    assert "Query they, layer 3, head 1" in table.read_text(encoding="utf-8")
     assert "0.81" in "".join(ElementTree.fromstring(figure.read_text(encoding="utf-8")).itertext())
 
 

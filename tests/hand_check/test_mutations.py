@@ -88,7 +88,7 @@ PAGES = """**Settings**
 | 1 | [1 0] | [0 1] |
 | 2 | [0 1] | [1 0] |
 
-**the asks: d_k = 2, √d_k = 1.41**
+**Query the: d_k = 2, √d_k = 1.41**
 
 | Word | q | k | score | masked | softmax | softmax × v | sum |
 |---|---|---|---|---|---|---|---|

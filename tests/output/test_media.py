@@ -100,7 +100,7 @@ def test_csv_has_every_digit_and_a_column_for_every_number():
 def test_csv_of_several_tables_says_which_a_row_is_of():
     rows = list(csv.DictReader(io.StringIO(csv_json.to_csv(cat_sat().tables()), newline="")))
     assert len(rows) == 9
-    assert rows[4]["table"].startswith("cat asks")
+    assert rows[4]["table"].startswith("Query cat")
 
 
 def test_csv_and_json_give_hard_words_back_as_they_are():

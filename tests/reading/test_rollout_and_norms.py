@@ -108,7 +108,7 @@ def test_steps_of_a_layer_go_through_its_block(norm_first):
     np.testing.assert_allclose(trace["weight"][:, 0], Truth(reading).of_layer(2)[:, 7], atol=1e-6)
     np.testing.assert_allclose(trace["result"][0], reading.states[3][7], atol=1e-5)
     table = reading.table("watchingly", 2, 3)
-    assert table.title.startswith("ly asks, layer 2, head 3: d_k = 4")
+    assert table.title.startswith("Query ly, layer 2, head 3: d_k = 4")
     np.testing.assert_allclose(table["softmax"], Truth(reading).of_layer(2)[3, 7], atol=1e-6)
     assert len(reading.explain(layer=1).query_words) == 12
 

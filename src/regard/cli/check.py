@@ -30,9 +30,7 @@ notes cannot be read.
 
 
 def check(
-    file: Annotated[
-        str, typer.Argument(help="Notes as .json, .csv or .md: vectors and hand-calculated numbers.")
-    ],
+    file: Annotated[str, typer.Argument(help="Notes as .json, .csv or .md: vectors and hand-calculated numbers.")],
     full: Annotated[bool, typer.Option("--full", help="Show right numbers and all reasons as well.")] = False,
 ) -> None:
     """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, or wrong."""

@@ -21,10 +21,10 @@ from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
 from regard.trace.labels import query_label
 
-MOST_LINES = 60  # of all tables together, where nobody asks for one query or for everything
+MOST_LINES = 60  # of all tables together, without --query and --full
 MOST_ROWS = 16  # of a table
 MOST_HEADS = 8  # whose flow a page shows
-MOST_WEIGHTS = 250_000  # in a CSV or JSON file that nobody asked to be whole: some 60 MB
+MOST_WEIGHTS = 250_000  # in a CSV or JSON file without --full: some 60 MB
 
 
 class Figure(StrEnum):
@@ -179,7 +179,7 @@ def _together(trace: Trace) -> Table:
 
 
 def shortened(table: Table, most: int = MOST_ROWS) -> Table:
-    """Of many rows, the strongest and the one that asks; one more row holds all others together."""
+    """Of many rows, the largest weights and the query's own; one more row sums up the others."""
     shaded = [place for place, column in enumerate(table.columns) if column.shade]
     if len(table) <= most or not shaded:
         return table
@@ -207,4 +207,4 @@ def _check_size(steps: Traced, wanted: Wanted, kind: Format) -> None:
 
 
 def _words(count: int) -> str:
-    return "word that asks" if count == 1 else f"{count} words that ask"
+    return "query" if count == 1 else f"{count} queries"

@@ -37,8 +37,12 @@ NUMBER_COLUMNS = ("numbers", "number", "vector", "value", "values")
 TOTALS = {"", "sum", "σ", "total"}
 OMITTED = re.compile(r"… [\d,]+ more")  # a row that sums up the rows a shortened table leaves out
 HEAD = re.compile(r"\bheads?\s+(\d+)\b", re.IGNORECASE)
-TITLE = re.compile(r"(.+) asks(?:, head \d+)?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
-ASKING = (re.compile(r"(.+) asks\b.*", re.DOTALL), re.compile(r"(.+?):.*", re.DOTALL))
+TITLE = re.compile(r"Query (.+?)(?:, head (\d+))?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
+NAMING = (
+    re.compile(r"query:? (.+?)(?:,? head \d+)?[:.]?", re.DOTALL | re.IGNORECASE),
+    re.compile(r"(.+) asks\b.*", re.DOTALL),
+    re.compile(r"(.+?):.*", re.DOTALL),
+)
 OCCURRENCE = re.compile(r"(.+?)(?: \((\d+)\)|:(\d+))", re.DOTALL)  # the (2), the:2
 
 
@@ -101,8 +105,10 @@ def _step_and_head(name: str) -> tuple[str | None, int | None]:
 
 
 def _head_in(caption: str) -> int | None:
-    found = HEAD.search(caption.rpartition("asks")[2] or caption)
-    return int(found[1][:9]) if found else None
+    """The head that a caption names."""
+    title, found = TITLE.fullmatch(caption), HEAD.search(caption)
+    number = title[2] if title else found[1] if found else None
+    return None if number is None else int(number[:9])
 
 
 def _read_facts(grid: Grid, document: Document, where: str, words: Sequence[str]) -> None:
@@ -240,11 +246,11 @@ def _path(step: str, label: str, is_total: bool, query: str | None, where: str) 
 
 
 def _query_in(caption: str, words: Sequence[str]) -> str | None:
-    """The word that a caption names: "cat asks, head 1: …", or the only word of the table in it."""
+    """The word that a caption names: "Query cat, head 1: …", or the only word of the table in it."""
     if found := TITLE.fullmatch(caption):  # of a table that Regard wrote; queries of cross-attention label no row
-        return found[1] or found[2]
+        return found[1] or found[3]
     known = set(words)
-    for pattern in ASKING:
+    for pattern in NAMING:
         if (found := pattern.fullmatch(caption)) and (found[1] in known or _word_of(found[1]) in known):
             return found[1]
     parts = set(re.findall(r"[^\s:,.;()]+", caption))

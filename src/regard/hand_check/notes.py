@@ -139,7 +139,7 @@ def _walk_entry(notes: Notes, entry: Entry, sizes: Mapping[str, int]) -> None:
             return
         raise OptionError(
             f"{entry.where}: which head is {step.replace('_', ' ')} for? There are {inputs.heads}.\n"
-            'Name it in the line above the table, as in "cat asks, head 1", or give one matrix per head.'
+            'Name it in the line above the table, as in "Query cat, head 1", or give one matrix per head.'
         )
     if (head or 0) >= inputs.heads:
         raise OptionError(f"{entry.where}: there is no head {head}: there are {inputs.heads}, counted from 0.")

@@ -91,9 +91,7 @@ def _sizes(tensors: Tensors, family: Family) -> Sizes:
     settings = tensors.settings
     width, heads = settings.integer("hidden_size", 4096), settings.integer("num_attention_heads", 32)
     by_width = max(width // heads, 1)
-    head_dim = settings.integer(
-        "head_dim", family.head_dim or by_width, null=REFUSED if family.head_dim else by_width
-    )
+    head_dim = settings.integer("head_dim", family.head_dim or by_width, null=REFUSED if family.head_dim else by_width)
     stated = family.attention_bias and settings.flag("attention_bias", False)
     mlp_bias = family.mlp_bias and settings.flag("mlp_bias", False)
     in_gguf = tensors.checkpoint.is_gguf

@@ -337,8 +337,9 @@ class Reading:
         layer = validate.index("layer", layer, self.layers)
         head = validate.index("head", head, self.seen[layer].attention.shape[0])
         table = self.explain(query, layer).table(head=head)
-        word, _, rest = table.title.rpartition(" asks")
-        return replace(table, title=f"{word} asks, layer {layer}{rest}")
+        name, _, sizes = table.title.rpartition(": d_k")
+        of_head = f", head {head}" if name.endswith(f", head {head}") else ""
+        return replace(table, title=f"{name.removesuffix(of_head)}, layer {layer}{of_head}: d_k{sizes}")
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -14,7 +14,7 @@ from regard.layers import Decoder, Encoder
 from regard.layers.seeding import Seed
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
-from regard.trace.words import place_of
+from regard.trace.labels import place_of
 
 Floats = NDArray[np.float64]
 Kind = Literal["encoder", "decoder"]

@@ -72,7 +72,7 @@ def _only(vector: Any, place: int, count: int) -> list[Any]:
 def _title(trace: Trace, row: int, head: int) -> str:
     of_head = f", head {head}" if trace.heads > 1 else ""
     root = f", √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else ""
-    return f"{query_label(trace, row)} asks{of_head}: d_k = {trace.size}{root}"
+    return f"Query {query_label(trace, row)}{of_head}: d_k = {trace.size}{root}"
 
 
 def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:

@@ -201,7 +201,7 @@ class Trace:
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> [table.title for table in trace.tables()]
-        ['The asks: d_k = 4, √d_k = 2', 'cat asks: d_k = 4, √d_k = 2', 'sat asks: d_k = 4, √d_k = 2']
+        ['Query The: d_k = 4, √d_k = 2', 'Query cat: d_k = 4, √d_k = 2', 'Query sat: d_k = 4, √d_k = 2']
         """
         head = validate.index("head", head, self.heads)
         return tuple(tables.of_query(self, row, head) for row in range(len(self.query_words)))

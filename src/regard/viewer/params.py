@@ -91,9 +91,7 @@ def text(name: str, given: Any, most: int) -> str:
     if len(given) > most:
         raise OptionError(f"`{name}` has {len(given):,} characters; at most {most:,} are allowed.")
     if any("\ud800" <= letter <= "\udfff" for letter in given):
-        raise OptionError(
-            f"`{name}` contains an unpaired surrogate, which is not a valid character."
-        )
+        raise OptionError(f"`{name}` contains an unpaired surrogate, which is not a valid character.")
     return given
 
 

@@ -109,10 +109,6 @@ def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
 def _query(given: Any) -> Any:
     if isinstance(given, str):
         return params.text("query", given, params.MOST_LETTERS)
-    if (
-        isinstance(given, list)
-        and 1 <= len(given) <= params.MOST_KEYS
-        and all(map(validate.is_number, given))
-    ):
+    if isinstance(given, list) and 1 <= len(given) <= params.MOST_KEYS and all(map(validate.is_number, given)):
         return given
     raise errors.option("query", given, "a string, or a list of numbers")

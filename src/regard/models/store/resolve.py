@@ -22,7 +22,7 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
     A name of the catalogue comes first: write ./minilm for a folder of that name.
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not isinstance(os.fspath(name_or_path), str):
-        raise option("model", name_or_path, "a name such as \"minilm\", a path, or a hub id such as owner/name")
+        raise option("model", name_or_path, 'a name such as "minilm", a path, or a hub id such as owner/name')
     name = os.fspath(name_or_path)
     if name in CATALOGUE:
         return get(name).path
