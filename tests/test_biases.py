@@ -124,7 +124,7 @@ def test_tables_trace_with_dynamic_shapes(kind: str) -> None:
         (lambda: alibi(), "either slopes"),
         (lambda: alibi([0.5], heads=1), "both"),
         (lambda: alibi(heads=0), "1 or more"),
-        (lambda: alibi(np.ones((2, 2))), "one for each head"),
+        (lambda: alibi(np.ones((2, 2))), "one per head"),
         (lambda: alibi([0.5, 0.25]).table(3, 0, 1), "`slopes` are for 2 heads, the attention has 3"),
         (lambda: relative_positions(np.ones((16, 4))), r"expected the shape \(32, head\)"),
         (lambda: relative_positions(np.ones((32, 4)), max_distance=8), "more than the 8 distances"),

@@ -1,4 +1,4 @@
-"""Lazy biases: what is added to a score by how far key and query are apart, kept as one row a head, never as a matrix.
+"""Lazy biases by relative position: one row per head instead of a matrix.
 
 A bias knows its value for every difference i - j of query position and key position. `table` gives those of a range as
 (head or 1, differences), which is all that an engine needs: O(n) where the dense bias takes n².
@@ -18,7 +18,7 @@ Array = Any  # a NumPy array or a PyTorch tensor
 
 
 class Bias:
-    """What is added to the scores, by relative position."""
+    """A bias by relative position, added to the scores."""
 
     __slots__ = ()
 
@@ -30,9 +30,9 @@ class Bias:
 
 
 def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
-    """Attention with linear biases: -slope · |i - j|, a slope for each head.
+    """Attention with linear biases (ALiBi): -slope · |i - j|, one slope per head.
 
-    `alibi(heads=8)` takes the slopes of the paper (Press, Smith and Lewis, 2022).
+    `alibi(heads=8)` uses the slopes of the paper (Press, Smith and Lewis, 2022).
 
     >>> alibi(heads=8)
     alibi([0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625])
@@ -42,14 +42,14 @@ def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
     """
     if (slopes is None) == (heads is None):
         came = "neither" if slopes is None else "both"
-        raise errors.option("alibi", came, "either slopes, one for each head, or heads=…, for those of the paper")
+        raise errors.option("alibi", came, "either slopes, one per head, or heads=… for those of the paper")
     if heads is not None:
         if not isinstance(heads, int) or heads < 1:
             raise errors.option("heads", heads, "a whole number, 1 or more")
         return Alibi(np.asarray(paper_slopes(heads)))
     slopes = slopes if hasattr(slopes, "dtype") else np.asarray(slopes, dtype=np.float64)
     if len(slopes.shape) > 1:
-        raise errors.option("slopes", slopes, "one number, or numbers (head,), one for each head")
+        raise errors.option("slopes", slopes, "one number, or numbers (head,), one per head")
     return Alibi(slopes.reshape(-1))
 
 
@@ -64,7 +64,7 @@ class Alibi(Bias):
     ) -> Array:
         _check_heads("slopes", self.slopes.shape[0], heads)
         apart = xp.abs(xp.arange(lowest, highest + 1, **_on(device)))
-        wide = None if dtype is None else xp.float64 if dtype == xp.float64 else xp.float32  # half stops at 65,504
+        wide = None if dtype is None else xp.float64 if dtype == xp.float64 else xp.float32  # float16 ends at 65,504
         return _cast(-_cast(self.slopes, xp, wide, device)[:, None] * apart, xp, dtype)
 
     def __repr__(self) -> str:
@@ -72,8 +72,8 @@ class Alibi(Bias):
 
 
 def paper_slopes(heads: int) -> list[float]:
-    """The slopes of the paper: 2^(-8 h / heads) for a power of two; else those of the power below, and every second
-    one of the power above.
+    """The slopes of the paper: 2^(-8 h / heads) for a power of two; otherwise those of the next lower power, then every
+    second one of the next higher power.
 
     >>> paper_slopes(4)
     [0.25, 0.0625, 0.015625, 0.00390625]
@@ -86,10 +86,10 @@ def paper_slopes(heads: int) -> list[float]:
 
 
 def relative_positions(table: Any, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> Bias:
-    """A learned bias for each bucket of distances, as in T5: `table` is (bucket, head).
+    """A learned bias per bucket of distances, as in T5: `table` is (bucket, head).
 
-    Near distances have a bucket each, farther ones share buckets that grow with the logarithm, and all from
-    `max_distance` on share the last. `bidirectional=False` is for decoders: all keys that follow fall into bucket 0.
+    Small distances have a bucket each, larger ones share buckets of logarithmically growing width, and all from
+    `max_distance` on share the last. `bidirectional=False` is for decoders: all later keys are in bucket 0.
 
     >>> rising = np.arange(8.0)[:, None]  # (bucket, head): a bias that shows the bucket itself
     >>> relative_positions(rising, buckets=8, max_distance=16).table(heads=1, lowest=-3, highest=7)
@@ -98,7 +98,7 @@ def relative_positions(table: Any, buckets: int = 32, max_distance: int = 128, b
     table = table if hasattr(table, "dtype") else np.asarray(table, dtype=np.float64)
     if len(table.shape) != 2 or table.shape[0] != buckets:
         raise errors.option(
-            "table", tuple(table.shape), f"the shape ({buckets}, head): a row for each bucket", "Check `buckets`."
+            "table", tuple(table.shape), f"the shape ({buckets}, head): one row per bucket", "Check `buckets`."
         )
     exact = buckets // (4 if bidirectional else 2)
     if exact < 1 or max_distance <= exact:
@@ -110,7 +110,7 @@ def relative_positions(table: Any, buckets: int = 32, max_distance: int = 128, b
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RelativePositions(Bias):
-    """A learned bias for each bucket of distances."""
+    """A learned bias per bucket of distances."""
 
     learned: Array  # (bucket, head)
     max_distance: int
@@ -130,7 +130,7 @@ class RelativePositions(Bias):
 
 
 def bucket_of(apart: Array, buckets: int, max_distance: int, bidirectional: bool, xp: Any = np) -> Array:
-    """The bucket of each difference i - j, as T5 numbers them: keys before the query first, then those after it.
+    """The bucket of each difference i - j, numbered as in T5: earlier keys first, then later ones.
 
     >>> bucket_of(np.array([0, 1, 8, 16, 127, 128, -1, -128]), 32, 128, bidirectional=True).tolist()
     [0, 1, 8, 10, 15, 15, 17, 31]
@@ -143,7 +143,7 @@ def bucket_of(apart: Array, buckets: int, max_distance: int, bidirectional: bool
     else:
         distance = xp.clip(apart, 0, None)
     exact = buckets // 2
-    # In float32, as T5 does it: at exact powers the rounding decides the bucket.
+    # In float32 as in T5: at exact powers, rounding decides the bucket.
     ratio = xp.asarray(xp.clip(distance, exact, None), dtype=xp.float32) / exact
     growth = xp.log(ratio) / math.log(max_distance / exact) * (buckets - exact)
     far = xp.clip(exact + xp.asarray(growth, dtype=xp.int64), None, buckets - 1)
@@ -156,7 +156,7 @@ def _check_heads(name: str, came: int, heads: int) -> None:
 
 
 def _cast(array: Array, xp: Any, dtype: Any, device: Any = None) -> Array:
-    """The array in the type asked for, still part of the graph where gradients are wanted, which `asarray` is not."""
+    """Cast without leaving the autograd graph, as `asarray` would."""
     if xp is not np and not isinstance(array, np.ndarray):
         return array.to(dtype=dtype or array.dtype, device=device or array.device)
     return xp.asarray(array, dtype=dtype, **_on(device))

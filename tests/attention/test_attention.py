@@ -350,3 +350,15 @@ def test_masks_that_left_the_top_level_say_where_they_are() -> None:
         assert callable(getattr(regard.masks, name))
     for name in ("causal", "window", "lengths"):
         assert getattr(regard, name) is getattr(regard.masks, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("softcap", [1e30, 1e38, 3e38, 1e40, 1e300, 1.7e308])
+def test_a_cap_beyond_all_scores_changes_nothing(draw: Draw, softcap: float, dtype: Any) -> None:
+    q, k, v = (draw(3, 5, 4).astype(dtype) for _ in range(3))
+    capped, plain = regard.Attention(q, k, softcap=softcap), regard.Attention(q, k)
+    # c · tanh(s / c), where s / c may be subnormal: a few units of the computing type.
+    close = 1e-12 if dtype == np.float64 else 2e-6
+    assert_allclose(capped.dense(), plain.dense(), rtol=close, atol=close)
+    close = 2e-3 if dtype == np.float16 else close  # outputs are rounded to float16
+    assert_allclose(capped @ v, plain @ v, rtol=close, atol=close)

@@ -1,4 +1,4 @@
-"""The attention matrix as an object that is never built.
+"""The attention matrix as an object that is never built: the package of `Attention`.
 
 attention.py       Attention itself
 views.py           its earlier stages, its transpose, results with several parts
@@ -25,7 +25,7 @@ __all__ = ["Attended", "Attention", "Cache", "PooledMap", "Stage", "Top", "Trans
 
 
 class _Package(ModuleType):
-    """So that `regard.attention(q, k)`, one letter from `regard.Attention(q, k)`, gets an answer."""
+    """Calling the package by mistake, `regard.attention(q, k)`, raises an error that names `regard.Attention`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
         raise errors.TypeProblem(

@@ -1,4 +1,4 @@
-"""What `Attention` was given, converted where that is harmless and refused where it makes no sense."""
+"""Checks and conversions of the arguments of `Attention`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.biases import Bias
 from regard.masks import Mask
 
 SIMILARITIES = ("dot", "cosine")
-FURTHEST = 2**30  # positions are 32-bit integers, and so are their sums
+FURTHEST = 2**30  # positions and sums of two positions fit into int32
 
 
 def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
-    """Both as arrays of one library, type and device that fit each other."""
+    """Queries and keys as arrays of the same library, dtype and device, with compatible shapes."""
     given = {"queries": queries, "keys": keys}
     if is_tensor(queries) != is_tensor(keys) and all(hasattr(array, "shape") for array in given.values()):
         raise errors.families_mixed(**given)
@@ -46,7 +46,7 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
 
 
 def same_kind(**given: Array) -> None:
-    """Refuse arrays of different types or on different devices."""
+    """Raise if dtypes or devices differ."""
     one, *others = given.values()
     if any(other.dtype != one.dtype for other in others):
         raise errors.dtypes_differ(**given)
@@ -87,7 +87,7 @@ def mask(given: Any) -> Mask:
 
 
 def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
-    """A lazy bias as it is; an array or a number as floats whose axes fit `shape`."""
+    """A lazy bias unchanged; an array or a number as floats that broadcast to `shape`."""
     if given is None or isinstance(given, Bias):
         return given
     array = floats("bias", [given] if isinstance(given, (int, float)) else given, queries)
@@ -99,7 +99,7 @@ def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
 
 
 def sinks(given: Any, queries: Array) -> Array | None:
-    """One logit for each head; a plain number where there is one head."""
+    """One logit per head; a number is accepted for a single head."""
     if given is None:
         return None
     heads = queries.shape[-3] if queries.ndim > 2 else 1
@@ -131,9 +131,9 @@ def offset(given: Any, queries: Array) -> Any:
 
 
 def values(given: Any, keys: Array) -> Array:
-    """Values for these keys, (batch, head, key, value_dim) as far as the keys have these axes.
+    """The values (batch, head, key, value_dim), with the leading axes of the keys.
 
-    Leading axes that are missing or of size 1 serve all; nothing is repeated in memory.
+    Missing leading axes and axes of size 1 are broadcast without a copy.
     """
     array = floats("values", given, keys)
     same_kind(keys=keys, values=array)
@@ -150,7 +150,7 @@ def values(given: Any, keys: Array) -> Array:
 
 
 def rows(given: Any, queries: Array) -> Array:
-    """One row for each query, (batch, head, query, anything) as far as the queries have these axes."""
+    """One row per query, (batch, head, query, any width), with the leading axes of the queries."""
     array = floats("u", given, queries)
     same_kind(queries=queries, u=array)
     full = (*queries.shape[:-1], array.shape[-1] if array.ndim else 0)
@@ -162,8 +162,8 @@ def rows(given: Any, queries: Array) -> Array:
 
 
 def _serves(shape: Any, full: tuple[int, ...]) -> bool:
-    """Whether an array of this shape stands for one of full shape."""
-    # Not `size in (1, whole)`: a size that PyTorch leaves open while compiling is found in no tuple.
+    """Whether this shape broadcasts to the full shape."""
+    # Not `size in (1, whole)`: a symbolic size (torch.compile) is found in no tuple.
     return all(size == 1 or size == whole for size, whole in zip(shape, full[len(full) - len(shape) :], strict=True))
 
 
@@ -174,7 +174,7 @@ def _is_float_array(thing: Any) -> bool:
 
 
 def _number(given: Any) -> float | None:
-    """A number as float; None for what is none, or too large, and for tensors, whose gradient would be lost."""
+    """A number as float; None for anything else, numbers beyond float64, and tensors, whose gradient would be lost."""
     if isinstance(given, float):
         return given
     if is_tensor(given) or isinstance(given, (bool, np.bool_, str, np.ndarray)):
@@ -197,7 +197,7 @@ def _whole_offset(given: Any, batch: int) -> int:
 
 
 def _integers(given: Any, queries: Array) -> Array | None:
-    """Integers of 64 bits in the library of the queries; None where they are no integers."""
+    """As int64 in the library of the queries; None if the dtype is not an integer type."""
     if not is_tensor(given):
         given = np.asarray(given)
     if "int" not in str(given.dtype):
@@ -209,7 +209,7 @@ def _integers(given: Any, queries: Array) -> Array | None:
 
 
 def fit(shape: Any, of_keys: Any) -> bool:
-    """Whether queries and keys have three or four axes that fit each other."""
+    """Whether queries and keys have three or four axes of compatible shapes."""
     return (
         2 < len(shape) == len(of_keys) < 5
         and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
@@ -220,17 +220,17 @@ def fit(shape: Any, of_keys: Any) -> bool:
 
 
 def fit_values(shape: Any, of_keys: Any) -> bool:
-    """Whether values and keys have three or four axes that fit each other."""
+    """Whether values and keys have three or four axes and differ in the last one at most."""
     return 2 < len(shape) == len(of_keys) < 5 and shape[:-1] == of_keys[:-1]
 
 
 def is_vector(thing: Any) -> bool:
-    """Whether this is a single row of numbers."""
+    """Whether this is a vector: one axis, or a flat list."""
     if hasattr(thing, "ndim"):
         return bool(thing.ndim == 1)
     return isinstance(thing, (list, tuple)) and bool(thing) and not any(hasattr(part, "__len__") for part in thing)
 
 
 def as_column(vector: Any) -> Any:
-    """A row of numbers as a matrix of one column."""
+    """A vector as a matrix with one column."""
     return vector[:, None] if hasattr(vector, "ndim") else [[number] for number in vector]

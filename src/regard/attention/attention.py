@@ -1,4 +1,4 @@
-"""The attention matrix: an object that is used like a matrix, and that is never built."""
+"""`Attention`: the attention matrix, used like a matrix and never built."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from regard.masks import Mask
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Attention:
-    """softmax(queries keysᵀ · scale) over the keys, for any number of them, in O(n) memory.
+    """The attention matrix softmax(queries keysᵀ · scale), computed lazily in O(n) memory.
 
     Queries and keys are (query, head_dim), (head, query, head_dim) or (batch, head, query, head_dim): NumPy arrays,
-    PyTorch tensors or lists. Fewer key heads than query heads are shared among them. The arrays are referred to, not
-    copied: results follow a change in place, and `copy()` is a snapshot that does not.
+    PyTorch tensors or lists. With fewer key heads than query heads, each key head is shared by a group of query heads.
+    The arrays are not copied: results reflect in-place changes; `copy()` takes a snapshot.
 
     scale       multiplies the scores; 1 / √head_dim by default
-    mask        which keys each query may see, as in `causal() & window(128)`
-    bias        added to the scores: an array whose axes have full size or 1, or `alibi(...)`, `relative_positions(...)`
-    softcap     bounds the scaled scores to ±softcap, smoothly
-    sinks       one logit a head that takes its share of the softmax and gives nothing
-    similarity  "dot", or "cosine" for queries and keys of length 1
-    offset      position of the first query, one number or one a sequence; 0 where there are as many queries as keys
+    mask        which keys each query may see, such as `causal() & window(128)`
+    bias        added to the scores: an array that broadcasts to them, or `alibi(...)`, `relative_positions(...)`
+    softcap     bounds the scaled scores s smoothly: softcap · tanh(s / softcap)
+    sinks       one extra softmax logit per head, with no value (attention sink)
+    similarity  "dot", or "cosine" to normalise queries and keys to length 1
+    offset      position of the first query, one integer or one per sequence; 0 if there are as many queries as keys
 
     >>> A = Attention([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
     >>> A
@@ -60,8 +60,8 @@ class Attention:
     similarity: Literal["dot", "cosine"] = "dot"
     offset: Any = None
 
-    __array_ufunc__ = None  # so that `array @ A` asks A
-    _has_options = True  # whether anything but the mask was given
+    __array_ufunc__ = None  # makes NumPy call A.__rmatmul__ for `array @ A`
+    _has_options = True  # whether any option besides the mask is set
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Attention:
         similarity: Literal["dot", "cosine"] = "dot",
         offset: Any = None,
     ) -> None:
-        # Only what was given is set: a dataclass would set all nine fields, which takes longer than a short product.
+        # Only the options that were given are set: setting all nine fields takes longer than a short product.
         usual = are_plain(queries, keys) and arguments.fit(queries.shape, keys.shape)
         if not usual and not arrays.is_placeholder(queries):
             queries, keys = arguments.queries_and_keys(queries, keys)
@@ -97,7 +97,7 @@ class Attention:
             self._settle_options()
 
     def _settle_options(self) -> None:
-        """Convert and check every option that was given."""
+        """Check and convert every option."""
         self._settle("scale", arguments.scale(self.scale))
         self._settle("bias", arguments.bias(self.bias, self.queries, self.shape))
         self._settle("softcap", arguments.softcap(self.softcap))
@@ -107,7 +107,7 @@ class Attention:
         if self.mask is not None:
             self._settle_mask()
         elif isinstance(self.bias, Bias):
-            scores_of(self)  # what does not fit is noticed here, not when it is used
+            scores_of(self)  # raises here, not at first use
 
     def _settle_mask(self) -> None:
         mask = arguments.mask(self.mask)
@@ -120,11 +120,11 @@ class Attention:
         if value is not getattr(self, name):
             object.__setattr__(self, name, value)
 
-    # The matrix from outside
+    # Shape and presentation
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(batch, head, query, key), leading axes as queries have them.
+        """(batch, head, query, key), with the leading axes of the queries.
 
         >>> Attention(np.zeros((2, 8, 5, 16)), np.zeros((2, 4, 7, 16))).shape
         (2, 8, 5, 7)
@@ -133,7 +133,7 @@ class Attention:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are.
+        """The number of axes.
 
         >>> Attention(np.zeros((8, 5, 16)), np.zeros((8, 5, 16))).ndim
         3
@@ -142,7 +142,7 @@ class Attention:
 
     @property
     def dtype(self) -> Any:
-        """The type of queries, keys and outputs; weights and statistics have at least single precision.
+        """The dtype of queries, keys and outputs; weights and statistics are at least float32.
 
         >>> Attention(np.zeros((5, 16), np.float32), np.zeros((5, 16), np.float32)).dtype
         dtype('float32')
@@ -176,7 +176,7 @@ class Attention:
     # Products
 
     def __matmul__(self, values: Any) -> Array:
-        """The outputs: for each query, the values of the keys in proportion to their weights."""
+        """The outputs: for each query, the values averaged by weight."""
         if not self._has_options and type(values) is type(self.keys):
             short = self._short_product(values)
             if short is not None:
@@ -192,7 +192,7 @@ class Attention:
         return self._outputs(values)[0]
 
     def _short_product(self, values: Any) -> Array | None:
-        """The outputs of a few words, where the engine has a short way to them."""
+        """The outputs by the engine's path for short inputs; None where it has none."""
         queries, keys, mask = self.queries, self.keys, self.mask
         if mask is None:
             return engine_for(values).short_product(queries, keys, values)
@@ -222,7 +222,7 @@ class Attention:
         return (output[..., 0] if one_column else output), found
 
     def attend(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> Attended:
-        """Outputs, and statistics of every row from the same pass: of "logsumexp", "entropy", "peak", "distance".
+        """Outputs and row statistics in one pass: any of "logsumexp", "entropy", "peak", "distance".
 
         >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
         >>> found = A.attend(np.ones((4, 5)), statistics=["entropy", "peak"], top=1)
@@ -248,7 +248,7 @@ class Attention:
 
     @property
     def mT(self) -> Transposed:
-        """The transposed matrix, its last two axes swapped; `A.mT @ u` takes O(n) memory.
+        """The transpose, with the last two axes swapped; `A.mT @ u` takes O(n) memory.
 
         >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
         >>> A.mT.shape, A.mT @ [1, 1]
@@ -259,11 +259,11 @@ class Attention:
     # Parts
 
     def __getitem__(self, index: Any) -> Array:
-        """The weights of one part, as `dense()[index]` would give them; only that part is computed."""
+        """The weights `dense()[index]`, computing only that part."""
         return look(self, index, "weight")
 
     def dense(self, limit: int | None = LIMIT) -> Array:
-        """All weights, O(n²); an error where that takes more bytes than the limit (None: no limit).
+        """All weights, O(n²) memory; raises `TooLarge` above `limit` bytes (None: no limit).
 
         >>> Attention(np.zeros((2, 3)), np.zeros((4, 3))).dense()
         array([[0.25, 0.25, 0.25, 0.25],
@@ -276,7 +276,7 @@ class Attention:
 
     @property
     def score(self) -> Stage:
-        """q · k.
+        """The dot products q · k.
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).score[1]
@@ -286,7 +286,7 @@ class Attention:
 
     @property
     def scaled(self) -> Stage:
-        """Scores times the scale.
+        """The scores multiplied by the scale.
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).scaled[1]
@@ -296,7 +296,7 @@ class Attention:
 
     @property
     def capped(self) -> Stage:
-        """Scaled scores after the soft cap.
+        """The scaled scores after the soft cap.
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E, softcap=1).capped[1].round(2)
@@ -306,7 +306,7 @@ class Attention:
 
     @property
     def biased(self) -> Stage:
-        """Capped scores plus the bias.
+        """The capped scores plus the bias.
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E, bias=[[0, 0, -1]]).biased[1]
@@ -316,7 +316,7 @@ class Attention:
 
     @property
     def masked(self) -> Stage:
-        """Biased scores, −inf where a query may not see a key: what the softmax gets.
+        """The biased scores, −inf at masked keys: the input of the softmax.
 
         >>> from regard.masks import causal
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -326,9 +326,9 @@ class Attention:
         return Stage(self, "masked")
 
     def select(self, batch: Any = None, head: Any = None) -> Attention:
-        """Some sequences and heads, by an integer, a slice or a list, still lazy.
+        """The attention of some sequences and heads, given as an integer, a slice or a list.
 
-        A single sequence loses its axis; a single head does too, unless a batch axis stands before it.
+        An integer drops the axis; for `head`, only if there is no batch axis before it.
 
         >>> A = Attention(np.zeros((2, 8, 5, 16)), np.zeros((2, 8, 5, 16)))
         >>> A.select(batch=0).shape, A.select(head=[1, 3]).shape, A.select(batch=1, head=7).shape
@@ -337,7 +337,7 @@ class Attention:
         return selected(self, batch, head)
 
     def copy(self) -> Attention:
-        """A snapshot that later changes of the arrays do not reach.
+        """A snapshot with its own copies of all arrays.
 
         >>> keys = np.zeros((4, 3))
         >>> A = Attention(np.ones((1, 3)), keys).copy()
@@ -348,7 +348,7 @@ class Attention:
         return copied(self)
 
     def extended(self, keys: Any, queries: Any = None) -> Attention:
-        """With more keys behind those there are; with `queries`, these ask instead, one position after the last.
+        """The attention with `keys` appended; `queries` replace the present ones, at the positions that follow them.
 
         >>> from regard.masks import causal
         >>> A = Attention(np.ones((3, 2)), np.ones((3, 2)), mask=causal())
@@ -368,7 +368,7 @@ class Attention:
         return self._row_statistic("logsumexp")
 
     def entropy(self) -> Array:
-        """How widely every query looks, in nats: 0 for a single key, log n for all n alike; (batch, head, query).
+        """The entropy of every row in nats: 0 for a single key, log n for n equal weights; (batch, head, query).
 
         >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).entropy().round(3)  # log 2, and one key alone
         array([0.693, 0. ])
@@ -384,7 +384,7 @@ class Attention:
         return self._row_statistic("peak")
 
     def distance(self) -> Array:
-        """How far every query looks on average, Σ weight · |i − j| over positions; (batch, head, query).
+        """The expected distance of every row, Σ weight · |i − j| over positions; (batch, head, query).
 
         >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).distance().round(3)
         array([0.5, 0. ])
@@ -392,9 +392,9 @@ class Attention:
         return self._row_statistic("distance")
 
     def top(self, k: int) -> Top:
-        """The k strongest keys of every query and their weights, ties to the lower index; O(n · k) memory.
+        """The k keys of largest weight for every query, ties to the lower index; O(n · k) memory.
 
-        A k above the number of keys means all of them.
+        `k` is limited to the number of keys.
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> strongest = Attention(E, E).top(2)
@@ -411,7 +411,7 @@ class Attention:
         return Top(index, weight)
 
     def mass(self, keys: Any) -> Array:
-        """The weight that every query gives to some keys together, by any index along the keys; (batch, head, query).
+        """The total weight on some keys, given by any index along the key axis; (batch, head, query).
 
         >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
         >>> A.mass([0, 1]), A.mass(slice(1, None))
@@ -425,7 +425,7 @@ class Attention:
         return arrays.leading_axes_of(self.ndim, output)[..., 0]
 
     def received(self) -> Array:
-        """The weight that every key gets from all queries together, the column sums; (batch, head, key).
+        """The column sums: the total weight that every key receives; (batch, head, key).
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).received().round(2)
@@ -436,13 +436,13 @@ class Attention:
 
     def _row_statistic(self, name: str) -> Array:
         found = row_statistics(self, name)[name]
-        return self._presented(arrays.copied(found))  # what is remembered stays ours
+        return self._presented(arrays.copied(found))  # the cached array stays private
 
     def _presented(self, statistic: Array) -> Array:
-        """In the type of statistics: engines return log-sum-exp in double precision."""
+        """In the dtype of statistics: engines return log-sum-exp in float64."""
         return arrays.leading_axes_of(self.ndim, arrays.cast(statistic, arrays.wide_type(self.queries)))
 
-    # The picture
+    # Pooling and tracing
 
     def pooled(
         self,
@@ -454,13 +454,13 @@ class Attention:
         column_edges: Any = None,
         pool: Pool = "mean",
     ) -> PooledMap:
-        """The whole matrix, or a region of it, pooled exactly into `shape` cells in O(n) memory.
+        """The matrix or a region of it, pooled exactly into `shape` cells in O(n) memory.
 
-        rows, columns            the region, as slices or (start, stop); all of it by default
-        shape                    cells along rows and columns; edge c lies at start + ⌊c · (stop − start) / cells⌋
-        row_edges, column_edges  given edges instead: cell c covers edges[c] up to edges[c + 1]
+        rows, columns            the region, as slices or (start, stop); everything by default
+        shape                    cells along rows and columns; edge c is at start + ⌊c · (stop − start) / cells⌋
+        row_edges, column_edges  explicit edges instead: cell c covers edges[c] up to edges[c + 1]
         pool                     "mean", "max" or "sum" of each cell; "words": mean over its rows, sum over its columns,
-                                 so that a word made of several tokens gives and gets the weight of one
+                                 the weight between words of several tokens
 
         >>> A = Attention(np.zeros((4, 3)), np.zeros((4, 3)))
         >>> A.pooled((2, 2), pool="sum")
@@ -476,7 +476,7 @@ class Attention:
         return pooled_map(self, row_edges, column_edges, pool)
 
     def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
-        """Every step as a `Trace`: of all queries of a small matrix, or in O(n) of one, by word or position.
+        """Every step as a `Trace`: for all queries of a small matrix, or for one query (word or position) in O(n).
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).explain(E, query="cat", words=["The", "cat", "sat"])

@@ -31,18 +31,18 @@ if TYPE_CHECKING:  # numpy.typing costs 3 ms
     Points = dict[int, Integers]  # axis of four → one index per point
 
 LIMIT = 1 << 30  # bytes
-SCATTERED = 8  # a tile is computed whole unless it holds more than so many times the points wanted
-POINTS = 64  # in a small tile: at most 64 × 64 weights, and Python's share stays near 1 µs a point
+SCATTERED = 8  # a tile is computed whole unless it is more than 8 times the number of points
+POINTS = 64  # per small tile: at most 64 × 64 weights, and about 1 µs of Python per point
 
 Lattice = tuple[parts.Index, parts.Index, parts.Index, parts.Index]  # batch, head, query, key
 AXES = ("batch", "head", "query", "key")
 
 
-# The part that an index names
+# The part of the matrix that an index selects
 
 
 def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:
-    """The part of the matrix that an index names, at one stage."""
+    """The part of the matrix that an index selects, at one stage."""
     reading = read(index, attention.shape, "torch" if arrays.is_tensor(attention.queries) else "numpy")
     check_size(attention, reading.shape, limit)
     if 0 in reading.shape:
@@ -62,7 +62,7 @@ def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIM
 
 
 def check_size(attention: Attention, shape: tuple[int, ...], limit: int | None) -> None:
-    """Refuse to build more than the limit, in bytes."""
+    """Raise if an array of this shape takes more than `limit` bytes."""
     size = int(np.prod(shape, dtype=object)) * max(4, attention.queries.dtype.itemsize)
     if limit is not None and size > limit:
         raise errors.too_large_to_build(size, limit)
@@ -70,14 +70,14 @@ def check_size(attention: Attention, shape: tuple[int, ...], limit: int | None) 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where tiles come from."""
+    """Computes tiles of one stage."""
 
     scores: Scores
     stage: Stage
-    state: RowState | None = None  # of all rows, where it is known
+    state: RowState | None = None  # of all rows; None: computed for each tile
 
     def tile(self, lattice: Lattice) -> Array:
-        """The numbers of a lattice, four axes."""
+        """The tile of these indices, with four axes."""
         batch, head, rows, columns = lattice
         scores, state = parts.selected(self.scores, batch, head), None
         if self.stage == "weight":
@@ -91,7 +91,7 @@ class Source:
 
 
 def _scores_for(attention: Attention, stage: Stage) -> Scores:
-    """Without what changes scores only after this stage, so that none of it is evaluated."""
+    """The scores without mask and bias where the stage comes before them, so that they are not evaluated."""
     scores = scores_of(attention)
     if stage in ("score", "scaled", "capped"):
         return replace(scores, bias=None, relative=None, visible=None)
@@ -99,7 +99,7 @@ def _scores_for(attention: Attention, stage: Stage) -> Scores:
 
 
 def _share_of_rows(source: Source, reading: Reading, missing: int) -> float:
-    """The share of all rows that will be looked at, at most."""
+    """The largest possible fraction of rows that the index touches."""
     counts = source.scores.queries.shape[:3]
     looked_at = float(np.prod(reading.points_shape)) if any(axis + missing < 3 for axis in reading.points) else 1.0
     for axis, count in enumerate(counts):
@@ -112,7 +112,7 @@ def _share_of_rows(source: Source, reading: Reading, missing: int) -> float:
 
 
 def _points(source: Source, lattice: Lattice, points: Points) -> Array:
-    """The numbers of all points: (point, and every axis that points do not choose along)."""
+    """The values at all points: (point, then every axis without points)."""
     count = len(next(iter(points.values()))) if points else 1
     if source.stage == "weight" and source.state is None and not _is_dense(points, count):
         source = replace(source, state=_state_of_points(source.scores, lattice, points))
@@ -132,7 +132,7 @@ def _points(source: Source, lattice: Lattice, points: Points) -> Array:
 
 
 def _chunks(points: Points, count: int) -> Iterator[Integers]:
-    """Points that share a tile."""
+    """Groups of points that share a tile."""
     everything = np.arange(count)
     if _is_dense(points, count):
         yield everything
@@ -146,7 +146,7 @@ def _chunks(points: Points, count: int) -> Iterator[Integers]:
 
 
 def _groups(points: Points, order: Integers) -> list[Integers]:
-    """Ordered points, split where the sequence or the head changes."""
+    """Sorted points, split where the sequence or the head changes."""
     changes = np.zeros(len(order), dtype=bool)
     for axis in points:
         if axis < 2:
@@ -155,13 +155,13 @@ def _groups(points: Points, order: Integers) -> list[Integers]:
 
 
 def _is_dense(points: Points, count: int) -> bool:
-    """Whether the points are a good part of the smallest tile that holds them all."""
+    """Whether the points fill enough of the smallest tile that contains them."""
     tile = int(np.prod([len(np.unique(index)) for index in points.values()], dtype=object)) if points else 1
     return tile <= SCATTERED * count
 
 
 def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowState:
-    """The state of every row that a point lies in, at its place among all rows."""
+    """The state of every row with a point, in arrays of all rows."""
     everywhere: RowState | None = None
     order = np.lexsort([points[axis] for axis in sorted(points, reverse=True)])
     for group in _groups(points, order):
@@ -169,7 +169,7 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
         found = state_of_rows(parts.selected(scores, batch, head), rows)
         if everywhere is None:
-            shape = tuple(scores.queries.shape[:3])  # of all rows; only those of points are read
+            shape = tuple(scores.queries.shape[:3])  # of all rows; only those with points are read
             everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
         everywhere.row_max[batch, head, rows] = found.row_max
         everywhere.row_sum[batch, head, rows] = found.row_sum
@@ -181,13 +181,13 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
 
 
 def _run(values: Integers) -> parts.Index:
-    """Rising integers, as a slice where none is left out."""
+    """Increasing integers; a slice if they are consecutive."""
     first, last = int(values[0]), int(values[-1])
     return slice(first, last + 1) if last - first == len(values) - 1 else values
 
 
 def _hull(index: parts.Index) -> slice:
-    """A slice that holds all of an index."""
+    """The smallest slice that contains an index."""
     if isinstance(index, slice):
         return slice(index.start, index.stop)
     return slice(int(index.min()), int(index.max()) + 1)
@@ -206,13 +206,13 @@ def _is_everything(index: parts.Index, count: int) -> bool:
 
 @dataclass(slots=True)
 class Reading:
-    """An index, read. All index arrays together name points; the other axes of the result are kept as they are."""
+    """A parsed index. All index arrays together select points; the other axes of the result are kept."""
 
-    needed: list[parts.Index] = field(default_factory=list)  # for each axis: a slice, or integers
+    needed: list[parts.Index] = field(default_factory=list)  # per axis: a slice, or integers
     points: dict[int, Integers] = field(default_factory=dict)  # axis → index array, all of one shape
     points_shape: tuple[int, ...] = ()
-    points_at: int = 0  # place of the points' axes among those of the result
-    kept: list[int] = field(default_factory=list)  # lengths of the other axes of the result
+    points_at: int = 0  # where the axes of the points are inserted among the kept ones
+    kept: list[int] = field(default_factory=list)  # lengths of the kept axes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -221,11 +221,11 @@ class Reading:
 
 
 def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] = "numpy") -> Reading:
-    """What NumPy or PyTorch would make of an index into an array of this shape.
+    """Parse an index into an array of this shape by the rules of NumPy or PyTorch.
 
-    The axes of the points replace those that were indexed where the index arrays are next to each other, and come
-    first where they are not. The libraries differ in what separates them: to NumPy, an integer is an index array
-    too, and `...` separates even where it stands for no axis; PyTorch takes integers and `...` away first.
+    The axes of the points replace the indexed axes if the index arrays are adjacent, and come first if they are not.
+    The libraries differ in what counts as adjacent: in NumPy an integer is an index array too, and `...` separates even
+    if it stands for no axis; PyTorch applies integers and `...` first.
 
     >>> read((..., slice(None, None, 2), 3), (7, 5)).shape
     (4,)
@@ -236,7 +236,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
     """
     reading = Reading()
     arrays_met: list[tuple[int | None, Integers]] = []
-    advanced: list[tuple[int, int]] = []  # of integers and arrays: place among the items that count, axes kept before
+    advanced: list[tuple[int, int]] = []  # integers and arrays: position among the items, number of kept axes before
     axis = place = 0
     for item in _filled(index, len(shape)):
         place += 1
@@ -259,7 +259,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
                 advanced.append((place, len(reading.kept)))
         else:
             advanced.append((place, len(reading.kept)))
-            if item.dtype == bool:  # a single True or False: points, but of no axis
+            if item.dtype == bool:  # a single True or False: points without an axis
                 arrays_met.append((None, np.zeros(int(item), np.intp)))
             else:
                 arrays_met.append((axis, _bounded(item, shape[axis], axis, len(shape))))
@@ -271,7 +271,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
 
 
 def chosen_keys(index: Any, count: int) -> parts.Index:
-    """An index along the keys alone, each of them once."""
+    """An index along the key axis, as integers or a slice."""
     reading = read(index, (count,))
     return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
 
@@ -289,7 +289,7 @@ def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], adva
 
 
 def _filled(index: Any, axes: int) -> list[Any]:
-    """The items of an index: `...` filled in unless it stands for no axis, boolean arrays as integers."""
+    """The items of an index: `...` expanded unless it stands for no axis, boolean arrays as integer arrays."""
     items: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         items.extend(_item(item))
@@ -305,7 +305,7 @@ def _filled(index: Any, axes: int) -> list[Any]:
 
 
 def _item(item: Any) -> list[Any]:
-    """One item as None, ..., slice, int or integer array; a boolean array as one integer array for each of its axes."""
+    """One item as None, ..., slice, int or integer array; a boolean array as one integer array per axis."""
     if item is None or item is ... or isinstance(item, slice):
         return [item]
     if not isinstance(item, (bool, np.bool_)) and hasattr(item, "__index__") and not getattr(item, "shape", ()):
@@ -330,7 +330,7 @@ def _where_true(array: NDArray[np.bool_]) -> list[Any]:
 
 
 class _Sized(np.ndarray[Any, np.dtype[np.intp]]):
-    """Where a boolean array is true along one axis, with the length that this axis must have."""
+    """The indices of true elements along one axis, with the length that this axis must have."""
 
     length: int
 
@@ -356,7 +356,7 @@ def _from_slice(item: slice, count: int) -> tuple[parts.Index, int]:
 
 
 def _bounded(item: Any, count: int, axis: int, axes: int) -> Any:
-    """Integers counted from the front, all of them there."""
+    """Non-negative integers, checked against the length of the axis."""
     name = AXES[4 - axes + axis]
     if isinstance(item, _Sized):
         if item.length != count:

@@ -1,4 +1,4 @@
-"""More keys behind those there are: one attention grown from another, and a cache for decoding."""
+"""KV cache for decoding: `Cache` holds the keys and values of all tokens so far; `extended` appends keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
-    """The attention with more keys; with `queries`, these ask instead, one position after the last."""
+    """The attention with `keys` appended; `queries` replace the present ones, at the positions that follow them."""
     more = arrays.floats("keys", keys, attention.keys)
     arguments.same_kind(keys=attention.keys, more=more)
     if more.ndim != attention.ndim:
@@ -37,9 +37,9 @@ def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
 
 
 class Cache:
-    """Keys and values of all tokens so far, for decoding: appending a token costs O(1) on average.
+    """A KV cache for decoding: keys and values of all tokens so far; appending a token costs amortised O(1).
 
-    What was handed out stays as it is: appending never writes to keys or values that an earlier attention refers to.
+    Appending never writes to keys or values that an earlier attention refers to.
 
     >>> import numpy as np
     >>> cache = Cache()
@@ -52,7 +52,7 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self._keys: Array | None = None  # with room for more behind the last key
+        self._keys: Array | None = None  # allocated beyond the last key
         self._values: Array | None = None
         self._count = 0
 
@@ -61,7 +61,7 @@ class Cache:
 
     def __repr__(self) -> str:
         room = 0 if self._keys is None else self._keys.shape[-2]
-        return f"Cache({self._count} keys, room for {room})"
+        return f"Cache({self._count} keys, capacity {room})"
 
     @property
     def keys(self) -> Array:
@@ -74,7 +74,7 @@ class Cache:
         return self._filled(self._values)
 
     def append(self, keys: Any, values: Any) -> None:
-        """Add the keys and values of one or more tokens, shaped (..., key, head_dim) and (..., key, value_dim)."""
+        """Append the keys (..., key, head_dim) and values (..., key, value_dim) of one or more tokens."""
         keys = arrays.floats("keys", keys, self._keys)
         values = arrays.floats("values", values, keys)
         if not 2 <= keys.ndim <= 4:
@@ -87,13 +87,13 @@ class Cache:
         if tuple(keys.shape[:-2]) != tuple(values.shape[:-2]):
             raise errors.values_do_not_fit(keys, values)
         count = self._count + keys.shape[-2]
-        # Both are made before either is kept: an error leaves the cache as it was.
+        # Both are built before either is stored: an error leaves the cache unchanged.
         grown = _with_room(self._keys, keys, self._count, count), _with_room(self._values, values, self._count, count)
         self._keys, self._values = grown
         self._count = count
 
     def attention(self, queries: Any, *, offset: Any = None, **options: Any) -> Attention:
-        """The queries of the newest tokens over all keys: the last query stands at the last key unless told otherwise.
+        """The attention of the newest queries over all keys; by default the last query is at the last key's position.
 
         `options` are those of `Attention`.
         """
@@ -111,7 +111,7 @@ class Cache:
 
 
 def _with_room(room: Array | None, new: Array, used: int, count: int) -> Array:
-    """The buffer with `new` behind what is used of it; a larger one, twice as long, where it is full."""
+    """The buffer with `new` written after its first `used` keys; a buffer of twice the length if it is full."""
     if arrays.needs_gradient(new):
         raise errors.unsupported(
             "A cache of tensors that require gradients", "Append tensor.detach(), or decode under torch.no_grad()."

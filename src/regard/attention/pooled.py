@@ -1,4 +1,4 @@
-"""A picture of the matrix: cells of rows and columns, each pooled exactly while the weights stream by."""
+"""`Attention.pooled`: the matrix pooled exactly into cells of rows and columns, in one pass over tiles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PooledMap:
     array([0.125, 0.125, 0.125, 0.125])
     """
 
-    array: Array  # (batch, head, row cell, column cell), leading axes as the attention has them
+    array: Array  # (batch, head, row cell, column cell), with the leading axes of the attention
     row_edges: Edges
     column_edges: Edges
     pool: Pool
@@ -49,7 +49,7 @@ class PooledMap:
         return tuple(self.array.shape)
 
     def __repr__(self) -> str:
-        """The cells and what they cover; leading axes in front where there are any."""
+        """The cells and the region they cover, after the leading axes."""
         leading = [f"{name} {count}, " for name, count in zip(("head", "batch"), self.shape[-3::-1], strict=False)]
         queries, keys = (int(edges[-1] - edges[0]) for edges in (self.row_edges, self.column_edges))
         cells = f"{self.shape[-2]} × {self.shape[-1]} cells of {queries} queries × {keys} keys"
@@ -60,7 +60,7 @@ class PooledMap:
 
 
 def even_edges(start: int, stop: int, cells: int) -> Edges:
-    """Edges of cells as equal as whole numbers allow: edge c is start + ⌊c · (stop − start) / cells⌋.
+    """Edges of cells of nearly equal size: edge c is start + ⌊c · (stop − start) / cells⌋.
 
     >>> even_edges(0, 10, 4).tolist()
     [0, 2, 5, 7, 10]
@@ -69,7 +69,7 @@ def even_edges(start: int, stop: int, cells: int) -> Edges:
 
 
 def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: Pool) -> PooledMap:
-    """The map with these edges; one pass over the region, one more over its rows if their state is not known."""
+    """The map with these edges: one pass over the region, and one over its rows unless their row state is cached."""
     validate.choice("pool", pool, POOLS)
     cells = (len(row_edges) - 1, len(column_edges) - 1)
     check_size(attention, (*attention.shape[:-2], *cells), LIMIT)
@@ -88,7 +88,7 @@ def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool
 
 
 def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:
-    """The edges along rows and columns: given ones, or even ones over the region."""
+    """The edges along rows and columns: explicit ones, or equal cells over the region."""
     shape = (None, None) if shape is None else shape
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise errors.bad_map_shape(shape, (counts[0], counts[1]))

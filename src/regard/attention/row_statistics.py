@@ -1,4 +1,4 @@
-"""Row statistics, remembered together with what they were computed from, so that a change in place is noticed."""
+"""Row statistics, cached with a hash of every array that decides the scores, and recomputed when one has changed."""
 
 from __future__ import annotations
 
@@ -19,69 +19,30 @@ from regard.kernels.interface import ROW_STATE, RowState, Scores
 if TYPE_CHECKING:
     from regard.attention.attention import Attention
 
-KEPT = (*ROW_STATE, "logsumexp")  # what a long product leaves behind
-TOGETHER = (*KEPT, "entropy", "peak")  # one pass gives all of them at the cost of the first
+KEPT = (*ROW_STATE, "logsumexp")  # cached after a long product
+TOGETHER = (*KEPT, "entropy", "peak")  # one pass computes all of them at the cost of the first
 CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
-LONG = 2048  # from here on a fingerprint costs less than a hundredth of a pass: what a product learned is kept
-
+LONG = 2048  # from this length on, hashing takes less than 1% of a pass: a product caches its row state
 
 Fingerprints = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Statistics of all rows, and the fingerprints of the arrays they came from."""
+class Cached:
+    """Statistics of all rows, and the fingerprints of the arrays they were computed from."""
 
     fingerprints: Fingerprints
     statistics: dict[str, Array]
 
 
 def row_statistics(attention: Attention, *names: str) -> dict[str, Array]:
-    """Statistics of every row, (batch, head, query): remembered ones where nothing has changed since."""
+    """Statistics of every row, (batch, head, query): from the cache unless an array has changed."""
     if "distance" in names:
         offset_known(attention)
-    fingerprints = None if _passes_through(attention) else _fingerprints(attention)
-    if fingerprints is None:
-        return _computed(attention, names)
-    memory = _recalled(attention, fingerprints) or Memory(fingerprints, {})
-    missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in memory.statistics]
-    if any(name in missing for name in names):
-        found = {**memory.statistics, **_computed(attention, missing)}
-        memory = Memory(memory.fingerprints, found)
-        remember(attention, memory)
-    return memory.statistics
-
-
-def is_long(attention: Attention) -> bool:
-    """Whether a product should keep its row state: what is asked for later then needs one pass less."""
-    queries = attention.queries
-    return type(queries) is np.ndarray and queries.shape[-2] >= LONG and attention.keys.shape[-2] >= LONG
-
-
-def keep_state(attention: Attention, found: dict[str, Array]) -> None:
-    """Remember the row state that a product found on its way."""
     fingerprints = _fingerprints(attention)
     if fingerprints is None:
-        return
-    known = _recalled(attention, fingerprints)
-    before = {} if known is None else known.statistics
-    remember(attention, Memory(fingerprints, {**before, **{name: found[name] for name in KEPT}}))
-
-
-def recall(attention: Attention) -> Memory | None:
-    """What is remembered of the arrays as they are now."""
-    fingerprints = _fingerprints(attention) if "_memory" in attention.__dict__ else None
-    return None if fingerprints is None else _recalled(attention, fingerprints)
-
-
-def _recalled(attention: Attention, fingerprints: Fingerprints) -> Memory | None:
-    memory: Memory | None = attention.__dict__.get("_memory")
-    return memory if memory is not None and memory.fingerprints == fingerprints else None
-
-
-def remember(attention: Attention, memory: Memory) -> None:
-    """Keep statistics with the attention, which is frozen for everybody else."""
-    attention.__dict__["_memory"] = memory
+        return _computed(attention, names)
+    return _completed(attention, Cached(fingerprints, _cached(attention, fingerprints)), names)
 
 
 def row_state(attention: Attention) -> RowState:
@@ -90,17 +51,20 @@ def row_state(attention: Attention) -> RowState:
 
 
 def state_for(attention: Attention, share: float) -> RowState | None:
-    """The state of all rows if it is remembered, or if `share` of them, a half or more, will be looked at."""
-    if _passes_through(attention):
+    """The state of all rows if it is cached, or if at least half of them will be used; None otherwise."""
+    if _is_traced(attention) or (share < 0.5 and "_cached" not in attention.__dict__):
         return None
-    memory = recall(attention)
-    if memory is None and share < 0.5:
+    fingerprints = _fingerprints(attention)
+    if fingerprints is None:
         return None
-    return row_state(attention)
+    known = _cached(attention, fingerprints)
+    if share < 0.5 and not known:
+        return None
+    return RowState.of(_completed(attention, Cached(fingerprints, known), ROW_STATE))
 
 
 def state_of_rows(scores: Scores, rows: parts.Index) -> RowState:
-    """The state of some rows alone, O(rows · keys)."""
+    """The state of some rows, O(rows · keys)."""
     engine = engine_for(scores.queries)
     if isinstance(rows, slice) and rows.step in (None, 1):
         return RowState.of(engine.forward(parts.of_rows(scores, rows), None, ROW_STATE)[1])
@@ -114,11 +78,27 @@ def state_of_rows(scores: Scores, rows: parts.Index) -> RowState:
     return RowState.of({name: join([piece[name] for piece in found], -1) for name in ROW_STATE})
 
 
-def _passes_through(attention: Attention) -> bool:
-    """Whether nothing may be remembered: PyTorch traces this, or gradients are to flow through it, each time anew."""
-    if not arrays.is_tensor(attention.queries):
-        return False
-    return arrays.tracing() or any(arrays.needs_gradient(array) for array in _arrays_of(attention) or ())
+def is_long(attention: Attention) -> bool:
+    """Whether a product caches its row state: a later `received()` or `pooled()` then takes one pass less."""
+    queries = attention.queries
+    return type(queries) is np.ndarray and queries.shape[-2] >= LONG and attention.keys.shape[-2] >= LONG
+
+
+def keep_state(attention: Attention, found: dict[str, Array]) -> None:
+    """Cache the row state that a product computed."""
+    fingerprints = _fingerprints(attention)
+    if fingerprints is not None:
+        known = {**_cached(attention, fingerprints), **{name: found[name] for name in KEPT}}
+        attention.__dict__["_cached"] = Cached(fingerprints, known)
+
+
+def _completed(attention: Attention, known: Cached, names: Sequence[str]) -> dict[str, Array]:
+    """The cached statistics, with these names computed and cached if they are missing."""
+    missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in known.statistics]
+    if any(name in missing for name in names):
+        known = Cached(known.fingerprints, {**known.statistics, **_computed(attention, missing)})
+        attention.__dict__["_cached"] = known
+    return known.statistics
 
 
 def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:
@@ -126,15 +106,32 @@ def _computed(attention: Attention, names: Sequence[str]) -> dict[str, Array]:
     return engine_for(scores.queries).forward(scores, None, tuple(names))[1]
 
 
+def _cached(attention: Attention, fingerprints: Fingerprints) -> dict[str, Array]:
+    """The cached statistics, if they were computed from arrays with these fingerprints."""
+    cached: Cached | None = attention.__dict__.get("_cached")
+    return cached.statistics if cached is not None and cached.fingerprints == fingerprints else {}
+
+
 def _fingerprints(attention: Attention) -> Fingerprints | None:
-    """One of each array that decides the scores; None where a function or an unknown object has a say too."""
+    """The fingerprint of each array that decides the scores; None if nothing may be cached.
+
+    That is so while PyTorch traces or records gradients, and where a function or an unknown object decides the scores.
+    """
+    if _is_traced(attention):
+        return None
     given = _arrays_of(attention)
-    found = [] if given is None else [arrays.fingerprint(array) for array in given]
-    return None if given is None or None in found else tuple(found)  # type: ignore[arg-type]
+    if given is None or any(arrays.needs_gradient(array) for array in given):
+        return None
+    found = [arrays.fingerprint(array) for array in given]
+    return None if None in found else tuple(found)  # type: ignore[arg-type]
+
+
+def _is_traced(attention: Attention) -> bool:
+    return arrays.is_tensor(attention.queries) and arrays.tracing()
 
 
 def _arrays_of(attention: Attention) -> list[Array] | None:
-    """All arrays that decide the scores, those of masks and lazy biases too; None where there may be more."""
+    """All arrays that decide the scores, including those of masks and lazy biases; None if there may be others."""
     found: list[Array] = []
     waiting: list[Any] = [attention]
     while waiting:
@@ -145,6 +142,6 @@ def _arrays_of(attention: Attention) -> list[Array] | None:
             waiting += [getattr(thing, field.name) for field in fields(thing)]
         elif isinstance(thing, tuple):
             waiting += thing
-        elif not isinstance(thing, (NoneType, int, float, str, slice)):  # a function, or a class from elsewhere
+        elif not isinstance(thing, (NoneType, int, float, str, slice)):  # a function, or a class of the caller
             return None
     return found

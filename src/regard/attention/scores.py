@@ -1,4 +1,4 @@
-"""From what an `Attention` was given to the `Scores` that engines take."""
+"""From an `Attention` to the `Scores` that engines take."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from regard.attention.attention import Attention
 
 
-MOST_RELATIVE = 1 << 28  # bytes of a lazy bias by distance, where offsets far apart make it long
+MOST_RELATIVE = 1 << 28  # bytes of a lazy bias, which spans the distance between the offsets of a batch
 
 
 def scores_of(attention: Attention) -> Scores:
-    """The scores of all queries and keys, with four axes everywhere; O(n) beyond the arrays that were given."""
+    """All scores of an attention as engines take them: arrays with four axes, O(n) memory beyond the given arrays."""
     queries, keys = four_axes(attention.queries), four_axes(attention.keys)
     if attention.similarity == "cosine":
         queries, keys = (arrays.unit_length(arrays.wide(vectors)) for vectors in (queries, keys))
@@ -33,7 +33,7 @@ def scores_of(attention: Attention) -> Scores:
         queries,
         keys,
         scale,
-        attention.softcap or 0.0,
+        _softcap(attention, queries),
         None if bias is None else four_axes(bias),
         relative,
         relative_zero,
@@ -43,8 +43,14 @@ def scores_of(attention: Attention) -> Scores:
     )
 
 
+def _softcap(attention: Attention, queries: Array) -> float:
+    """The soft cap, 0 for none; a cap near the largest float has no effect on finite scores and would overflow."""
+    largest = 4e307 if arrays.wide_type(queries) == arrays.library(queries).float64 else 8e37
+    return 0.0 if attention.softcap is None or attention.softcap > largest else attention.softcap
+
+
 def offset_known(attention: Attention) -> Any:
-    """The position of the first query, which is 0 where there are as many queries as keys."""
+    """The position of the first query; 0 by default if there are as many queries as keys, else required."""
     if attention.offset is not None:
         return attention.offset
     queries, keys = attention.queries.shape[-2], attention.keys.shape[-2]
@@ -54,7 +60,7 @@ def offset_known(attention: Attention) -> Any:
 
 
 def visible_of(attention: Attention, queries: Array, keys: Array) -> Visible:
-    """What the mask shows to these queries."""
+    """The mask evaluated for these queries and keys."""
     mask, (batch, heads, count, _) = attention.mask, queries.shape
     assert mask is not None
     offset = offset_known(attention) if mask.needs_position else 0
@@ -67,20 +73,20 @@ def visible_of(attention: Attention, queries: Array, keys: Array) -> Visible:
 
 
 def _in_tensors(mask: Mask, queries: Array) -> bool:
-    """Whether a mask has to be made of tensors; on the CPU, NumPy makes the same in a tenth of the time."""
+    """Whether a mask must be evaluated with PyTorch; on the CPU, NumPy takes a tenth of the time."""
     if not arrays.is_tensor(queries):
         return False
     return not queries.is_cpu or arrays.tracing() or not (mask._only_numbers or _is_data(mask))
 
 
 def _is_data(mask: Mask) -> bool:
-    """Whether numbers and arrays alone decide a mask: a function of positions expects tensors among tensors."""
+    """Whether a mask consists of numbers and arrays only; a function of positions (`where`) must get tensors."""
     parts = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]
     return not any(callable(part) or (isinstance(part, Mask) and not _is_data(part)) for part in parts)
 
 
 def _relative(attention: Attention, bias: Bias, queries: Array, keys: Array) -> tuple[Array, int]:
-    """The lazy bias for every distance i − j that occurs, and the place of distance 0 among them."""
+    """The lazy bias for every distance i − j that occurs, and the index of distance 0."""
     offset = offset_known(attention)
     nearest, furthest = (offset, offset) if arrays.is_number(offset) else (int(offset.min()), int(offset.max()))
     lowest, highest = nearest - (keys.shape[2] - 1), furthest + queries.shape[2] - 1

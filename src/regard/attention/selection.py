@@ -1,4 +1,4 @@
-"""Some sequences and heads of an attention, still lazy: its arrays, its mask and its bias, each in part; or a copy."""
+"""`Attention.select` and `Attention.copy`: the arrays, mask and bias of some sequences and heads; a deep copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Index = parts.Index
 
 
 def chosen(axis: str, given: Any, count: int) -> tuple[Index, bool]:
-    """An index that keeps its axis, from an integer, a slice or several integers, and whether one alone was meant."""
+    """An index that keeps its axis, from an integer, a slice or several integers; and whether it was an integer."""
     if given is None:
         return parts.EVERYTHING, False
     if isinstance(given, slice):
@@ -53,7 +53,7 @@ def selected(attention: Attention, batch: Any, head: Any) -> Attention:
     batches, one_sequence = chosen("batch", batch, sequences)
     some_heads, one_head = chosen("head", head, heads)
     key_heads = parts.key_heads(some_heads, heads, four_axes(attention.keys).shape[1])
-    dropped = 4 - attention.ndim + one_sequence  # leading axes that the result does without
+    dropped = 4 - attention.ndim + one_sequence  # leading axes that the result does not have
     dropped += one_head and dropped == 1
 
     def part(array: Array, head_part: Index) -> Array:
@@ -81,7 +81,7 @@ def _part_of_offset(offset: Any, batch: Index) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Part(Mask):
-    """A mask for some of the sequences and heads that it was made for."""
+    """A mask restricted to some of its sequences and heads."""
 
     whole: Mask
     sequences: int  # of the whole
@@ -119,7 +119,7 @@ class Part(Mask):
         return Keys(intervals, None if keys.rest is None else keys.rest.select(self.batch, self.head))
 
     def _positions(self, place: Place) -> Array:
-        """Positions of the queries of all sequences, of which only the chosen ones matter."""
+        """Query positions for all sequences; only those of the selected ones matter."""
         if place.positions is None or place.positions.shape[0] == 1:
             return place.positions
         whole = place.xp.broadcast_to(place.positions[:1], (self.sequences, place.queries))
@@ -133,7 +133,7 @@ class Part(Mask):
 
 @dataclass(frozen=True, eq=False)
 class PartOfBias(Bias):
-    """A lazy bias for some of the heads that it was made for."""
+    """A lazy bias restricted to some of its heads."""
 
     whole: Bias
     heads: int  # of the whole
@@ -142,19 +142,19 @@ class PartOfBias(Bias):
     def table(
         self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
     ) -> Array:
-        """As the whole has it, for the chosen heads."""
+        """The rows of the selected heads."""
         return parts.shared(self.whole.table(self.heads, lowest, highest, xp, dtype, device), self.head, 0)
 
 
 def part_of_mask(mask: Mask | None, sequences: int, heads: int, batch: Index, head: Index) -> Mask | None:
-    """The same mask where numbers alone decide it; what it shows to the chosen sequences and heads elsewhere."""
+    """The mask itself if it consists of numbers only, else the mask restricted to these sequences and heads."""
     if mask is None or mask._only_numbers:
         return mask
     return Part(mask, sequences, heads, batch, head)
 
 
 def copied(attention: Attention) -> Attention:
-    """The same attention on arrays of its own."""
+    """The attention with its own copies of all arrays."""
     bias = attention.bias
     return replace(
         attention,

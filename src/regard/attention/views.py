@@ -1,4 +1,4 @@
-"""Small lazy views of an attention: an earlier stage of it, and its transpose; and the results with several parts."""
+"""Lazy views of an attention (earlier stages, the transpose) and results with several parts (`Top`, `Attended`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The matrix at one stage before the weights, as lazy as they are: index it, or build all of it.
+    """The matrix at a stage before the weights, lazy as well: index it, or build it with `dense()`.
 
     >>> from regard.attention import Attention
     >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -37,14 +37,14 @@ class Stage:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(batch, head, query, key), leading axes as the attention has them."""
+        """(batch, head, query, key), with the leading axes of the attention."""
         return self.attention.shape
 
     def __getitem__(self, index: Any) -> Array:
         return look(self.attention, index, self.name)
 
     def dense(self, limit: int | None = LIMIT) -> Array:
-        """All of it, O(n²); an error where that takes more bytes than the limit."""
+        """The whole matrix, O(n²) memory; raises `TooLarge` above `limit` bytes."""
         return look(self.attention, ..., self.name, limit)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -61,7 +61,7 @@ class Transposed:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(batch, head, key, query), leading axes as the attention has them."""
+        """(batch, head, key, query), with the leading axes of the attention."""
         *leading, query, key = self.attention.shape
         return (*leading, key, query)
 
@@ -71,7 +71,7 @@ class Transposed:
         return self.attention
 
     def __matmul__(self, rows: Any) -> Array:
-        """For each key, the rows of the queries weighted by the attention they pay to it; O(n) memory."""
+        """For each key, the sum of the rows of `u` weighted by column; O(n) memory."""
         attention = self.attention
         one_column = arguments.is_vector(rows)
         rows = arguments.rows(arguments.as_column(rows) if one_column else rows, attention.queries)
@@ -90,7 +90,7 @@ class Transposed:
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """The strongest keys of every query, strongest first; index −1 and weight 0 where a query sees fewer keys.
+    """The keys of largest weight for every query, in descending order; index −1 and weight 0 beyond its visible keys.
 
     >>> from regard.attention import Attention
     >>> strongest = Attention([[1.0]], [[2.0], [3.0], [1.0]]).top(2)
@@ -104,7 +104,7 @@ class Top:
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """Outputs, and the statistics that were asked for; None for the others.
+    """Outputs and the requested statistics; None for the others.
 
     >>> from regard.attention import Attention
     >>> found = Attention(np.zeros((2, 3)), np.zeros((4, 3))).attend(np.ones((4, 5)), "peak")

@@ -1,8 +1,8 @@
 """Masks: for each query, the keys it may see.
 
-A mask is a small value that combines with `&`, `|` and `~`, draws itself, and is made concrete by `visible`: as
-intervals of keys wherever intervals can say it, tile by tile where they cannot. Query r stands at position offset + r,
-key j at position j.
+A mask is a small value that combines with `&`, `|` and `~` and draws itself. `visible` evaluates it: as intervals of
+keys where intervals can express it, tile by tile where they cannot. Query r is at position offset + r, key j at
+position j.
 
 >>> causal() & window(2)
 causal() & window(2)

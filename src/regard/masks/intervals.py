@@ -1,11 +1,11 @@
-"""Masks made concrete: for each query one or two intervals of keys, and what intervals cannot say.
+"""Interval algebra of masks: for each query, one or two intervals of keys.
 
-An interval is a pair of ends [first, last). An end is a number where all queries share it, and an integer array
-(batch or 1, query or 1) where they do not; `xp` is the library of the arrays, NumPy or PyTorch. Only operators and
-functions that both have are used, and nothing branches on the content of a tensor, so that PyTorch can trace all of it.
+An interval is a pair of ends [first, last). An end is a number if all queries share it, else an integer array
+(batch or 1, query or 1); `xp` is the library of the arrays, NumPy or PyTorch. Only operators and functions of both
+libraries are used, and nothing branches on the content of a tensor, so that PyTorch can trace all of it.
 
-Of two intervals, the first is empty only where the second is too, and a gap lies between them where both are not:
-first <= last <= second first <= second last, always.
+Invariant of two intervals: first <= last <= second first <= second last; the first is empty only if the second is,
+and a gap separates them if neither is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Index = Any  # a slice, or an integer array
 
 # Ends
 
-FAR = 2**30  # further than any position; int32 still holds the sum of two
+FAR = 2**30  # beyond any position; the sum of two fits into int32
 
 
 def lower(a: End, b: End, xp: Any) -> End:
@@ -49,22 +49,22 @@ def higher(a: End, b: End, xp: Any) -> End:
 
 
 def is_number(end: End) -> bool:
-    """Whether all queries share this end; while PyTorch traces, numbers and truths can be symbols."""
+    """Whether all queries share this end; under torch.compile, numbers and booleans may be symbolic."""
     return isinstance(end, int) or type(end).__name__ in ("SymInt", "SymBool")
 
 
-# The algebra: intersection, union and complement of one or two intervals; None where more would be needed
+# Intersection, union and complement of one or two intervals; None if the result needs more than two
 
 
 def clipped(first: End, last: End, keys: int, xp: Any) -> Interval:
-    """The interval within [0, keys], empty ones with equal ends."""
+    """The interval clipped to [0, keys]; empty intervals get equal ends."""
     if not _is_zero(first):
         first = lower(higher(first, 0, xp), keys, xp)
     return first, higher(lower(last, keys, xp), first, xp)
 
 
 def intersection(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
-    """What lies in both."""
+    """The keys in both."""
     pieces = [_meet(one, other, xp) for one in a for other in b]
     if len(pieces) == 1:
         return (pieces[0],)
@@ -72,7 +72,7 @@ def intersection(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple
 
 
 def union(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
-    """What lies in either."""
+    """The keys in either."""
     if len(a) + len(b) > 2:
         return _few([*a, *b], xp)
     (a_first, a_last), (b_first, b_last) = a[0], b[0]
@@ -85,7 +85,7 @@ def union(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interv
 
 
 def complement(a: Sequence[Interval], keys: int, xp: Any) -> tuple[Interval, ...] | None:
-    """What lies in none of them."""
+    """The keys in none of them."""
     gaps = []
     start: End = 0
     for first, last in a:
@@ -99,7 +99,7 @@ def complement(a: Sequence[Interval], keys: int, xp: Any) -> tuple[Interval, ...
 
 
 def hull(a: Sequence[Interval]) -> Interval:
-    """One interval that holds all of them."""
+    """The smallest interval that contains all of them."""
     return a[0][0], a[-1][1]
 
 
@@ -109,19 +109,19 @@ def _meet(a: Interval, b: Interval, xp: Any) -> Interval:
 
 
 def _ordered(before: Interval, after: Interval, xp: Any) -> tuple[Interval, ...]:
-    """Two intervals, the later one not first: joined where they touch, the empty one last."""
+    """Two intervals in order of their first ends: joined where they touch, an empty one moved last."""
     (first, last), (second_first, second_last) = before, after
     empty = first >= last
     first, last = _choose(empty, second_first, first, xp), _choose(empty, second_last, last, xp)
     joined = (second_first <= last) | (second_first >= second_last)
     last = _choose(joined & (second_first < second_last), higher(last, second_last, xp), last, xp)
     second = _choose(joined, last, second_first, xp), _choose(joined, last, second_last, xp)
-    never_two = joined if is_number(joined) else xp is np and joined.all()  # a traced tensor has no content to look at
+    never_two = joined if is_number(joined) else xp is np and joined.all()  # the content of a traced tensor is unknown
     return ((first, last),) if never_two else ((first, last), second)
 
 
 def _few(pieces: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
-    """The union of several intervals where no query needs more than two; None otherwise, and for tensors."""
+    """The union of several intervals if no query needs more than two; None otherwise, and for tensors."""
     if xp is not np:
         return None
     shape = np.broadcast_shapes((1, 1), *(np.shape(end) for piece in pieces for end in piece))
@@ -157,13 +157,13 @@ def _choose(condition: Any, yes: End, no: End, xp: Any) -> End:
 
 
 def bounds(index: slice, count: int) -> tuple[int, int, int]:
-    """Where a slice of so many begins, ends and how it steps.
+    """Start, stop and step of a slice of `count` elements.
 
     >>> bounds(slice(2, None), 5), bounds(slice(-2, None), 5), bounds(slice(-1, 1), 5)
     ((2, 5, 1), (3, 5, 1), (4, 4, 1))
     """
     start, stop, step = index.start or 0, index.stop, index.step
-    # `slice.indices` would tie a traced graph to one `count`.
+    # `slice.indices` would specialise a traced graph to one `count`.
     if step in (None, 1) and start >= 0 and (stop is None or stop >= 0):
         start = min(start, count)
         return start, count if stop is None else max(min(stop, count), start), 1
@@ -172,7 +172,7 @@ def bounds(index: slice, count: int) -> tuple[int, int, int]:
 
 
 def length(index: Index, count: int) -> int:
-    """How many of so many an index takes."""
+    """The number of elements that an index selects out of `count`."""
     if not isinstance(index, slice):
         return len(index)
     start, stop, step = bounds(index, count)
@@ -180,7 +180,7 @@ def length(index: Index, count: int) -> int:
 
 
 def indices(index: Index, count: int, xp: Any, device: Any = None) -> Array:
-    """The integers that a slice or an integer array stands for, none of them negative."""
+    """A slice or an integer array as non-negative integers."""
     if isinstance(index, slice):
         start, stop, step = bounds(index, count)
         return xp.arange(start, stop, step, **on(device))
@@ -189,7 +189,7 @@ def indices(index: Index, count: int, xp: Any, device: Any = None) -> Array:
 
 
 def take_rows(array: Array, rows: Index) -> Array:
-    """Some rows of (batch, query), a view where the slice allows it."""
+    """Some rows of (batch, query), as a view if the slice allows it."""
     if isinstance(rows, slice) and rows.step is not None and rows.step < 0:  # tensors have no negative strides
         start, stop, step = rows.indices(array.shape[1])
         return array[:, list(range(start, stop, step))]
@@ -197,7 +197,7 @@ def take_rows(array: Array, rows: Index) -> Array:
 
 
 def take(array: Array, index: Any, axis: int) -> Array:
-    """Some of an axis, which stays; one of size 1 stands for all and is left alone."""
+    """Some elements along an axis, which is kept; an axis of size 1 is left unchanged."""
     if index is None or array.shape[axis] == 1:
         return array
     if not isinstance(index, slice) and not hasattr(index, "__len__"):
@@ -206,5 +206,5 @@ def take(array: Array, index: Any, axis: int) -> Array:
 
 
 def on(device: Any) -> dict[str, Any]:
-    """Arguments that make an array on a device; none for the usual one."""
+    """The `device` argument of array constructors; empty for the default device."""
     return {} if device is None else {"device": device}

@@ -1,4 +1,4 @@
-"""The kinds of masks, each after the function that makes it."""
+"""The kinds of masks: for each, the public function and its dataclass."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Causal(Mask):
 
 
 def window(left: int, right: int | None = None) -> Mask:
-    """Keys at most `left` before the query and `right` after it; without `right`, as many as before it.
+    """Keys at most `left` positions before the query and `right` after it; `right` defaults to `left`.
 
     >>> print(window(1).draw(5, 5))
     ██···
@@ -74,9 +74,9 @@ class Window(Mask):
 
 
 def lengths(counts: Any, side: str = "right") -> Mask:
-    """The first `counts` keys of each sequence are real, the others are padding; `side="left"`: the last ones are real.
+    """Padding: the first `counts` keys of each sequence are real; with `side="left"`, the last ones.
 
-    `counts` is one number, or one for each sequence.
+    `counts` is one integer, or one per sequence.
 
     >>> print(lengths([2, 4]).draw(3, 5))
     ██···  ████·
@@ -119,9 +119,9 @@ class Lengths(Mask):
 
 
 def prefix(n: Any, start: Any = 0) -> Mask:
-    """A prefix that every query sees, causal after it: keys from `start` to `start + n`, and on to the query's own.
+    """Prefix-LM: every query sees keys `start` to `start + n`, and all keys up to its own position.
 
-    After padding on the left, `start` is the first real key. Both are one number, or one for each sequence.
+    With padding on the left, `start` is the first real key. Both are one integer, or one per sequence.
 
     >>> print(prefix(3).draw(5, 5))
     ███··
@@ -164,10 +164,10 @@ class Prefix(Mask):
 
 
 def documents(ids: Any) -> Mask:
-    """Keys of the query's own document, where several are packed into a sequence; `ids` gives the one of each position.
+    """Packed sequences: a query sees the keys of its own document; `ids` gives the document of each position.
 
-    `ids` is (position,), or (batch, position): integers, or names. Documents in one piece each are intervals;
-    scattered ones are evaluated by tile.
+    `ids` is (position,) or (batch, position), integers or names. Contiguous documents are intervals; others are
+    evaluated per tile.
 
     >>> print(documents([0, 0, 1, 1, 1]).draw())
     ██···
@@ -201,7 +201,7 @@ class Documents(Mask):
 
 
 def chunks(n: int) -> Mask:
-    """Keys of the query's own chunk of `n` positions.
+    """Chunked attention: a query sees the keys of its own chunk of `n` positions.
 
     >>> print(chunks(2).draw(5, 5))
     ██···
@@ -230,7 +230,7 @@ class Chunks(Mask):
 
 
 def first(n: int) -> Mask:
-    """The first `n` keys, for every query: attention sinks, beside a window.
+    """The first `n` keys for every query: attention sinks, combined with a window.
 
     >>> print((causal() & (first(1) | window(2))).draw(6, 6))
     █·····
@@ -259,7 +259,7 @@ class First(Mask):
 
 
 def allowed(array: Any) -> Mask:
-    """A boolean array, True where a query may see a key; each axis of full size or 1. It is not copied.
+    """A boolean array, True where a query may see a key; each axis has full size or 1. It is not copied.
 
     The axes are (query, key), (head, query, key) or (batch, head, query, key).
 
@@ -299,17 +299,17 @@ class Allowed(Mask):
         full = (place.batch, place.heads, place.queries, place.keys)
         if any(size != 1 and size != whole for size, whole in zip(dense.shape, full, strict=True)):
             raise errors.mask_shape(given, full)
-        # A repeated axis (stride 0, from `broadcast_to` or `expand`) is one of size 1: no engine copies it in full.
+        # An axis of stride 0 (from `broadcast_to` or `expand`) becomes one of size 1, so that no engine copies it.
         strides = dense.strides if place.xp is np else dense.stride()
         dense = dense[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
         return Keys(None, Dense(dense, place.queries, place.keys, place.xp))
 
 
 def where(function: Callable[..., Any]) -> Mask:
-    """A function of positions that gives booleans, called for the tile that is looked at.
+    """A function of positions that returns booleans, evaluated per tile.
 
-    It gets integer arrays of query positions and of key positions that broadcast against each other, so that plain
-    arithmetic works; or, with four parameters, the numbers of batch and head before them.
+    It gets integer arrays of query and key positions that broadcast against each other; with four parameters, batch
+    and head indices before them.
 
     >>> print(where(lambda query, key: (query - key) % 3 == 0).draw(5, 5))
     █··█·
@@ -336,7 +336,7 @@ class Where(Mask):
     def _keys(self, place: Place) -> Keys:
         xp = place.xp
         batch, heads = (place.array(xp.arange(count)) for count in (place.batch, place.heads))
-        query_positions = place.array(place.positions, xp.int64)  # so that a product of two positions fits
+        query_positions = place.array(place.positions, xp.int64)  # the product of two positions fits
         return Keys(
             None,
             FromPositions(

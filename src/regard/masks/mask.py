@@ -1,4 +1,4 @@
-"""The mask as a value: how masks combine, stand in their place and draw themselves. Their kinds are in `kinds`."""
+"""`Mask`, the base class: combining with `&`, `|` and `~`, evaluation, drawing. The kinds are in `kinds`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from regard import errors
 from regard.masks.visible import Keys, Place, Sizes, Visible, drawing, positions
 
-DEEPEST = 100  # `(a & b | c) & d | …`: each change of operator is one level, and evaluating one takes four calls
-_REMEMBERED_QUERIES = 4096  # 16 bytes a query at most, 64 masks: 4 MiB
+DEEPEST = 100  # levels of `(a & b | c) & d | …`, one per change of operator; evaluating a level recurses four calls
+_CACHED_QUERIES = 4096  # at most 16 bytes per query and 64 masks: 4 MiB
 
 
 class Mask:
@@ -28,11 +28,11 @@ class Mask:
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # `array & mask` asks the mask, which then says how to write it
+    __array_ufunc__ = None  # makes NumPy call Mask.__rand__ for `array & mask`, which explains how to write it
 
     @property
     def needs_position(self) -> bool:
-        """Whether it matters where the queries stand.
+        """Whether the mask depends on the positions of the queries.
 
         >>> from regard.masks import causal, lengths
         >>> causal().needs_position, lengths([3]).needs_position
@@ -42,7 +42,7 @@ class Mask:
 
     @property
     def expression(self) -> str:
-        """The expression that makes this mask.
+        """The expression that constructs this mask.
 
         >>> from regard.masks import causal, window
         >>> (causal() & window(2)).expression
@@ -61,20 +61,20 @@ class Mask:
         xp: Any = np,
         device: Any = None,
     ) -> Visible:
-        """The mask for so many queries and keys: O(queries) memory, for each sequence where they differ.
+        """The mask evaluated for these numbers of queries and keys, in O(queries) memory per distinct sequence.
 
-        `offset` is the position of the first query: a number, or one for each sequence.
+        `offset` is the position of the first query: one integer, or one per sequence.
 
         >>> from regard.masks import causal
         >>> causal().visible(queries=2, keys=5, offset=3).last
         array([[4, 5]], dtype=int32)
         """
-        if xp is np and queries <= _REMEMBERED_QUERIES and type(offset) is int and self._only_numbers:
-            return _remembered(self, queries, keys, offset)
+        if xp is np and queries <= _CACHED_QUERIES and type(offset) is int and self._only_numbers:
+            return _cached(self, queries, keys, offset)
         return _placed(self, queries, keys, batch, heads, offset, xp, device)
 
     def draw(self, queries: int | None = None, keys: int | None = None, *, offset: Any = 0) -> str:
-        """A picture: a line a query, a character a key, █ where it may be seen; sequences side by side.
+        """A drawing: one line per query, one character per key, █ where it is visible; sequences side by side.
 
         >>> from regard.masks import causal
         >>> print(causal().draw(2, 5, offset=3))
@@ -108,17 +108,17 @@ class Mask:
     def __repr__(self) -> str:
         try:
             return f"{self.expression}\n{self.draw()}"
-        except Exception:  # noqa: BLE001 - a function may not suit the sizes drawn; printing must not fail for that
+        except Exception:  # noqa: BLE001 - a function may reject the sizes drawn, and repr must not raise
             return self.expression
 
     @property
     def _only_numbers(self) -> bool:
-        """Whether numbers alone decide it, so that equal masks stay equal."""
+        """Whether the mask consists of numbers only, so that it can be cached by value."""
         return True
 
     @property
     def _depth(self) -> int:
-        """How deep masks are nested in it."""
+        """The nesting depth."""
         return 1
 
     @property
@@ -130,14 +130,14 @@ class Mask:
 
 
 class Combined(Mask):
-    """Several masks joined by one operator; `a & b & c` is one `Both` of three, so that long chains do not nest."""
+    """Several masks combined by one operator; `a & b & c` is one `Both` of three, so that long chains do not nest."""
 
     __slots__ = ()
     masks: tuple[Mask, ...]
 
     @classmethod
     def of(cls, *masks: Any) -> Mask:
-        """The masks joined, those that are joined in the same way already taken apart."""
+        """The combined mask; operands that are combined by the same operator are flattened."""
         flat = tuple(part for mask in map(_mask, masks) for part in (mask.masks if isinstance(mask, cls) else (mask,)))
         return _not_too_deep(cls(flat))  # type: ignore[call-arg]
 
@@ -163,7 +163,7 @@ class Combined(Mask):
 
 @dataclass(frozen=True, repr=False)
 class Both(Combined):
-    """What all of some masks show, `one & other`."""
+    """Keys visible in all masks, `one & other`."""
 
     masks: tuple[Mask, ...]
 
@@ -177,7 +177,7 @@ class Both(Combined):
 
 @dataclass(frozen=True, repr=False)
 class Either(Combined):
-    """What at least one of some masks shows, `one | other`."""
+    """Keys visible in at least one mask, `one | other`."""
 
     masks: tuple[Mask, ...]
 
@@ -191,7 +191,7 @@ class Either(Combined):
 
 @dataclass(frozen=True, repr=False)
 class Inverse(Mask):
-    """What a mask does not show, `~inner`."""
+    """Keys not visible in a mask, `~inner`."""
 
     inner: Mask
 
@@ -231,8 +231,8 @@ def _mask(thing: Any) -> Mask:
 def _not_too_deep(mask: Mask) -> Mask:
     if mask._depth > DEEPEST:
         raise errors.OptionError(
-            f"This mask nests `&`, `|` and `~` more than {DEEPEST} deep.\nJoin the parts of each operator first, as in "
-            "(a & b & c) | (d & e), or write it as one function: regard.masks.where(function)."
+            f"This mask nests `&`, `|` and `~` more than {DEEPEST} levels deep.\nCombine the operands of each operator "
+            "first, as in (a & b & c) | (d & e), or write it as one function: regard.masks.where(function)."
         )
     return mask
 
@@ -248,9 +248,9 @@ def _placed(mask: Mask, queries: int, keys: int, batch: int, heads: int, offset:
 
 
 @lru_cache(maxsize=64)
-def _remembered(mask: Mask, queries: int, keys: int, offset: int) -> Visible:
+def _cached(mask: Mask, queries: int, keys: int, offset: int) -> Visible:
     visible = _placed(mask, queries, keys, 1, 1, offset, np, None)
     for end in (visible.first, visible.last, visible.second_first, visible.second_last):
         if end is not None:
-            end.flags.writeable = False  # shared by all who ask
+            end.flags.writeable = False  # shared between callers
     return visible

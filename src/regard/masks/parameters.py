@@ -1,4 +1,4 @@
-"""What people give to masks, checked: whole numbers, one for each sequence, functions of positions."""
+"""Checks of the parameters of masks: integers, one integer per sequence, document ids, functions of positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard import errors, validate
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An array somebody gave, equal to itself alone: comparing arrays costs, and gives arrays."""
+    """An array parameter, compared by identity: comparing elements would cost O(n) and return an array."""
 
     array: Any
 
@@ -22,11 +22,11 @@ class Given:
         return repr(self.array.tolist()) if len(shape) == 1 and shape[0] <= 8 else f"<{self.array.dtype} {shape}>"
 
 
-Numbers = int | tuple[int, ...] | Given  # one, or one for each sequence
+Numbers = int | tuple[int, ...] | Given  # one, or one per sequence
 
 
 def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
-    """One number, or one for each sequence."""
+    """One integer, or one per sequence."""
     if isinstance(given, (list, tuple)):
         return tuple(validate.integer(name, number, lowest) for number in given)
     if not hasattr(given, "dtype"):
@@ -37,17 +37,17 @@ def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
 
 
 def plain(numbers: Numbers) -> Any:
-    """The number, the numbers, or the array that was given."""
+    """The integer, the integers, or the array of a `Given`."""
     return numbers.array if isinstance(numbers, Given) else numbers
 
 
 def sequences(numbers: Numbers) -> int:
-    """How many sequences they are for."""
+    """The number of sequences they are given for."""
     return 1 if isinstance(numbers, int) else len(plain(numbers))
 
 
 def document_ids(given: Any) -> Any:
-    """Numbers (position,) or (batch, position); names and other objects numbered in the order in which they occur."""
+    """Ids (position,) or (batch, position); names and other objects are numbered in order of first occurrence."""
     expected = "an array (position,) or (batch, position) of integers or names"
     try:
         ids = given if hasattr(given, "shape") else np.asarray(given)
@@ -59,19 +59,19 @@ def document_ids(given: Any) -> Any:
         numbers: dict[Any, int] = {}
         try:
             each = [numbers.setdefault(name, len(numbers)) for name in ids.reshape(-1).tolist()]
-        except TypeError:  # cannot be compared by a dictionary
+        except TypeError:  # not hashable
             raise errors.option("ids", given, expected, "Number the documents: 0, 0, 1, …") from None
         ids = np.array(each, dtype=np.int64).reshape(ids.shape)
     return ids
 
 
 def parameters(function: Any) -> int:
-    """2 or 4: what a function of positions takes."""
+    """The number of arguments that a function of positions takes: 2 or 4."""
     if not callable(function):
         raise errors.option("function", function, "a function of query positions and key positions")
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # built-in functions may not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return 2
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(needed) not in (0, 2, 4):

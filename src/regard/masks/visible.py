@@ -1,8 +1,8 @@
-"""Masks made concrete: which keys each query may see, as intervals and, where intervals cannot say it, as a rest.
+"""Evaluated masks: the visible keys of each query as intervals, plus a `Rest` for what intervals cannot express.
 
-`Place` is where a mask is to hold (so many queries and keys, at these positions) and combines masks there into `Keys`;
-`Visible` is the result that engines take. A rest answers for any tile of queries and keys, so that nothing of size
-query × key is ever built.
+`Place` holds the sizes and positions that a mask is evaluated for, and combines masks into `Keys`; `Visible` is the
+result that engines take. A `Rest` is evaluated per tile of queries and keys, so that nothing of size query × key is
+built.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from regard.masks.intervals import (
 
 
 class Rest(Protocol):
-    """The part of a mask that intervals cannot say."""
+    """The part of a mask that intervals cannot express, evaluated per tile."""
 
     @property
     def dense(self) -> Array | None:
-        """Booleans of four axes, each of full size or 1, where the mask was given as an array; None otherwise."""
+        """Booleans with four axes, each of full size or 1, if the mask was given as an array; None otherwise."""
 
     def tile(self, rows: Index, columns: Index) -> Array:
         """Booleans (batch or 1, head or 1, row, column) for some queries and keys."""
@@ -53,18 +53,18 @@ class Rest(Protocol):
         """The same for some of the queries."""
 
     def select(self, batch: Any = None, head: Any = None) -> Rest:
-        """The same for some of the sequences and heads; axes stay."""
+        """The same for some of the sequences and heads; axes are kept."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Visible:
-    """The keys that each query may see: those in one of its intervals that the rest allows too.
+    """The keys that each query may see: those in one of its intervals that the rest also allows.
 
-    Intervals are int32 (batch or 1, query) and lie within [0, keys]. Small ones are shared and read-only; those of some
-    rows or sequences are views where they can be.
+    Interval ends are int32 (batch or 1, query) within [0, keys]. Small ones are shared and read-only; selections of
+    rows and sequences are views where possible.
     """
 
-    first: Array | None = None  # both None: no limit
+    first: Array | None = None  # both None: all keys
     last: Array | None = None
     second_first: Array | None = None  # both None: no query has a second interval
     second_last: Array | None = None
@@ -77,7 +77,7 @@ class Visible:
 
     @property
     def dense(self) -> Array | None:
-        """The booleans that say all, where the mask was given as an array and is not limited by intervals."""
+        """The mask as an array, if it was given as one and has no intervals."""
         return self.rest.dense if self.first is None and self.rest is not None else None
 
     def tile(self, rows: Index, columns: Index) -> Array:
@@ -93,14 +93,14 @@ class Visible:
         return self.rest.tile(rows, columns) if inside is None else inside & self.rest.tile(rows, columns)
 
     def rows(self, rows: slice) -> Visible:
-        """The same for some of the queries; nothing is copied but what a negative step asks for."""
+        """The same for some of the queries, without a copy unless the step is negative."""
         ends = [None if end is None else take_rows(end, rows) for end in self._ends()]
         rest = None if self.rest is None else self.rest.rows(rows)
         queries = length(rows, self.queries)
         return self._like(ends, rest, queries)
 
     def select(self, batch: Any = None, head: Any = None) -> Visible:
-        """The same for some of the sequences and heads, by a number, a slice or integers; the axes stay."""
+        """The same for some of the sequences and heads, given by an integer, a slice or integers; axes are kept."""
         ends = [None if end is None else take(end, batch, 0) for end in self._ends()]
         rest = None if self.rest is None else self.rest.select(batch, head)
         return self._like(ends, rest, self.queries)
@@ -133,12 +133,12 @@ def _within(first: Array, last: Array, rows: Index, column: Array) -> Array:
     return ((column >= take_rows(first, rows)[..., None]) & (column < take_rows(last, rows)[..., None]))[:, None]
 
 
-# What intervals cannot say
+# Kinds of rests
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Dense:
-    """Booleans as they were given, not copied: four axes, each of full size or 1."""
+    """A given boolean array, not copied: four axes, each of full size or 1."""
 
     dense: Array
     queries: int
@@ -158,7 +158,7 @@ class Dense:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SameDocument:
-    """Equal ids: the documents of the queries (batch or 1, query) and of the keys (batch or 1, key)."""
+    """Equal document ids of queries (batch or 1, query) and keys (batch or 1, key)."""
 
     query_ids: Array
     key_ids: Array
@@ -176,13 +176,13 @@ class SameDocument:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FromPositions:
-    """A function of positions, called for the tile that is looked at."""
+    """A function of positions, called per tile."""
 
     function: Callable[..., Any]
     arguments: int  # 2: query and key; 4: batch, head, query and key
     positions: Array  # of the queries, int64 (batch or 1, query)
-    batch: Array  # numbers of the sequences
-    heads: Array  # numbers of the heads
+    batch: Array  # indices of the sequences
+    heads: Array  # indices of the heads
     keys: int
     xp: Any
     device: Any = None
@@ -211,8 +211,8 @@ class FromPositions:
                 raise
             given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
             raise errors.OptionError(
-                f"The function of `where` raised {type(problem).__name__}: {problem}\nIt is called with whole arrays "
-                f"of positions, here of shapes {given}: compare, and combine with `&` and `|`."
+                f"The function of `where` raised {type(problem).__name__}: {problem}\nIt is called with arrays of "
+                f"positions, here of shapes {given}: compare them, and combine with `&` and `|`."
             ) from problem
         found = self.xp.asarray(found, **on(self.device))
         if not str(found.dtype).endswith("bool"):
@@ -223,8 +223,8 @@ class FromPositions:
         if len(full) > 4 or any(size != 1 and size != most for size, most in zip(full, largest, strict=False)):
             given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
             raise errors.OptionError(
-                f"The function of `where` gave booleans of shape {came} for positions of shapes {given}.\n"
-                "Give one for each query and key: comparing the two arrays it gets does so."
+                f"The function of `where` returned shape {came} for positions of shapes {given}.\n"
+                "Return one boolean per query and key, as comparing the two arrays does."
             )
         return self.xp.broadcast_to(found, self.xp.broadcast_shapes(came, shape))
 
@@ -242,7 +242,7 @@ class FromPositions:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Joined:
-    """Parts that are evaluated each for itself, then joined by `&` or `|`."""
+    """Rests combined by `&` or `|`, one tile at a time."""
 
     join: Callable[[Array, Array], Array]
     parts: tuple[Rest, ...]
@@ -262,13 +262,13 @@ class Joined:
 
 
 def joined(join: Callable[[Array, Array], Array], rests: Sequence[Rest]) -> Rest | None:
-    """Several rests as one; None where there is none."""
+    """Several rests combined; None if there is none."""
     return Joined(join, tuple(rests)) if len(rests) > 1 else rests[0] if rests else None
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Inverted:
-    """What a part does not show."""
+    """The complement of a rest."""
 
     part: Rest
     dense: None = None
@@ -284,7 +284,7 @@ class Inverted:
 
 
 def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:
-    """Some of an axis, repeated without a copy where its size is 1."""
+    """Some elements along an axis; an axis of size 1 is broadcast without a copy."""
     if array.shape[axis] == 1:
         return xp.broadcast_to(array, (*array.shape[:axis], length(index, count), *array.shape[axis + 1 :]))
     if isinstance(index, slice) and index.step is not None and index.step < 0:  # tensors have no negative strides
@@ -292,18 +292,18 @@ def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:
     return array[(slice(None),) * axis + (index,)]
 
 
-# Masks combined in a place
+# Evaluation and combination
 
 
 class Keys(NamedTuple):
-    """The keys that queries may see, while masks are combined: in an interval, and allowed by the rest."""
+    """Visible keys while masks are combined: those in an interval that the rest also allows."""
 
     intervals: tuple[Interval, ...] | None  # None: all keys
     rest: Rest | None = None
 
 
 class Sizes(NamedTuple):
-    """What a mask that holds arrays already says about where it can stand."""
+    """The sizes that the arrays of a mask imply."""
 
     queries: int | None = None
     keys: int | None = None
@@ -311,7 +311,7 @@ class Sizes(NamedTuple):
     heads: int = 1
 
     def with_(self, other: Sizes) -> Sizes:
-        """What both say."""
+        """The sizes that both imply."""
         return Sizes(
             other.queries if self.queries is None else self.queries,
             other.keys if self.keys is None else self.keys,
@@ -322,24 +322,24 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Place:
-    """Where a mask is to hold: how many queries and keys, and where the queries stand."""
+    """What a mask is evaluated for: the numbers of queries and keys, and the query positions."""
 
     queries: int
     keys: int
     batch: int
     heads: int
-    positions: Array  # of the queries, int32 (batch or 1, query); None where no mask asks for them
+    positions: Array  # of the queries, int32 (batch or 1, query); None if no mask depends on them
     xp: Any
     device: Any = None
 
     def array(self, numbers: Any, dtype: Any = None) -> Array:
-        """Numbers of any kind as an array of the library and device in use."""
+        """As an array of the library and device in use."""
         if self.xp is np and hasattr(numbers, "detach"):
             numbers = numbers.detach().cpu().numpy()
         return self.xp.asarray(numbers, dtype=dtype, **on(self.device))
 
     def per_sequence(self, name: str, numbers: Any) -> Any:
-        """A number as it is; one for each sequence as (batch, 1)."""
+        """One integer unchanged; one per sequence as (batch, 1)."""
         if is_number(numbers):
             return min(numbers, FAR)
         count = len(numbers)
@@ -348,7 +348,7 @@ class Place:
         return self.array(self.xp.clip(self.array(numbers), -FAR, FAR), self.xp.int32)[:, None]
 
     def visible(self, keys: Keys) -> Visible:
-        """The intervals as arrays of full size."""
+        """The `Visible` of these keys, with intervals as arrays of full size."""
         ends = [] if keys.intervals is None else [end for interval in keys.intervals for end in interval]
         batch = 1
         for end in ends:
@@ -380,14 +380,14 @@ class Place:
         return np.ascontiguousarray(row) if xp is np else row.contiguous()
 
     def both(self, parts: Sequence[Keys]) -> Keys:
-        """What all of them show: intervals meet in intervals, rests in a rest."""
+        """The intersection: intervals intersect in intervals, rests are combined."""
         intervals: tuple[Interval, ...] | None = None
         rests: list[Rest] = []
         for part in parts:
             met = part.intervals
             if intervals is not None and part.intervals is not None:
                 met = intersection(intervals, part.intervals, self.xp)
-                if met is None:  # more than two intervals for a query: keep those so far, evaluate this part by tile
+                if met is None:  # more than two intervals per query: evaluate this part per tile
                     rests.append(self.visible(part))
                     continue
             intervals = intervals if met is None else met
@@ -395,8 +395,8 @@ class Place:
         return Keys(intervals, joined(operator.and_, rests))
 
     def either(self, parts: Sequence[Keys]) -> Keys:
-        """What at least one shows; where intervals can't say it, by tile within the interval that holds all."""
-        groups: list[Keys] = []  # parts that are intervals alone are joined where two intervals hold them
+        """The union; what intervals cannot express is evaluated per tile, within the hull of all intervals."""
+        groups: list[Keys] = []  # neighbouring parts without a rest are merged while two intervals suffice
         for part in parts:
             if part == (None, None):
                 return Keys(None)
@@ -418,7 +418,7 @@ class Place:
         return Keys(None if within is None else (within,), seen)
 
     def neither(self, a: Keys) -> Keys:
-        """What it does not show."""
+        """The complement."""
         if a.rest is None:
             gaps = ((0, 0),) if a.intervals is None else complement(a.intervals, self.keys, self.xp)
             if gaps is not None:
@@ -427,7 +427,7 @@ class Place:
 
 
 def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:
-    """Where the queries stand: int32 (1, query), or (batch, query) where the offset is one for each sequence."""
+    """Query positions, int32: (1, query), or (batch, query) if the offset is given per sequence."""
     if is_number(offset):
         if xp is np and not -FAR <= offset <= FAR:
             raise errors.bad_offset(offset, batch)
@@ -441,11 +441,11 @@ def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None
 
 
 def same_document(ids: Array, place: Place) -> Keys:
-    """Queries and keys with equal ids (batch or 1, position): intervals where each document is in one piece."""
+    """Keys with the id of the query, ids (batch or 1, position): intervals if every document is contiguous."""
     xp = place.xp
     if ids.shape[0] != 1 and ids.shape[0] != place.batch:
         raise errors.not_per_sequence("ids", ids.shape[0], place.batch)
-    if xp is not np and tracing():  # nothing may be read out of tensors
+    if xp is not np and tracing():  # the content of a traced tensor is unknown
         return Keys(None, _equal_ids(place.array(ids), place))
     known = Place(place.queries, place.keys, place.batch, 1, None, np)
     stand = known.array(place.positions)
@@ -465,11 +465,11 @@ def _equal_ids(ids: Array, place: Place) -> Rest:
 
 
 def _spans(ids: Array) -> tuple[Array, Array, bool]:
-    """From where to where each position's document reaches, and whether all documents are in one piece."""
+    """First and last position of each position's document, and whether all documents are contiguous."""
     is_start = np.ones(len(ids), dtype=bool)
     is_start[1:] = ids[1:] != ids[:-1]
     starts = np.flatnonzero(is_start)
-    piece = np.cumsum(is_start) - 1  # of each position
+    piece = np.cumsum(is_start) - 1  # contiguous piece of each position
     names, opening, document = np.unique(ids[starts], return_index=True, return_inverse=True)
     ends = np.append(starts[1:], len(ids))
     closing = np.zeros(len(names), dtype=np.int64)
@@ -478,6 +478,6 @@ def _spans(ids: Array) -> tuple[Array, Array, bool]:
 
 
 def drawing(seen: np.ndarray[Any, Any]) -> str:
-    """Booleans (batch, query, key) as lines of characters, the sequences side by side."""
+    """Booleans (batch, query, key) as lines of characters, sequences side by side."""
     lines = ("  ".join("".join("█" if key else "·" for key in row) for row in rows) for rows in seen.swapaxes(0, 1))
     return "\n".join(lines)
