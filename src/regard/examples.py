@@ -90,7 +90,7 @@ _ALL = (
     Example(
         "cat-sat-notes",
         "notes",
-        "The cat sat as lecture notes print it, slips and all",
+        "The cat sat as printed in lecture notes, with their slips",
         (Path(__file__).parent / "hand_check" / "the_cat_sat.json").read_text(encoding="utf-8"),
         ("regard examples cat-sat-notes > notes.json", "regard check notes.json"),
     ),
@@ -108,7 +108,7 @@ _ALL = (
     Example(
         "kids",
         "sentence",
-        "Whom does 'they' mean: the kids, or the lions?",
+        "Does 'they' mean the kids or the lions?",
         "The kids were scared of the lions, so they left right away.",
         ("regard steps --example kids --query they",),
     ),
@@ -122,7 +122,7 @@ _ALL = (
     Example(
         "keys",
         "sentence",
-        "Who, where, whose, when: heads look for each",
+        "Who, where, whose, when: heads attend to each",
         "Keys on the table belong to Sarah",
         ("regard steps --example keys --query Keys --heads 4",),
     ),
@@ -146,7 +146,7 @@ _ALL = (
     Example(
         "apple-phone",
         "passage",
-        "What decides stands sentences away: apple the phone",
+        "The deciding context is sentences away: apple the phone",
         "She mends phones for a living. " + _AFTERWARDS,
         ("regard steps --example apple-phone --query apple",),
     ),
@@ -160,7 +160,7 @@ _ALL = (
     Example(
         "africa",
         "sentence",
-        "Each word looks for a partner among the others",
+        "Each word attends to the others",
         "jane visits africa",
         ("regard steps --example africa",),
     ),
@@ -217,7 +217,7 @@ _ALL = (
     Example(
         "softmax",
         "numbers",
-        "Halved scores give milder weights: why √d_k",
+        "Halved scores give more even weights: why √d_k",
         {"scores": [6, 4], "weights": [0.88, 0.12], "divisor": 2, "scaled": [3, 2], "scaled_weights": [0.73, 0.27]},
         ("regard scaling",),
     ),
