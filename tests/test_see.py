@@ -53,7 +53,7 @@ def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certifica
     titles = [
         "Whom each word looks at most, all heads",
         "they looks at, all heads they → kids",
-        "Layer 3, head 1: rows look at columns",
+        "Layer 3, head 1: rows attend to columns",
     ]
     places = [found.index(title) for title in titles]
     assert places == sorted(places)
@@ -134,7 +134,7 @@ def test_a_long_text_is_shortened_and_pooled_and_says_so(minilm_path):  # noqa: 
     assert len(shown.splitlines()) < 110
     assert "characters …" in shown
     assert "24 of 422 words: those around lions:40." in shown
-    assert "422 words, some to a cell" in " ".join(shown.split())
+    assert "422 words, pooled" in " ".join(shown.split())
 
 
 # Where texts come from and where results go
@@ -168,7 +168,7 @@ def test_files_are_written_as_asked(minilm_path, tmp_path):  # noqa: F811
     shown = said(KIDS, *[part for path in paths.values() for part in ("--out", str(path))])
     assert shown.count("Wrote") == 7
     assert "Certificate" not in shown
-    assert "which words look at which" in "".join(
+    assert "attention between words" in "".join(
         ElementTree.fromstring(paths["svg"].read_text(encoding="utf-8")).itertext()
     )
     page = paths["html"].read_text(encoding="utf-8")

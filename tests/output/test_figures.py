@@ -123,7 +123,7 @@ def test_all_heads_are_drawn_on_one_scale():
     """A weight has one colour, whichever head it is of."""
     weights = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.1, 0.9], [0.25, 0.75]]])
     drawing = str(figure.heads(weights, words=["a", "b"]))
-    colour = re.compile(r'fill="(#\w+)"><title>(\w) looks at (\w): ([\d.]+)')
+    colour = re.compile(r'fill="(#\w+)"><title>(\w) attends to (\w): ([\d.]+)')
     found = [(float(number), fill) for fill, _, _, number in colour.findall(drawing)]
     assert [number for number, _ in found] == weights.ravel().tolist()
     assert len({fill for number, fill in found if number == 0.9}) == 1
@@ -155,7 +155,7 @@ def test_heat_map_shows_the_weights():
     assert [text for text in texts if text.startswith("0.") and len(text) == 4] == (
         ["0.42", "0.16", "0.42", "0.16", "0.42", "0.42", "0.21", "0.21", "0.58"]
     )
-    assert "cat looks at sat: 0.4223" in str(figure.heat_map(cat_sat()))
+    assert "cat attends to sat: 0.4223" in str(figure.heat_map(cat_sat()))
 
 
 def test_heat_map_takes_attention_arrays_and_tensors():

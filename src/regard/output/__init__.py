@@ -1,1 +1,1 @@
-"""Views: each file draws for one medium."""
+"""Output: tables as text, Markdown, LaTeX, CSV, JSON and HTML; figures as SVG, PNG and PDF."""

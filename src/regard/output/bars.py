@@ -1,4 +1,4 @@
-"""Bars of q_i · k_i: how a score adds up, component by component."""
+"""A score as bars: the products q_i · k_i, component by component."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, tit
     products = query_vector * key_vector
     score = float(numbers_of("score", trace["score"][head, row])[column])
     words = printable(trace.query_words[row]), printable(trace.words[column])
-    name = title or f"{words[0]} asks {words[1]}: q · k = {_said(score)}" + (
+    name = title or f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (
         f", head {head}" if trace.heads > 1 else ""
     )
     size = len(products)
@@ -59,7 +59,7 @@ def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, tit
 
 
 def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float, *, quiet: bool) -> Drawing:
-    """Bars up for positive and down for negative numbers, each with its number where that fits."""
+    """Bars upwards for positive and downwards for negative numbers, labelled if the labels fit."""
     finite = np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
     highest, lowest = max(float(finite.max()), 0.0), min(float(finite.min()), 0.0)
     unit = room / ((highest - lowest) or 1.0)
@@ -86,7 +86,7 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
 
 
 def _positions(size: int, pitch: float, left: float) -> Drawing:
-    """The components, counted from 1, as many as there is room for."""
+    """Tick labels of the components, counted from 1, thinned out to fit."""
     step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, size) if step * pitch >= 26)
     places = [place for place in range(size) if place == 0 or (place + 1) % step == 0] if step > 1 else range(size)
     places = [place for place in places if place == 0 or place * pitch >= 26 or step == 1]

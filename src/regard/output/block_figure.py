@@ -20,7 +20,7 @@ ROW = 19.0  # height of a word
 
 
 def block(lesson: BlockLesson, *, title: str | None = None) -> Svg:
-    """From left to right: the embeddings, what each part of the block makes of them, and the result."""
+    """From left to right: the embeddings, the output of each part of the block, and the result."""
     arrays = [stage.vectors for stage in lesson.stages] + ([lesson.memory] if lesson.memory is not None else [])
     scale = scale_for(np.concatenate([array.ravel() for array in arrays]), signed=True)
     panels = [_strip(stage.vectors, lesson.words, scale, place == 0) for place, stage in enumerate(lesson.stages)]
@@ -76,7 +76,7 @@ def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, labelled: bo
 
 
 def _name(name: str, x: float, above: float) -> list[str]:
-    """The name of a stage, in two lines where it is wider than its strip."""
+    """The name of a stage, on two lines if it is wider than its strip."""
     if text_width(name, NAME, bold=True) <= STRIP + 20:
         return [text(name, x, above - 14, NAME, anchor="middle", bold=True)]
     first, _, second = name.rpartition(" ") if " " in name else name.partition("-")
@@ -87,7 +87,7 @@ def _name(name: str, x: float, above: float) -> list[str]:
 
 
 def _residuals(stages: tuple[Stage, ...], left: float, below: float, pitch: float) -> list[str]:
-    """Curves from what goes into a part to where its output is added."""
+    """Residual connections: curves from the input of a part to where its output is added."""
     parts = []
     for place, stage in enumerate(stages):
         if stage.adds is None:
@@ -107,7 +107,7 @@ def _residuals(stages: tuple[Stage, ...], left: float, below: float, pitch: floa
 
 
 def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above: float) -> list[str]:
-    """What the encoder made of the context, above the cross-attention that it goes into."""
+    """The encoded context, above the cross-attention that reads it."""
     assert lesson.memory is not None
     place = next(place for place, stage in enumerate(lesson.stages) if stage.name.endswith("cross-attention"))
     one = _strip(lesson.memory, lesson.context_words, scale, True)

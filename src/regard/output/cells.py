@@ -1,4 +1,4 @@
-"""Vectors as they are printed: number by number, shortened where room is scarce."""
+"""Cells of tables as printed: vectors component by component, shortened to fit; the row of sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parts_of(vector: Iterable[Any], digits: int) -> list[str]:
 
 
 def shortened(parts: Sequence[str], most: int) -> list[str]:
-    """At most so many parts: the first ones, … and the last; all of them where there are no more than that.
+    """At most `most` parts: the first ones, … and the last.
 
     >>> shortened(["1", "2", "3", "4", "5"], 4), shortened(["1", "2", "3"], 2)
     (['1', '2', '…', '5'], ['1', '…'])
@@ -32,7 +32,7 @@ def shortened(parts: Sequence[str], most: int) -> list[str]:
 
 
 def printed(cell: Any, column: Column) -> str:
-    """One cell as text on a single line, vectors whole."""
+    """One cell as text on a single line, vectors in full."""
     return printable(_printed_cell(cell, column))
 
 

@@ -1,8 +1,8 @@
 """Two colour maps, computed in OKLab so that equal steps look equal, and safe for colour-blind readers.
 
-`sequential` goes from nearly white through green and teal to navy, ever darker, for weights. `diverging` goes from
-orange-brown through white to blue, for numbers with a sign. Lightness alone tells values apart in the first, the
-direction orange or blue, which all common kinds of colour blindness keep, in the second.
+`sequential`, for weights, goes from nearly white through green and teal to navy with falling lightness, so lightness
+alone distinguishes values. `diverging`, for signed numbers, goes from orange-brown through white to blue, two hues that
+all common kinds of colour blindness keep apart.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Lab = tuple[float, float, float]
 
 STEPS = 256
 INK = "#1b1f27"
-ON_LIGHT, ON_DARK = "#000000", "#ffffff"  # text in cells; only with full black does every colour reach a ratio of 4.5
-MUTED, RULE, HIDDEN = "#5b6472", "#c9ced6", "#e6e8ec"  # side notes, thin lines, cells that may not be seen
+ON_LIGHT, ON_DARK = "#000000", "#ffffff"  # text in cells; only pure black has a contrast of 4.5 on every colour
+MUTED, RULE, HIDDEN = "#5b6472", "#c9ced6", "#e6e8ec"  # secondary text, thin lines, masked cells
 ACCENT, ACCENT_SOFT = "#1d4f91", "#e8eef7"
 
 # (lightness, chroma, hue in degrees)
@@ -48,7 +48,7 @@ def rgb(share: float) -> Rgb:
 
 
 def ink_on(colour: str) -> str:
-    """Dark or white letters, whichever stand out more on this colour.
+    """Black or white text, whichever has the higher contrast on this colour.
 
     >>> ink_on("#ffffff"), ink_on("#12203f")
     ('#000000', '#ffffff')
@@ -57,7 +57,7 @@ def ink_on(colour: str) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of the accessibility guidelines, from 1 to 21; small text wants 4.5.
+    """The contrast ratio of the accessibility guidelines (WCAG), from 1 to 21; small text needs 4.5.
 
     >>> contrast("#000000", "#ffffff")
     21.0

@@ -19,7 +19,7 @@ from regard.trace.provenance import setup
 def to_csv(tables: Table | Iterable[Table]) -> str:
     r"""Comma-separated values; a vector takes one column for each of its numbers: q_1, q_2, …
 
-    Several tables of the same columns stand below each other, with a first column that says which one a row is of.
+    Several tables are written one after the other, with a first column that names the table.
     Numbers are written in full, −inf as `-inf`.
 
     >>> table = Table("T", (Column("Word", "word"), Column("q", "vector")), (("The", [1.0, 0.5]), ("cat", None)))
@@ -45,7 +45,7 @@ def to_csv(tables: Table | Iterable[Table]) -> str:
 
 
 def to_json(tables: Table | Iterable[Table], indent: int | None = 2) -> str:
-    """JSON that any reader takes: title, columns, rows as objects, notes. Several tables become an array.
+    """Standard JSON: title, columns, rows as objects, notes. Several tables become an array.
 
     JSON has no NaN and no infinity: these are the strings "NaN", "Infinity" and "-Infinity".
     """
@@ -81,7 +81,7 @@ def _as_object(table: Table) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As what JSON knows: arrays as lists, and names for numbers that are not finite."""
+    """As JSON values: arrays as lists, non-finite numbers as their names."""
     if arrays.is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
         value = arrays.numpy_of(value).tolist()
     if isinstance(value, (list, tuple)):
@@ -94,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _size(table: Table, place: int) -> int | None:
-    """How many numbers the vectors of a column have at most; None for other columns."""
+    """The longest vector of a column; None for other columns."""
     if table.columns[place].kind != "vector":
         return None
     return max((len(row[place]) for row in table.rows if row[place] is not None), default=0)

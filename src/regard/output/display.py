@@ -1,6 +1,6 @@
-"""How objects show themselves: as text in a REPL, as HTML in a notebook.
+"""The text of objects in a REPL and their HTML in a notebook.
 
-Classes call this from `__str__` and `_repr_html_`; what draws them is imported when they are shown.
+Classes call these from `__str__` and `_repr_html_`; the modules that draw are imported on first use.
 """
 
 from __future__ import annotations

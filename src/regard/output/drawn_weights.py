@@ -1,4 +1,4 @@
-"""What a figure is drawn of: the weights of a trace, of an attention or of an array, with the words along its sides."""
+"""Weights to draw: those of a trace, an attention or an array, with the words of their rows and columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Weights:
     array: Numbers
     query_words: tuple[str, ...]
     key_words: tuple[str, ...]
-    hidden: Booleans | None = None  # True where a query may not see a key
+    hidden: Booleans | None = None  # True where the key is masked
     head: int = 0
     heads: int = 1
-    pooled: str = ""  # how the matrix was pooled, where it was too large for a cell each
+    pooled: str = ""  # how the matrix was pooled, if it was too large for one cell per weight
     note: str | None = None  # where the numbers come from
 
 
@@ -38,7 +38,7 @@ def weights_of(
 ) -> Weights:  # fmt: skip
     """The weights of one head of a Trace, an Attention, or an array (query, key) or (head, query, key).
 
-    An attention with more than `most` queries or keys is pooled to so many cells.
+    An attention with more than `most` queries or keys is pooled to `most` cells per side.
     """
     if isinstance(subject, Weights):
         return subject
@@ -50,7 +50,7 @@ def weights_of(
     if array.ndim not in (2, 3):
         raise errors.ShapeError(
             f"`weights` have shape {array.shape}; expected (query, key) or (head, query, key).\n"
-            "Choose one sequence of a batch: weights[0]."
+            "Choose one sequence of a batch, as in weights[0]."
         )
     heads = array.shape[0] if array.ndim == 3 else 1
     array = array[_checked(head, heads)] if array.ndim == 3 else array
@@ -58,7 +58,7 @@ def weights_of(
 
 
 def head_count(subject: Any) -> int:
-    """How many heads a subject has."""
+    """The number of heads."""
     if isinstance(subject, Trace):
         return subject.heads
     shape = subject.shape if hasattr(subject, "shape") else np.shape(subject)
@@ -66,7 +66,7 @@ def head_count(subject: Any) -> int:
 
 
 def numbers_of(name: str, given: Any) -> Numbers:
-    """Any array as NumPy numbers in double precision."""
+    """Any array as a NumPy array in float64."""
     try:
         return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -88,7 +88,7 @@ def _of_attention(
         if attention.shape[0] != 1:
             raise errors.ShapeError(
                 f"This attention holds {attention.shape[0]} sequences; a figure shows one.\n"
-                "Choose it: A.select(batch=0)."
+                "Choose one with A.select(batch=0)."
             )
         attention = attention.select(batch=0)
     heads = attention.shape[0] if attention.ndim == 3 else 1
@@ -105,12 +105,12 @@ def _of_attention(
         tuple(str(edge) for edge in picture.column_edges[:-1]),
         head=head,
         heads=heads,
-        pooled=f"{queries} × {keys} weights, each cell the mean of those it covers",
+        pooled=f"{queries} × {keys} weights, each cell the mean of the weights it covers",
     )
 
 
 def _pooled(weights: Weights) -> Weights:
-    """Cells that each show the mean of the weights they cover."""
+    """Mean-pooled to MOST_CELLS per side."""
     array = weights.array
     edges = [np.linspace(0, count, min(count, MOST_CELLS) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
@@ -122,7 +122,7 @@ def _pooled(weights: Weights) -> Weights:
         None,
         weights.head,
         weights.heads,
-        f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of those it covers",
+        f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
         weights.note,
     )
 
@@ -140,7 +140,7 @@ def _worded(
 
 
 def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    """One label for each row or column; positions where there are no words."""
+    """One label per row or column; positions if there are no words."""
     if words is None:
         return tuple(str(position) for position in range(count))
     if len(words) != count:

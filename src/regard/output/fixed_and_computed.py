@@ -1,4 +1,4 @@
-"""Fixed weights beside computed ones: a feed-forward layer and attention, each reading two inputs."""
+"""Fixed weights beside computed ones: a feed-forward layer and attention on two inputs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def fixed_and_computed(
     fixed: Any, first: Any, second: Any, *, words: tuple[Sequence[str], Sequence[str]] | None = None, head: int = 0,
     title: str | None = None,
 ) -> Svg:  # fmt: skip
-    """Feed-forward weights, the same for two inputs, beside attention weights, computed anew for each.
+    """Feed-forward weights, equal for both inputs, beside attention weights, computed from each input.
 
     fixed           a feed-forward or linear layer, or its weights, (output, input)
-    first, second   what the same attention gives for two inputs: a Trace, an Attention or an array for each
-    words           of both inputs, for those that have none of their own
+    first, second   the same attention on two inputs: a Trace, an Attention or an array each
+    words           of both inputs, for subjects without words
     """
     array = _weight_of(fixed)
     shown = array[:MOST_ROWS, :MOST_ROWS]
@@ -57,7 +57,7 @@ def fixed_and_computed(
         parts.append(text(f"Input {place + 1}", MARGIN, y + 8, 13, fill=colours.MUTED))
         parts.append(text(sentence, MARGIN + 64, y + 8, 13, bold=True))
         y += 30
-        top = max(left[place].top, right[place].top)  # cells of both begin on one line
+        top = max(left[place].top, right[place].top)  # align the cells of both
         parts.append(left[place].drawing.at(MARGIN, y + top - left[place].top))
         parts.append(right[place].drawing.at(MARGIN + second_column, y + top - right[place].top))
         for bar, x in zip(bars, (second_column - BETWEEN - bars[0].width, width - bars[1].width), strict=True):
@@ -93,7 +93,7 @@ def _computed_panel(weights: Weights, scale: Scale) -> Panel:
     side = cell_size(max(weights.array.shape), SIDE, 50)
     return panel(
         weights.array, weights.query_words, weights.key_words, scale, (side, side), label_size=12, row_title="query",
-        column_title="key", hidden=weights.hidden, hint="{row} looks at {column}: {number}",
+        column_title="key", hidden=weights.hidden, hint="{row} attends to {column}: {number}",
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _fixed_note(array: Numbers, shown: Numbers) -> str:
 
 def _computed_note(weights: Weights) -> str:
     of_head = f", head {weights.head}" if weights.heads > 1 else ""
-    return f"Computed from the words: another matrix for every input{of_head}."
+    return f"Computed from the words: a different matrix for every input{of_head}."
 
 
 def _described(one: Weights, two: Weights, array: Numbers) -> str:

@@ -1,4 +1,4 @@
-"""The flow of one head for one query: words → q · k → softmax → weights as the widths of lines → sum."""
+"""One query through one head: q · k → scaled → softmax → weighted values → sum, weights as line widths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STAGES = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Row:
-    """One word that is looked at, or all the words that are left."""
+    """One key, or all remaining keys together."""
 
     word: str
     weight: float
@@ -40,10 +40,9 @@ class _Row:
 
 
 def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
-    """One head at work for one query, from its vector to its output.
+    """One query through one head, from its vector to its output.
 
-    With more than 12 words, those with the largest weights are drawn, in the order of the sentence, and the others
-    together as one.
+    With more than 12 words, those with the largest weights are drawn in sentence order, the others as one row.
     """
     row, head = row_of(trace, query), validate.index("head", head, trace.heads)
     word = trace.query_words[row]
@@ -51,8 +50,8 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     headings, rows = _rows(trace, row, head, weights)
     drawn = _Flow(trace, row, head, headings, rows)
     parts, width, height = drawn.draw()
-    name = title or f"How {printable(word)} looks at the words" + (f", head {head}" if trace.heads > 1 else "")
-    notes = ["Lines are as wide as the weights.", *([trace.note] if trace.note else [])]
+    name = title or f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
+    notes = ["The width of a line is the weight.", *([trace.note] if trace.note else [])]
     heading = titled(name, notes, width)
     total = height + heading.height + 2 * MARGIN
     moved = group(parts, MARGIN, MARGIN + heading.height)
@@ -62,7 +61,7 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
 
 
 def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str], list[_Row]]:
-    """The headings of the columns between keys and softmax, and a row for each word that is drawn."""
+    """The headings of the columns between keys and softmax, and one row per drawn word."""
     stages = {name: numbers_of(name, trace[name][head, row]) for name in ("score", "scaled", *STAGES) if name in trace}
     root = f"÷ √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
     headings = [{"score": "q · k", "scaled": root, **STAGES}[name] for name in stages]
@@ -91,7 +90,7 @@ def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str
 
 
 class _Flow:
-    """Where everything stands; drawn from left to right."""
+    """The layout from left to right, and its drawing."""
 
     def __init__(self, trace: Trace, row: int, head: int, headings: list[str], rows: list[_Row]) -> None:
         queries, outputs = (numbers_of(name, trace[name][head]) for name in ("query", "output"))
@@ -105,7 +104,7 @@ class _Flow:
         self.card = card
         self.key_left = card + 84
         self.key_right = self.key_left + keys
-        self.stage_ends = []  # where the numbers of each column end
+        self.stage_ends = []  # right edge of each column of numbers
         x = self.key_right
         for place, name in enumerate(headings):
             x += max(widest([entry.stages[place] for entry in rows], SIZE), text_width(name, SMALL)) + 22
@@ -145,7 +144,7 @@ class _Flow:
         return parts + [arrow_head(self.key_left, y, "#9aa3b0") for y in ends]
 
     def _ribbons(self) -> list[str]:
-        """Bands from softmax through the values into the sum, as thick as the weights, stacked where they arrive."""
+        """Bands from softmax through the values into the sum, as wide as the weights, stacked at the sum."""
         parts, arrives = [], self.middle - THICKEST * sum(entry.weight for entry in self.rows) / 2
         for place, entry in enumerate(self.rows):
             thick, y = THICKEST * entry.weight, self.first + ROW * place
@@ -194,4 +193,4 @@ def _vector(vector: Numbers, digits: int) -> str:
 
 def _described(word: str, rows: list[_Row], output: str) -> str:
     weights = ", ".join(f"{entry.word} {printed_number(entry.weight, 2)}" for entry in rows)
-    return f"The query of {word} meets every key. Softmax gives the weights {weights}. The sum is {output}."
+    return f"The query of {word} is compared with every key. Softmax gives the weights {weights}. The sum is {output}."

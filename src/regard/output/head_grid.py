@@ -1,4 +1,4 @@
-"""All heads of a layer in one figure on one colour scale; of a trace also concatenate → W_O."""
+"""All heads of a layer in one figure on one colour scale, followed by concatenate → W_O."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from regard.trace.provenance import Projection
 MOST_HEADS = 32
 GRID_WIDTH = 760.0  # of all maps of a row
 GAP = 22.0
-MOST_DRAWN = 64  # columns of a matrix whose cells are drawn; wider ones are boxes with their shape
-ALL_LABELLED = 26  # words up to which cells are large enough for the label of each
+MOST_DRAWN = 64  # wider matrices are drawn as boxes with their shape
+ALL_LABELLED = 26  # up to this many words, cells are large enough to label every word
 MATRIX = 190.0  # height of W_O, at most
 HEAD = 13.0  # font size of the heads' names
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """How many heads, tokens and numbers there are on the way through concatenate and W_O."""
+    """The shapes of concatenate and W_O."""
 
     heads: int
     tokens: int
-    joined: int  # numbers of the concatenated vectors
-    out: int  # numbers of the output's vectors
+    joined: int  # width of the concatenated vectors
+    out: int  # width of the output
 
     @property
     def note(self) -> str:
-        """What happens after the heads, in words."""
+        """What follows the heads, in words."""
         return (
             f"Each head gives every word a vector, Σ weight · v. The vectors of all {self.heads} heads are "
             f"concatenated ({self.tokens} × {self.joined}) and multiplied by W_O ({self.joined} × {self.out}), which "
@@ -54,12 +54,12 @@ def heads(
     """The weights of all heads, small multiples on one colour scale.
 
     subject      a Trace, an Attention, an array (head, query, key), or a list of `Weights`
-    words        of the keys, and of the queries where these are as many; a Trace has its own
-    top          the number with the darkest colour; by default the largest one, rounded up
-    shapes       of what follows, for subjects that are not a Trace
+    words        of the keys, and of the queries if there are as many; a Trace has its own
+    top          the number with the darkest colour; by default the largest, rounded up
+    shapes       of concatenate and W_O, for subjects that are not a Trace
 
-    Of a Trace of a multi-head layer, the figure goes on with what follows: the outputs of all heads side by side, W_O,
-    and their product. At most 32 heads are drawn.
+    For a Trace of a multi-head layer, the figure continues with the concatenated outputs, W_O and their product. At
+    most 32 heads are drawn.
     """
     given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], Weights)
     count = len(subject) if given else head_count(subject)
@@ -82,7 +82,7 @@ def heads(
 
 
 def _notes(shown: Sequence[Weights], count: int) -> list[str]:
-    notes = ["Rows: the words that ask (queries). Columns: the words they look at (keys). One colour scale for all."]
+    notes = ["Rows: queries. Columns: the keys they attend to. One colour scale for all heads."]
     notes += side_notes(replace(shown[0], note=None))
     if count > len(shown):
         notes.append(f"The first {len(shown)} of {count} heads.")
@@ -90,7 +90,7 @@ def _notes(shown: Sequence[Weights], count: int) -> list[str]:
 
 
 def _grid(shown: Sequence[Weights], scale: Scale) -> Drawing:
-    """The maps, with words only at the left of each row and above each column, and the colour scale."""
+    """The heat maps with one colour bar; words only left of each row and above each column of the grid."""
     across = min(len(shown), 4) if len(shown) != 6 else 3
     rows, columns = shown[0].array.shape
     side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
@@ -119,7 +119,7 @@ def _grid(shown: Sequence[Weights], scale: Scale) -> Drawing:
 def _head_panel(one: Weights, scale: Scale, side: float, size: float, place: int, across: int) -> Panel:
     return panel(
         one.array, one.query_words, one.key_words, scale, (side, side), label_size=size, hidden=one.hidden,
-        numbers=not one.pooled, apart=4 if one.pooled else LINE, hint="{row} looks at {column}: {number}",
+        numbers=not one.pooled, apart=4 if one.pooled else LINE, hint="{row} attends to {column}: {number}",
         labelled=(place % across == 0, place < across),
     )  # fmt: skip
 
@@ -192,7 +192,7 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
 
 
 def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
-    """Which numbers of the concatenated vectors are from which head."""
+    """Which width of the concatenated vectors are from which head."""
     parts, wide = [], width / count
     for head in range(count):
         start, end = left + wide * head + 1.5, left + wide * (head + 1) - 2.5
@@ -205,7 +205,7 @@ def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
 
 
 def _boxes(shapes: Shapes) -> Drawing:
-    """The same as boxes with their shapes, for matrices that are too wide for cells."""
+    """The same as boxes with shapes, for matrices that are too wide to draw."""
     names = [("head outputs", f"{shapes.heads} × {shapes.tokens} × {shapes.joined // shapes.heads}"),
              ("concatenated", f"{shapes.tokens} × {shapes.joined}"), ("× W_O", f"{shapes.joined} × {shapes.out}"),
              ("output", f"{shapes.tokens} × {shapes.out}")]  # fmt: skip
@@ -228,7 +228,7 @@ def _described(shown: Sequence[Weights], goes_on: bool) -> str:
     for one in shown:
         row, column = np.unravel_index(int(np.nan_to_num(one.array).argmax()), one.array.shape)
         words = printable(one.query_words[row]), printable(one.key_words[column])
-        said.append(f"Head {one.head}: {words[0]} looks at {words[1]}, {printed_number(one.array[row, column], 2)}.")
+        said.append(f"Head {one.head}: {words[0]} attends to {words[1]}, {printed_number(one.array[row, column], 2)}.")
     if goes_on:
         said.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
     return " ".join(said)

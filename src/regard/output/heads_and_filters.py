@@ -1,4 +1,4 @@
-"""Heads beside filters: what attention heads and a convolution's filters each make of the same sentence."""
+"""Attention heads beside the filters of a convolution, on the same sentence."""
 
 from __future__ import annotations
 
@@ -54,13 +54,14 @@ def filter_terms(signal: Any, filters: Any) -> Numbers:
 def heads_and_filters(
     subject: Any, signal: Any, filters: Any, *, words: Sequence[str] | None = None, title: str | None = None
 ) -> Svg:
-    """Heads' weights at the left, a convolution's filters on the same words at the right, computed from these arrays.
+    """The weights of heads on the left, a convolution's filters on the same words on the right.
 
     subject   a Trace, an Attention or an array of weights (head, query, key)
-    signal    the vectors of the words, (word, size): what the convolution reads
+    signal    the vectors of the words, (word, size): the input of the convolution
     filters   (filter, tap, size), an odd number of taps
 
-    A filter is drawn as what each word (column) adds to its response at a word (row); the response is the sum.
+    A filter is drawn as the contribution of each word (column) to its response at a word (row); they sum to the
+    response.
     """
     heads = [weights_of(subject, head, words) for head in range(min(head_count(subject), MOST))]
     terms = filter_terms(signal, filters)[:MOST]
@@ -89,7 +90,9 @@ def heads_and_filters(
 
 
 def _head(array: Numbers, labels: Sequence[str], scale: Scale, side: float, name: str) -> Drawing:
-    matrix = panel(array, labels, labels, scale, (side, side), label_size=11, hint="{row} looks at {column}: {number}")
+    matrix = panel(
+        array, labels, labels, scale, (side, side), label_size=11, hint="{row} attends to {column}: {number}"
+    )
     return _named(matrix.drawing, name)
 
 
@@ -115,7 +118,7 @@ def _named(drawing: Drawing, name: str) -> Drawing:
 
 
 def _block(name: str, says: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
-    """Panels in rows of so many, a heading above and the colour bar at the right."""
+    """Panels in rows, with a heading above and the colour bar on the right."""
     wide, tall = max(panel.width for panel in panels), max(panel.height for panel in panels)
     across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
@@ -131,7 +134,7 @@ def _block(name: str, says: str, panels: list[Drawing], across: int, bar: Drawin
 
 
 def _beside(one: Drawing, two: Drawing, title: str, description: str) -> Svg:
-    """Two blocks side by side, or one above the other where that would be very wide."""
+    """Two blocks side by side, or stacked if that would be too wide."""
     stacked = one.width + two.width > 1700
     width = max(one.width, two.width) if stacked else one.width + two.width + 72
     heading = titled(title, [], width, size=20)
@@ -153,7 +156,7 @@ def _described(heads: list[Any], terms: Numbers) -> str:
         row, column = np.unravel_index(int(np.nan_to_num(head.array).argmax()), head.array.shape)
         weight = printed_number(head.array[row, column], 2)
         words = printable(head.query_words[row]), printable(head.key_words[column])
-        said.append(f"Head {head.head}: {words[0]} looks at {words[1]}, {weight}.")
+        said.append(f"Head {head.head}: {words[0]} attends to {words[1]}, {weight}.")
     for place, responses in enumerate(terms.sum(axis=2)):
         best = int(np.abs(np.nan_to_num(responses)).argmax())
         word = printable(heads[0].key_words[best])

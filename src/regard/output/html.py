@@ -1,4 +1,4 @@
-"""Pages: tables and figures in one file that needs no script and no network, in light and in dark."""
+"""HTML pages: tables and figures in one self-contained file without scripts, in light and dark."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regard.output.svg import Svg
 from regard.tables import Column, Table
 from regard.trace import Trace
 
-FEW_TABLES = 12  # of a trace that shows itself in a notebook
-FEW_CELLS = 64  # along each side of an attention that does
-MOST_WORK = 1 << 34  # multiplications that showing one may cost: 16,384 words of head_dim 64, a few seconds
+FEW_TABLES = 12  # tables of a trace in a notebook
+FEW_CELLS = 64  # cells per side of an attention in a notebook
+MOST_WORK = 1 << 34  # multiplications to draw an attention unasked: 16,384 words of head_dim 64 take a few seconds
 
-# The bar behind a weight is pale enough for its number to stay readable in both schemes.
+# The bar behind a weight is pale enough to keep its number readable in both colour schemes.
 _STYLE = """
 .regard{--ink:#1b1f27;--muted:#5b6472;--rule:#c9ced6;--ground:#fff;--bar:#a9cbe8;--mark:#eef3fa;color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif}
@@ -74,7 +74,7 @@ def page(
 
 
 def fragment(shown: Table | Trace | Svg | Iterable[Table]) -> str:
-    """Tables, or a trace, for a page that is there already: what notebooks show."""
+    """Tables, a figure or a trace as part of a page: what notebooks show."""
     if isinstance(shown, Svg):
         inner = f"<figure>{shown}</figure>"
     elif isinstance(shown, Trace):
@@ -85,10 +85,10 @@ def fragment(shown: Table | Trace | Svg | Iterable[Table]) -> str:
 
 
 def attention(shown: Attention) -> str:
-    """An attention as a notebook shows it: its heat map, pooled where it is large; its `repr` where that fails."""
+    """An attention in a notebook: its heat map, pooled if it is large; its `repr` if that fails."""
     try:
         return f'<div class="regard"><style>{_STYLE}</style>{_attention(shown)}</div>'
-    except Exception:  # noqa: BLE001 - whatever is wrong with its numbers, a cell of a notebook can show what it is
+    except Exception:  # noqa: BLE001 - a notebook cell must not fail because of its numbers
         return f"<pre>{_text(repr(shown))}</pre>"
 
 
@@ -102,7 +102,7 @@ def _attention(shown: Attention) -> str:
     parts = [f'<p class="note">{_text(repr(shown))}</p>']
     queries, keys = first.shape
     if queries * keys * first.queries.shape[-1] > MOST_WORK:
-        return parts[0] + '<p class="note">Too large to be drawn unasked: regard.output.figure.heat_map draws it.</p>'
+        return parts[0] + '<p class="note">Too large to draw automatically: regard.output.figure.heat_map draws it.</p>'
     parts.append(f"<figure>{heat_map(weights_of(first, most=FEW_CELLS))}</figure>")
     counts = dict(zip(names, shown.shape, strict=False))
     left_out = [f"{name} 0 of {count}" for name, count in counts.items() if count > 1]
@@ -128,7 +128,7 @@ def _trace(trace: Trace) -> str:
 
 
 def _table(table: Table) -> str:
-    """A table with a caption, and with headings for rows and columns that screen readers announce."""
+    """A table with a caption, and row and column headers for screen readers."""
     heads = "".join(f'<th scope="col" class="{column.kind}">{_text(column.name)}</th>' for column in table.columns)
     rows = []
     for place, row in enumerate(table.rows):

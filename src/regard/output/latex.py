@@ -1,7 +1,7 @@
-"""Tables in LaTeX with booktabs, for papers and slides: formulas as formulas, and never wider than the page.
+"""Tables in LaTeX with booktabs, with formulas in math mode, and never wider than the page.
 
-A table that is too wide is set in a smaller size; its vectors are broken into lines; its columns are split into several
-tables below each other, each with the first column.
+A table that is too wide is set in a smaller size; then its vectors are broken into lines; then its columns are split
+into several tables, each with the first column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\char34{}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}", "-": "{-}",
-    "[": "{[}", "]": "{]}", "*": "{*}",  # brackets and stars after a line break would be read as its options
+    "[": "{[}", "]": "{]}", "*": "{*}",  # after a line break, brackets and stars would be read as its options
     "−": "$-$", "×": r"$\times$", "·": r"$\cdot$", "√": r"$\surd$", "∞": r"$\infty$", "Σ": r"$\Sigma$",
     "→": r"$\rightarrow$", "←": r"$\leftarrow$", "≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "÷": r"$\div$",
     "…": r"\dots{}", "–": "--", "—": "---", "‘": "`{}", "’": "'{}", "“": "``", "”": "''", "\xa0": "~",
@@ -36,12 +36,12 @@ _ACCENTS = {
 
 LINEWIDTH = 480.0  # points: A4 and letter with margins of 2 cm
 SIZES = {"": 10.0, "small": 9.0, "footnotesize": 8.0}
-NARROWER = 0.86  # letters of Latin Modern beside those of DejaVu, which `text_width` measures
+NARROWER = 0.86  # width of Latin Modern relative to DejaVu, which `text_width` measures
 BETWEEN = 12.0  # two columns, in points
 PER_LINE = 8  # numbers of a vector that has to be broken
 MANY_LINES = 40  # from here on, a table may take more than a page
 LONGEST = 64  # numbers of a vector that is shown whole
-SHORTENED = "… stands for numbers that are left out: vectors have up to {} numbers."
+SHORTENED = "… stands for omitted numbers: vectors have up to {} numbers."
 
 # Formulas in headings, titles and notes: W_q, d_model, √d_k, √4, ‖∂W_q‖.
 _FORMULA = re.compile(
@@ -141,7 +141,7 @@ def formula(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text that LaTeX sets as it is.
+    r"""Text with LaTeX's special characters escaped.
 
     >>> escaped("50% of R&D_1"), escaped("café"), escaped("score/√d_k")
     ('50\\% of R\\&D\\_1', "caf\\'{e}", 'score/$\\surd$d\\_k')

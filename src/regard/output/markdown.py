@@ -13,7 +13,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 
 
 def render(table: Table) -> str:
-    r"""The table with its title above and its notes below; the word that asks and the largest weight are bold.
+    r"""The table with its title above and its notes below; the query word and the largest weight are bold.
 
     >>> columns = Column("Word", "word"), Column("softmax", "number", shade=True)
     >>> table = Table("Weights", columns, (("The", 0.42), ("a|b", 0.1)))
@@ -37,7 +37,7 @@ def render(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text that Markdown shows as it is.
+    r"""Text with Markdown's special characters escaped.
 
     >>> escaped("*a*|b\nc")
     '\\*a\\*\\|b↵c'

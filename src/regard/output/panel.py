@@ -1,4 +1,4 @@
-"""A matrix as coloured cells with words along its sides: what all heat maps are made of."""
+"""A matrix as coloured cells with labelled rows and columns: the building block of all heat maps."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ LONGEST_LABEL = 120.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scale:
-    """From numbers to colours: 0 up to `top`, or −top to top where numbers have a sign."""
+    """Maps numbers to colours: from 0 to `top`, or from −top to top for signed numbers."""
 
     top: float
     signed: bool = False
     goes_on: bool = False  # whether numbers above the top are left
 
     def colour(self, number: float) -> str:
-        """The colour of a number; those past an end take its colour."""
+        """The colour of a number, clipped to the ends of the scale."""
         share = number / self.top if self.top else 0.0
         return colours.diverging(share) if self.signed else colours.sequential(share)
 
 
 def scale_for(array: Numbers, signed: bool = False, top: float | None = None) -> Scale:
-    """A scale up to the largest number, rounded up to one that reads well: 0.42 becomes 0.5."""
+    """A scale up to the largest number, rounded up: 0.42 becomes 0.5."""
     largest = float(abs(array[abs(array) < math.inf]).max(initial=0.0))
     chosen = _rounded_up(largest) if top is None else top
     return Scale(chosen, signed, largest > chosen * (1 + 1e-9))
@@ -51,7 +51,7 @@ def _rounded_up(largest: float) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Panel:
-    """A drawn matrix: the drawing, and where in it the cells begin and end."""
+    """A drawn matrix, and the rectangle of its cells within the drawing."""
 
     drawing: Drawing
     left: float
@@ -66,7 +66,7 @@ def panel(
     digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} → {column}: {number}",
     labelled: tuple[bool, bool] = (True, True),
 ) -> Panel:  # fmt: skip
-    """Cells of this size with labels above and at the left: turned, shortened or omitted where they would touch.
+    """Cells of this size with labels above and on the left, rotated, shortened or omitted to avoid overlap.
 
     Labels are at least `apart` font sizes from each other; `labelled` says whether rows and columns have any.
     """
@@ -101,7 +101,7 @@ def panel(
 
 
 def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Drawing:
-    """The scale as a vertical bar with its numbers, the largest on top."""
+    """The scale as a vertical bar with tick labels, the largest number on top."""
     bar, steps = 14.0, 48
     top = size * 2
     lowest = -1.0 if scale.signed else 0.0
@@ -125,22 +125,22 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
 
 
 def _digits(number: float) -> int:
-    """As few decimals as say it exactly, up to five."""
+    """The fewest decimals that are exact, at most five."""
     return next((digits for digits in range(5) if abs(number * 10**digits % 1) < 1e-9 * 10**digits), 5)
 
 
 def cell_size(count: int, room: float = 640.0, largest: float = 72.0) -> float:
-    """The side of a cell, so that so many fit the room."""
+    """The side of a cell so that `count` of them fit into `room`."""
     return max(min(largest, room / max(count, 1)), 2.5)
 
 
 def label_size_for(cell: float) -> float:
-    """A font size that suits the cells."""
+    """A font size in proportion to the cells."""
     return min(14.0, max(10.0, cell * 0.62))
 
 
 def number_size(array: Numbers, cell: tuple[float, float], digits: int) -> float:
-    """The font size at which every number fits its cell; 0 where that is too small to read."""
+    """The font size at which every number fits its cell; 0 if that is too small to read."""
     wide = widest([printed_number(number, digits) for number in array.ravel()], 1.0)
     size = min(15.0, cell[0] * 0.8 / max(wide, 1.0), cell[1] * 0.6)
     return size if size >= SMALLEST else 0.0
@@ -199,13 +199,13 @@ def _places(array: Numbers) -> list[tuple[int, int]]:
 
 
 def _some(labels: list[str], pitch: float, apart: float) -> list[str]:
-    """Every label, or every second, third … so that they stay apart."""
+    """Every label, or every second, third …, so that they do not overlap."""
     step = max(1, math.ceil(apart / pitch - 1e-9))
     return [label if place % step == 0 else "" for place, label in enumerate(labels)]
 
 
 def _turn(labels: list[str], pitch: float, size: float) -> float:
-    """Level where labels fit side by side, slanted where there is room for that, else upright."""
+    """The rotation of column labels: 0° if they fit side by side, else −45°, else −90°."""
     step = next((place for place, label in enumerate(labels[1:], 1) if label), 1)
     if widest(labels, size) <= pitch * step - 4:
         return 0
@@ -213,7 +213,7 @@ def _turn(labels: list[str], pitch: float, size: float) -> float:
 
 
 def _room_above(labels: list[str], pitch: float, size: float, turn: float) -> tuple[float, float]:
-    """How far turned labels reach above the cells, and past their right edge."""
+    """How far rotated labels extend above the cells, and past their right edge."""
     if not any(labels):
         return 0.0, 0.0
     angle = math.radians(-turn)

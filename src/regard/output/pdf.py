@@ -1,4 +1,4 @@
-"""Figures as PDF: a writer for the few SVG elements that our figures use, with text as text in embedded fonts.
+"""Figures as PDF: converts the few SVG elements that our figures use, with selectable text in embedded fonts.
 
 It needs no package: converters of SVG are either 30 MB wheels or need system libraries, and our figures are rectangles,
 paths and lines of text. Fonts come from the system as TrueType, reduced to the glyphs in use. Characters map to glyphs
@@ -57,7 +57,7 @@ class _Page:
     opacities: dict[float, str] = field(default_factory=dict)
 
     def draw(self, element: ElementTree.Element) -> None:
-        """An element and those inside it."""
+        """Draw an element and its children."""
         name = element.tag.rpartition("}")[2]
         if name == "g":
             self._group(element)
@@ -162,7 +162,7 @@ class _Page:
 
 @dataclass(eq=False)
 class _Embedded:
-    """A font of the page and the glyphs of it that are used, with the character of each."""
+    """A font on the page, and the characters of its used glyphs."""
 
     name: str
     file: TrueType
@@ -175,7 +175,7 @@ class _Embedded:
         return "<" + "".join(f"{glyph:04X}" for glyph in glyphs) + ">"
 
     def written(self, add: Callable[[str | bytes], int]) -> int:
-        """The font's objects: its file, its metrics and its way back from glyphs to characters."""
+        """Write the font's objects: subset file, metrics, and the map from glyphs to characters."""
         font = self.file
         name = "AAAAAA+" + re.sub(r"[^A-Za-z0-9]", "", font.path.stem)
         program = font.subset(self.used)
@@ -202,7 +202,7 @@ class _Embedded:
 
 
 def _runs(text: str, style: int) -> Iterator[tuple[TrueType, str]]:
-    """The text in pieces that one font each can show, the fonts of the best family first."""
+    """The text in runs of one font each."""
     run, current = "", None
     for character in text:
         if character in "\u200c\u200d\ufe0e\ufe0f":  # joiners and variation selectors
@@ -234,7 +234,7 @@ def _check_shaping(character: str, text: str) -> None:
 
 @cache
 def _font_for(character: str, style: int) -> TrueType | None:
-    """The first font that has this character: of the usual families, then any on this machine."""
+    """The first font with this character: of the preferred families, then of any installed one."""
     files = _font_files()
     for family in FAMILIES:
         for name in (family[style], family[0]):
@@ -258,7 +258,7 @@ def _opened(path: Path) -> TrueType | None:
 
 @cache
 def _font_files() -> dict[str, Path]:
-    """TrueType fonts of this machine by the names of their files."""
+    """Installed TrueType fonts by file name."""
     home = Path.home()
     if sys.platform == "win32":
         folders = [Path(os.environ.get("WINDIR", "C:\\Windows")) / "Fonts"]
@@ -279,7 +279,7 @@ def _font_files() -> dict[str, Path]:
 
 
 def _path(d: str) -> str:
-    """A path in the language of SVG as operators of PDF."""
+    """An SVG path as PDF operators."""
     return _drawn(_absolute(d))
 
 
@@ -320,7 +320,7 @@ def _absolute(d: str) -> Iterator[tuple[str, list[float]]]:
 def _arc(
     start: tuple[float, float], end: tuple[float, float], radius: float, large: bool, sweep: bool
 ) -> Iterator[tuple[str, list[float]]]:
-    """A circular arc as curves of at most a quarter each."""
+    """A circular arc as Bézier curves of at most 90° each."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     chord = math.hypot(dx, dy)
     if not chord or not radius:
@@ -363,7 +363,7 @@ def _matrix(transform: str) -> str:
     return " ".join(map(_number, (cos, sin, -sin, cos, x - cos * x + sin * y, y - sin * x - cos * y))) + " cm"
 
 
-# The language of PDF
+# PDF syntax
 
 
 def _colour(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Positional encodings drawn: what each position adds, or how far it turns, and how similar two positions are."""
+"""Positional encodings as a figure: the encoding of each position, and the similarity of two positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RADIUS, MOST_ARROWS = 62.0, 8
 
 
 def positions(lesson: PositionLesson, *, title: str | None = None) -> Svg:
-    """Left the encoding, position by position (of rotary positions the turns of some pairs); right the similarities."""
+    """The encoding of each position (for rotary, the rotation of some pairs) beside the similarities of positions."""
     left = _turns(lesson) if lesson.kind == "rotary" else _encoding(lesson)
     right = _similarity(lesson)
     width = left.width + BETWEEN + right.width
@@ -77,7 +77,7 @@ def _with_bar(name: str, drawn: Drawing, top: float, scale: Scale, height: float
 
 
 def _turns(lesson: PositionLesson) -> Drawing:
-    """Where pairs of numbers point at the first positions."""
+    """The direction of some pairs at the first positions."""
     pairs = lesson.encoding.shape[1]
     chosen = sorted({round(place * (pairs - 1) / 3) for place in range(min(pairs, 4))})
     count = min(lesson.length, MOST_ARROWS)
@@ -104,7 +104,7 @@ def _turns(lesson: PositionLesson) -> Drawing:
 
 
 def _apart(angles: list[float]) -> list[float | None]:
-    """The angles of labels around a circle; None for one that would touch another."""
+    """The angles of labels around a circle; None for a label that would overlap another."""
     kept: list[float] = []
     found: list[float | None] = []
     for angle in angles:

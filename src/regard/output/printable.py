@@ -1,17 +1,17 @@
-"""Words as people typed them, made safe to print."""
+"""Arbitrary text made safe to print on one line."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Joiners and variation selectors hold emoji and some scripts together; every other format character can turn or hide
-# what stands around it.
+# Joiners and variation selectors hold emoji and some scripts together; every other format character can reverse
+# or hide the text around it.
 _KEPT = {"\u200c", "\u200d"}
 _PICTURES = {"\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
 def printable(word: object) -> str:
-    r"""The word on one line: control characters become visible signs, those that turn the direction of text go away.
+    r"""The text on one line: control characters become visible symbols, direction overrides are removed.
 
     >>> printable("new\nline"), printable("\x1b[31m"), printable("café")
     ('new↵line', '␛[31m', 'café')
@@ -26,7 +26,7 @@ def _shown(character: str) -> str:
     if kind == "Cc":
         code = ord(character)
         return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
-    if kind == "Cs" or ord(character) & 0xFFFE == 0xFFFE:  # half of a pair, and code points that are no characters
+    if kind == "Cs" or ord(character) & 0xFFFE == 0xFFFE:  # lone surrogates and noncharacters
         return "�"
     if kind in ("Zl", "Zp"):
         return "↵"

@@ -19,23 +19,23 @@ from regard.output.text_width import fitted
 from regard.tables import printed_number
 from regard.teaching.scaling import ScalingLesson
 
-PLOT = (216.0, 190.0)  # width and least height of the field that lines are drawn in
-INSET = 8.0  # of the first size, so that its markers keep off the axis
-BETWEEN = 30.0  # one panel and the next
+PLOT = (216.0, 190.0)  # width and least height of the plotting area
+INSET = 8.0  # of the first size, so that its markers do not touch the axis
+BETWEEN = 30.0  # space between two panels
 LABEL, TICK, NAME = 12.0, 11.0, 14.0
-LABEL_PITCH = 15.0  # from one line's label down to the next
+LABEL_PITCH = 15.0  # vertical distance of two labels
 LONGEST_LABEL = 96.0
 ROUNDING = 1e-12  # what is smaller is drawn as 0
 
-# Lines differ in colour, marker and dashes: each of these alone tells four of them apart, and all have a label.
+# Lines differ in colour, marker and dashes; each alone distinguishes four lines, and every line has a label.
 COLOURS = ("#1d4f91", "#a3460f", "#23704f", "#7a3b8f")
 DASHES = ("", "7 3.5", "2 3", "9 3 2 3")
-SOLID, RING = 3.3, 5.4  # how far markers reach
+SOLID, RING = 3.3, 5.4  # half the size of markers
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Axis:
-    """A vertical axis: from numbers to heights, as shares of the field."""
+    """A vertical axis: maps numbers to heights, as shares of the plotting area."""
 
     lowest: float
     highest: float
@@ -43,7 +43,7 @@ class Axis:
     ticks: tuple[float, ...]
 
     def share(self, number: float) -> float:
-        """0 at the bottom, 1 at the top; NaN for what has no place on the axis."""
+        """0 at the bottom, 1 at the top; NaN for numbers off the axis."""
         if not math.isfinite(number) or (self.is_log and number <= 0):
             return math.nan
         low, high, at = (math.log10(part) if self.is_log else part for part in (self.lowest, self.highest, number))
@@ -52,7 +52,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Line:
-    """One number for each size."""
+    """One number per size."""
 
     name: str
     numbers: Numbers
@@ -102,7 +102,7 @@ def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
 
 
 def _explained(lesson: ScalingLesson) -> list[str]:
-    """What to see in the figure, where the undivided scores are in it and do what they usually do."""
+    """What the figure shows, if it contains undivided scores and they behave as usual."""
     if "1" not in lesson.divisors or len(lesson.sizes) < 2:
         return []
     order = np.argsort(lesson.sizes, kind="stable")
@@ -126,7 +126,7 @@ def _room_left(axis: Axis) -> float:
 def _panel(
     name: str, what: str, lines: Sequence[Line], axis: Axis, sizes: Sequence[int], height: float, left: float
 ) -> Drawing:
-    """One field with its axes, its lines, and the label of each line at its end."""
+    """One plot with its axes, its lines, and a label at the end of each line."""
     wide = PLOT[0]
     ticks = _ticks(axis)
     top = NAME * 1.4 + LABEL * 1.4 + 10
@@ -150,7 +150,7 @@ def _panel(
 
 
 def _drawn(one: Line, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
-    """The line, broken where a number has no place, and a marker for each number."""
+    """The line, interrupted where a number is off the axis, and one marker per number."""
     colour = COLOURS[one.style % 4]
     parts = []
     for is_there, run in groupby(points, key=lambda point: math.isfinite(point[1])):
@@ -180,7 +180,7 @@ def _marker(style: int, reach: float) -> str:
 
 
 def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis: Axis) -> list[str]:
-    """The name of each line, level with its end, and moved up or down where two would touch."""
+    """The label of each line at its end, moved up or down to avoid overlap."""
     ends = []
     for one in lines:
         shares = [share for share in map(axis.share, one.numbers) if math.isfinite(share)]
@@ -195,7 +195,7 @@ def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis
 
 
 def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Heights near those wanted, which ascend, a label's pitch from each other and between top and bottom.
+    """Heights close to the (ascending) wanted ones, at least a label's height apart, between top and bottom.
 
     >>> _apart([50.0, 52.0, 100.0], 0, 100)
     [50.0, 65.0, 100.0]
@@ -211,14 +211,14 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
 
 
 def _along(sizes: Sequence[int]) -> list[float]:
-    """Where sizes stand on the logarithmic axis, from 0 to 1; a single one in the middle."""
+    """The places of sizes on the logarithmic axis, from 0 to 1; a single size is in the middle."""
     logs = [math.log2(size) for size in sizes]
     low, high = min(logs), max(logs)
     return [(at - low) / (high - low) if high > low else 0.5 for at in logs]
 
 
 def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> list[str]:
-    """A tick for each size, and its number below as many as stay apart."""
+    """One tick per size, labelled as densely as labels fit."""
     parts = [line(x, y, x, y + 4, colours.MUTED) for x in places]
     different = list({f"{size:,}": x for size, x in zip(sizes, places, strict=True)}.items())
     for step in range(1, len(different) + 1):
@@ -240,7 +240,7 @@ def _linear(numbers: Numbers) -> Axis:
 
 
 def _logarithmic(numbers: Numbers) -> Axis:
-    """Whole powers of ten around the numbers; linear where none is above zero."""
+    """Powers of ten around the numbers; linear if none is above zero."""
     above = numbers[np.isfinite(numbers) & (numbers > 0)]
     if not above.size:
         return _linear(numbers)

@@ -1,4 +1,4 @@
-"""What a model sees in a sentence, chosen and shown: for a terminal, a page, a figure, a notebook, and as data."""
+"""The report of `regard see`: what to show of a reading, in a terminal, page, figure, notebook or JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from regard.reading import Reading
 from regard.reading.weights import heads_meant, layers_meant, of_word
 from regard.tables import Column, Table
 
-MOST_PAIRS = 24  # words that the table of pairs holds
-MOST_LOOKS = 8  # words, and heads, that are ranked
-FEW_ROWS = 5  # from twice as many on, a narrow table is shown in two halves
+MOST_PAIRS = 24  # rows of the table of pairs
+MOST_LOOKS = 8  # rows of the tables of words and of heads
+FEW_ROWS = 5  # a narrow table of at least twice as many rows is shown in two halves
 APART = 4  # columns between two tables
 
-# Words that stand for others, those first that can hardly stand for anything but something in the text.
+# Pronouns, those first that almost always refer to something in the text.
 PRONOUNS = (
     ("they", "he", "she", "them", "him", "it", "her", "his", "hers", "their", "theirs", "its", "themselves", "itself",
      "himself", "herself"),
@@ -40,12 +40,12 @@ PRONOUNS = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sight:
-    """What is to be seen of a reading: the pairs, one word's looks, the heads that look there, and one head whole."""
+    """What to show of a reading: strongest pairs, the attention of one word, its heads, and one head's map."""
 
     reading: Reading
-    query: int  # the place of the word that asks
-    partner: int | None  # of the word that it looks at most, signs aside
-    layer: int  # of the head that is drawn
+    query: int  # position of the query word
+    partner: int | None  # position of the word with the largest weight, punctuation aside
+    layer: int  # the head whose map is drawn
     head: int
     pairs: Table
     looks: Table
@@ -53,12 +53,12 @@ class Sight:
 
     @property
     def word(self) -> str:
-        """The word that asks, as tables name it."""
+        """The query word as tables name it."""
         return self.reading.labels[self.query]
 
 
 def sight(reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None) -> Sight:
-    """Choose what to show: the word asked for or an interesting one, and the head in which it looks most at another."""
+    """Choose what to show: the given or an interesting word, and the head with its largest weight on another word."""
     layer = None if layer is None else validate.index("layer", layer, reading.layers)
     head = None if head is None else validate.index("head", head, reading.heads)
     place = reading.words.index(reading.word(query)) if query is not None else _pronoun(reading)
@@ -73,14 +73,14 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
     heads = reading.heads_for(place, partner)
     meant = [(row[0], row[1]) for row in heads if layer in (None, row[0]) and head in (None, row[1])]
     drawn = meant[0] if meant else (layer or 0, head or 0)
-    if partner is None:  # nothing but itself and sinks to look at
+    if partner is None:  # no other word except sinks
         looks = reading.looks(place, layer, head, sinks=True)
     looks = _with_heads(reading, place, looks, layer, head)
     return Sight(reading, place, partner, drawn[0], drawn[1], pairs, looks, _first(heads, MOST_LOOKS))
 
 
 def _partner(reading: Reading, looks: Table) -> int | None:
-    """The first word of the list, rather than a sign."""
+    """The first word of the list, punctuation aside."""
     names = [str(word) for word in looks["Word"]]
     worded = [name for name in names if _is_word(name)] or names
     return reading.labels.index(worded[0]) if worded else None
@@ -91,7 +91,7 @@ def _is_word(name: str) -> bool:
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
-    """The first words, and for each of them the head that gives it most."""
+    """The first words, each with the head that gives it the largest weight."""
     looks = _first(looks, MOST_LOOKS)
     if layer is not None and head is not None:
         return looks
@@ -110,7 +110,7 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
 
 
 def _pronoun(reading: Reading) -> int | None:
-    """The first pronoun of the most telling kind."""
+    """The first pronoun, in the order of PRONOUNS."""
     spoken = [word.text.casefold() for word in reading.words]
     for kind in PRONOUNS:
         for place, word in enumerate(spoken):
@@ -120,12 +120,12 @@ def _pronoun(reading: Reading) -> int | None:
 
 
 def _most_focused(reading: Reading, pairs: Table) -> int:
-    """The word whose partner gets most, as a multiple of an even share; words before signs."""
+    """The word whose strongest pair is largest relative to uniform weights; words before punctuation."""
     causal = any(not reading.tokens[place].special for place in reading.sinks)
     found: list[tuple[bool, float, int]] = []
     for query, _, probability in pairs:
         place = reading.labels.index(query)
-        others = place if causal else len(reading.words)  # words that it could look at
+        others = place if causal else len(reading.words)  # words that it may attend to
         if probability is not None:
             found.append((_is_word(query), probability * others, -place))
     usual = [place for place in range(len(reading.words)) if place not in reading.sink_words]
@@ -133,7 +133,7 @@ def _most_focused(reading: Reading, pairs: Table) -> int:
 
 
 def _pairs(reading: Reading, place: int, layer: int | None, head: int | None) -> Table:
-    """The pairs of all words; of a long text, those of the words around one."""
+    """The pairs of all words, or of the words around one in a long text."""
     count = len(reading.words)
     if count <= MOST_PAIRS:
         return reading.pairs(layer=layer, head=head)
@@ -151,7 +151,7 @@ def _first(table: Table, most: int) -> Table:
 
 
 def terminal(shown: Sight) -> Iterator[RenderableType]:
-    """All there is to see below the sentence, part by part; a blank line belongs between two of them."""
+    """The parts of the report below the sentence, to be separated by blank lines."""
     yield Group(Text(printable(shown.pairs.title), "bold"), _halves(shown.pairs), *_notes(shown.pairs.notes))
     looks = replace(shown.looks, notes=())
     notes = shown.looks.notes
@@ -176,7 +176,7 @@ def _notes(notes: Sequence[str]) -> list[Text]:
 
 
 def _halves(table: Table) -> RenderableType:
-    """A long and narrow table as two beside each other."""
+    """A long, narrow table as two halves side by side."""
     bare = replace(table, title="", notes=())
     if len(table) < 2 * FEW_ROWS:
         return text.render(bare)
@@ -185,7 +185,7 @@ def _halves(table: Table) -> RenderableType:
 
 
 def closing(shown: Sight, seconds: float) -> Text:
-    """Where the numbers come from, how far they can be trusted, and how long it took."""
+    """The model, the certificate and the time taken."""
     reading = shown.reading
     took = f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     lines = [f"{_of_model(reading)} Loaded and read in {took}.", f"Certificate: {reading.certificate}.", CAUTION]
@@ -194,7 +194,7 @@ def closing(shown: Sight, seconds: float) -> Text:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Beside:
-    """Two tables side by side where they fit, one below the other elsewhere."""
+    """Two tables side by side if they fit, else stacked."""
 
     left: Table
     right: Table
@@ -222,7 +222,7 @@ def _width(table: Table) -> int:
 def figure(shown: Sight) -> Svg:
     """The heat map of one head between words."""
     weights = weights_between_words(shown.reading, shown.layer, shown.head)
-    return heat_map(weights, title=f"Layer {shown.layer}, head {shown.head}: which words look at which")
+    return heat_map(weights, title=f"Layer {shown.layer}, head {shown.head}: attention between words")
 
 
 def heads_figure(shown: Sight) -> Svg:
@@ -250,7 +250,7 @@ CAUTION = (
 
 
 def notebook(reading: Reading) -> str:
-    """A reading as a notebook shows it: its pairs, and one word's looks."""
+    """A reading in a notebook: its strongest pairs, and the attention of one word."""
     shown = sight(reading)
     return html.fragment([shown.looks, shown.heads, shown.pairs]) + html.fragment(figure(shown))
 

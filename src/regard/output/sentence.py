@@ -1,4 +1,4 @@
-"""A text as a terminal shows it, before anything else is known of it: this loads at once."""
+"""A text as printed in a terminal; imports little, so that it can be shown while the model loads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from regard.output.printable import printable
 if TYPE_CHECKING:
     from regard.reading import Reading
 
-LONGEST_TEXT = 640  # characters that are printed whole
+LONGEST_TEXT = 640  # longer texts are shortened
 
 
 def sentence(read: Reading | str) -> Text:
-    """The text, shortened in the middle where it is long, and what a model wrote in another style."""
+    """The text, shortened in the middle if it is long; generated tokens are in italics."""
     written = read if isinstance(read, str) else read.text
     safe = printable_lines(written)
     shown = Text(safe, "bold")
@@ -29,7 +29,7 @@ def sentence(read: Reading | str) -> Text:
 
 
 def printable_lines(written: str) -> str:
-    """A text made safe to print, one sign for each character, its lines kept."""
+    """A text made safe to print, character by character, with its line breaks."""
     return "\n".join(
         "".join(printable(letter) or "�" for letter in line) for line in written.replace("\r", "\n").split("\n")
     )

@@ -1,4 +1,4 @@
-"""A small writer of SVG: elements as text, and the figure that holds them."""
+"""SVG elements as strings, and the figure that contains them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.output.colours import INK
 from regard.output.printable import printable
 from regard.output.text_width import text_width
 
-# Renderers without a font of their own for `sans-serif` need one that is there by name.
+# Renderers without a default for `sans-serif` need the name of an installed font.
 FONT = (
     "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
     "Roboto, Ubuntu, Cantarell, sans-serif"
@@ -29,7 +29,7 @@ MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Svg:
-    """A figure: vector graphics that browsers, slides and notebooks show, with words for those who cannot see it."""
+    """A figure in SVG, with a title and a description for screen readers."""
 
     width: float
     height: float
@@ -68,13 +68,13 @@ class Svg:
         raise errors.option("path", str(path), "a name that ends in .svg, .png or .pdf")
 
     def pdf(self) -> bytes:
-        """The figure as a PDF page of its size, with text as text; needs a TrueType font on this machine."""
+        """The figure as a PDF page of its size with selectable text; needs an installed TrueType font."""
         from regard.output.pdf import rendered
 
         return rendered(str(self), self.title, self.description)
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The figure as pixels, `scale` of them a unit; needs the package resvg-py."""
+        """The figure as PNG with `scale` pixels per unit; needs the package resvg-py."""
         return _pixels(str(self), scale)
 
     def _repr_svg_(self) -> str:
@@ -83,14 +83,14 @@ class Svg:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Drawing:
-    """A part of a figure and the room it takes, from its own top left corner."""
+    """A part of a figure and its size, relative to its top left corner."""
 
     width: float
     height: float
     parts: tuple[str, ...]
 
     def at(self, x: float, y: float) -> str:
-        """The drawing moved to a place."""
+        """The drawing moved to (x, y)."""
         return group(self.parts, x, y)
 
 
@@ -98,7 +98,7 @@ def text(
     content: str, x: float, y: float, size: float, *, anchor: str = "start", fill: str = INK,
     bold: bool = False, italic: bool = False, turn: float = 0,
 ) -> str:  # fmt: skip
-    """A line of text whose middle height is at y, turned by so many degrees about (x, y)."""
+    """A line of text, vertically centred on y, rotated by `turn` degrees about (x, y)."""
     extra = f' text-anchor="{anchor}"' if anchor != "start" else ""
     extra += ' font-weight="bold"' if bold else ""
     extra += ' font-style="italic"' if italic else ""
@@ -109,7 +109,7 @@ def text(
 
 
 def _with_subscripts(content: str, size: float) -> str:
-    """Text whose d_k, W_q and the like have their index below the line."""
+    """Text with the indices of d_k, W_q and the like as subscripts."""
     down, small = _short(size * LOWERED), _short(size * SMALLER)
     parts, start = [], 0
     for found in [*SUBSCRIPT.finditer(content), None]:
@@ -124,7 +124,7 @@ def _with_subscripts(content: str, size: float) -> str:
 def rectangle(
     x: float, y: float, width: float, height: float, fill: str, *, stroke: str = "", radius: float = 0, hint: str = ""
 ) -> str:
-    """A rectangle; the hint shows when the pointer rests on it."""
+    """A rectangle; `hint` is its tooltip."""
     extra = f' stroke="{stroke}"' if stroke else ""
     extra += f' rx="{_short(radius)}"' if radius else ""
     place = f'x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"'
@@ -141,7 +141,7 @@ def line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float =
 def path(
     d: str, stroke: str = "none", width: float = 1, *, fill: str = "none", opacity: float = 1, dashes: str = ""
 ) -> str:
-    """Any path, in the language of SVG."""
+    """A path in SVG's syntax."""
     extra = f' stroke="{stroke}" stroke-width="{_short(width)}"' if stroke != "none" else ""
     extra += f' opacity="{_short(opacity)}"' if opacity != 1 else ""
     extra += f' stroke-dasharray="{dashes}"' if dashes else ""
@@ -149,20 +149,20 @@ def path(
 
 
 def curve(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, opacity: float = 1) -> str:
-    """A line that leaves and arrives horizontally."""
+    """A curve with horizontal ends."""
     half = (x1 + x2) / 2
     numbers = " ".join(map(_short, (half, y1, half, y2, x2, y2)))
     return path(f"M{_short(x1)} {_short(y1)}C{numbers}", stroke, width, opacity=opacity)
 
 
 def arrow_head(x: float, y: float, fill: str, size: float = 6) -> str:
-    """A tip at (x, y) that points to the right."""
+    """An arrow head with its tip at (x, y), pointing right."""
     half = size * 0.6
     return path(f"M{_short(x)} {_short(y)}l{_short(-size)} {_short(-half)}v{_short(2 * half)}z", fill=fill)
 
 
 def group(parts: Iterable[str], x: float = 0, y: float = 0) -> str:
-    """Several elements, moved together."""
+    """Several elements, translated together."""
     return f'<g transform="translate({_short(x)} {_short(y)})">' + "\n".join(parts) + "</g>"
 
 
@@ -172,13 +172,13 @@ def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
 
 
 def _short(number: float) -> str:
-    """Two decimals, and none where they are zero: 12, 12.5, 12.25."""
+    """At most two decimals: 12, 12.5, 12.25."""
     shown = f"{number:.2f}".rstrip("0").rstrip(".")
     return "0" if shown in ("-0", "") else shown
 
 
 def _pixels(svg: str, scale: float = 2.0) -> bytes:
-    """The picture of an SVG text as the bytes of a PNG file, `scale` pixels a unit."""
+    """An SVG rendered to a PNG file with `scale` pixels per unit."""
     if not 0 < scale <= 16:
         raise errors.option("scale", scale, "a number above 0 and up to 16: pixels for each unit of the figure")
     try:
@@ -196,7 +196,7 @@ def _pixels(svg: str, scale: float = 2.0) -> bytes:
 
 @cache
 def _has_fonts(renderer: Any) -> bool:
-    """Whether a letter leaves a mark: without fonts, text is left out without a word."""
+    """Whether a letter is rendered: without fonts, resvg silently omits text."""
     frame = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
     letter = f'<text x="2" y="16" font-size="16" font-family={quoteattr(FONT)}>H</text>'
     blank, written = (bytes(renderer.svg_to_bytes(svg_string=frame.format(part))) for part in ("", letter))

@@ -1,4 +1,4 @@
-"""Text for terminals: tables that fit the width, coloured by weight, and plain where there is no colour."""
+"""Tables as text for terminals: fitted to the width, shaded by weight if the terminal has colours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.tables import Column, Table
 from regard.trace import Trace
 
 GAP = 2
-WORDS = (24, 16, 12, 10)  # widths that words are cut to, tried in this order
+WORDS = (24, 16, 12, 10)  # widths to which words are cut, tried in this order
 USUAL_WIDTH = 80
 SHORTENED = "… stands for numbers omitted to fit the terminal: --full, or render(table, full=True), shows all."
 MOST_BLOCKS = 2  # of columns that a table is split into before its vectors are shortened
@@ -62,7 +62,7 @@ def render(table: Table, width: int | None = None, full: bool = False) -> TextTa
     """The table for `rich.print`, or as plain text by `str(...)`.
 
     width   columns of text; those of the terminal by default, 80 for `str`
-    full    show vectors whole, in several lines where they are wide
+    full    show vectors in full, on several lines if they are wide
     """
     return TextTable(table, width, full)
 
@@ -81,13 +81,13 @@ def _names(table: Table) -> tuple[str, ...]:
 
 
 def steps(trace: Trace, head: int = 0, width: int | None = None, full: bool = False) -> Group:
-    """The slide's table of every query, one below the other."""
+    """The table of every query, one below the other."""
     tables = render_all(trace.tables(head), width, full)
     return Group(*[part for table in tables for part in (table, Text())][:-1])
 
 
 def plain(shown: Any, width: int | None = None) -> str:
-    """Anything that rich prints, as text without colour and without blanks at the ends of lines."""
+    """Any rich renderable as text without colour and trailing blanks."""
     if isinstance(shown, Table):
         shown = render(shown, width)
     wanted = width or (shown.width if isinstance(shown, TextTable) else None) or USUAL_WIDTH
@@ -113,7 +113,7 @@ def _grid(block: tuple[Laid, ...], highlight: int | None, has_sum: bool) -> Grid
 
 
 def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
-    """A cell in its colour; a weight on a ground that is darker, the larger it is."""
+    """A styled cell; the background of a weight is darker the larger it is."""
     content, value = laid.cells[line], laid.values[laid.rows[line]]
     if laid.column.shade and content and not is_sum:
         ground = colours.sequential(float(value))
@@ -127,7 +127,7 @@ def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Laid:
-    """A column that is ready to print: its heading and its cells, each in one or more lines."""
+    """A column ready to print: its heading and cells, each of one or more lines."""
 
     column: Column
     heading: str
@@ -234,7 +234,7 @@ def _whole(columns: list[Laid], width: int) -> list[tuple[Laid, ...]] | None:
 
 
 def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | None:
-    """All columns side by side, with as much of vectors and words as there is room for."""
+    """All columns side by side, with vectors and words shortened to fit."""
     for least in (4,) if full else (3, 2):
         for longest in WORDS:
             worded = [_clipped(laid, longest) for laid in columns]
@@ -274,7 +274,7 @@ def _longest_vector(columns: list[Laid]) -> int:
 
 
 def _laid(column: Column, values: list[Any], most: int | None) -> Laid:
-    """A column as wide as it comes; of vectors that are too long for any line, only what may be shown is printed."""
+    """A column in its natural width; of very long vectors, only the components that may be shown are formatted."""
     rows = tuple(range(len(values)))
     if column.kind != "vector":
         cells = tuple(printed(value, column) for value in values)
@@ -328,7 +328,7 @@ def _total(columns: Sequence[Laid]) -> int:
 
 
 def _blocks(columns: list[Laid], width: int) -> list[tuple[Laid, ...]]:
-    """As many columns side by side as fit, the first one repeated in every block, without rows that say nothing."""
+    """As many columns side by side as fit, the first one repeated in every block, without empty rows."""
     blocks, block = [], columns[:1]
     for laid in columns[1:]:
         if len(block) > 1 and _total([*block, laid]) > width:

@@ -1,6 +1,6 @@
-"""How wide text is: an estimate that errs on the wide side, for the reader's fonts are not known.
+"""An upper estimate of the width of text, since the reader's fonts are unknown.
 
-The table holds the widths of DejaVu Sans, wider than Helvetica, Arial and what browsers take for sans-serif.
+The widths are those of DejaVu Sans, which is wider than Helvetica, Arial and the usual sans-serif fonts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WIDTHS = {
     100: "Mm%W@…",
 }
 _WIDTH_OF = {character: width / 100 for width, characters in _WIDTHS.items() for character in characters}
-BOLD = 1.13  # how much wider bold letters are
+BOLD = 1.13  # width of bold letters relative to regular ones
 
 
 @cache
@@ -44,7 +44,7 @@ def _character_width(character: str) -> float:
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
-    """The width of a line of text at this font size; the true one is rarely larger.
+    """The width of a line of text at this font size; the true width is rarely larger.
 
     >>> round(text_width("cat", 10), 1), round(text_width("cat", 10, bold=True), 1)
     (15.9, 18.0)
@@ -53,7 +53,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 
 
 def fitted(text: str, width: float, size: float, bold: bool = False) -> str:
-    """The text, shortened with … where it is wider than this.
+    """The text, shortened with … to this width.
 
     >>> fitted("misunderstanding", 60, 10), fitted("cat", 60, 10)
     ('misunder…', 'cat')
@@ -63,13 +63,13 @@ def fitted(text: str, width: float, size: float, bold: bool = False) -> str:
     kept = text
     while kept and text_width(kept + "…", size, bold) > width:
         kept = kept[:-1]
-    while kept and unicodedata.category(kept[-1]) in ("Zs", "Mn", "Me"):  # no mark without its letter
+    while kept and unicodedata.category(kept[-1]) in ("Zs", "Mn", "Me"):  # no combining mark without its letter
         kept = kept[:-1]
     return kept + "…"
 
 
 def wrapped(text: str, width: float, size: float, bold: bool = False) -> list[str]:
-    """The text in lines of at most this width, broken between words; a word that is too wide is shortened.
+    """The text wrapped to this width; a word that is too wide is shortened.
 
     >>> wrapped("attention weights of head 3", 80, 10)
     ['attention', 'weights of', 'head 3']

@@ -1,4 +1,4 @@
-"""TrueType fonts: which glyph a character has, how wide it is, and a smaller font with only some of the glyphs."""
+"""TrueType fonts: glyphs of characters, their widths, and subsets with only some glyphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotUsable(Exception):
 
 
 class TrueType:
-    """A TrueType font file (with a `glyf` table), read as far as a PDF needs it; lengths are in font sizes."""
+    """The parts of a TrueType font file (with a `glyf` table) that a PDF needs; lengths are in em."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,19 +39,19 @@ class TrueType:
         self._glyphs = self._unpacked("maxp", ">H", 4)[0]
 
     def glyph(self, character: str) -> int:
-        """The glyph of a character, 0 where the font has none."""
+        """The glyph of a character, 0 if the font has none."""
         return self._characters.get(ord(character), 0)
 
     def advance(self, glyph: int) -> float:
-        """How far the next glyph is from this one."""
+        """The advance width of a glyph."""
         return float(self._unpacked("hmtx", ">H", 4 * min(glyph, self._metrics - 1))[0]) / self._unit
 
     def width(self, text: str) -> float:
-        """Of a line of text."""
+        """The width of a line of text, without kerning."""
         return sum(self.advance(self.glyph(character)) for character in text)
 
     def subset(self, glyphs: Iterable[int]) -> bytes:
-        """A font file with these glyphs, and those that they are composed of, under the same numbers."""
+        """A font file with these glyphs and their components, under the same ids."""
         wanted = {0, *glyphs}
         for glyph in tuple(wanted):
             self._add_components(glyph, wanted)
@@ -63,14 +63,14 @@ class TrueType:
                 outlines += b"\0" * (-len(outlines) % 4)
         places.append(len(outlines))
         head = bytearray(self._table("head"))
-        struct.pack_into(">h", head, 50, 1)  # places of glyphs in 32 bits
+        struct.pack_into(">h", head, 50, 1)  # 32-bit offsets in `loca`
         tables = {tag: self._table(tag) for tag in KEPT if tag in self._tables}
         tables |= {"glyf": bytes(outlines), "loca": struct.pack(f">{len(places)}I", *places), "head": bytes(head)}
         return _font_file(tables)
 
     @cached_property
     def _characters(self) -> dict[int, int]:
-        """Glyphs by code points, from the largest Unicode table of `cmap`."""
+        """Glyph ids by code point, from the largest Unicode subtable of `cmap`."""
         start = self._tables["cmap"][0]
         found: dict[int, int] = {}
         for place in range(struct.unpack_from(">H", self._data, start + 2)[0]):
@@ -83,7 +83,7 @@ class TrueType:
         return found
 
     def _ranges_of_16(self, start: int) -> dict[int, int]:
-        """A table of format 4."""
+        """A `cmap` subtable of format 4."""
         count = struct.unpack_from(">H", self._data, start + 6)[0] // 2
         ends = struct.unpack_from(f">{count}H", self._data, start + 14)
         starts = struct.unpack_from(f">{count}H", self._data, start + 16 + 2 * count)
@@ -102,7 +102,7 @@ class TrueType:
         return found
 
     def _ranges_of_32(self, start: int) -> dict[int, int]:
-        """A table of format 12."""
+        """A `cmap` subtable of format 12."""
         count = struct.unpack_from(">I", self._data, start + 12)[0]
         found: dict[int, int] = {}
         for place in range(count):
@@ -120,7 +120,7 @@ class TrueType:
         return self._data[start + first : start + last]
 
     def _add_components(self, glyph: int, wanted: set[int]) -> None:
-        """The glyphs that a composite one is made of."""
+        """Add the components of a composite glyph."""
         outline = self._outline(glyph)
         if len(outline) < 10 or struct.unpack_from(">h", outline)[0] >= 0:
             return

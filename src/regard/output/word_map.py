@@ -1,4 +1,4 @@
-"""The weights of one head between words: for figures, and as a small coloured map for a terminal."""
+"""The weights of one head between words, for figures, and as a small map in a terminal."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from regard.reading import Reading
 from regard.reading.weights import edges_of
 from regard.tables import printed_number
 
-LONGEST_LABEL = 12  # letters of a word beside the map
-TALLEST_HEADING = 8  # letters of a word above it, one below the other
-NUMBER = 4  # columns of a cell with a number: " .81"
-SHADE = 2  # of a cell without one
-TALLEST, POOLED = 36, 24  # rows of a map with a row a word, and of one where words share a row
-FAINT = 0.005  # what is less has two zeros
-GROUND = 0.05  # from here on a cell is coloured: paler ones would dazzle on a dark ground
-SHADES = ((0.5, "█"), (0.25, "▓"), (0.1, "▒"), (0.03, "░"))  # where there is no colour
-GOES_ON = " …"  # behind the first word of a cell that holds several
+LONGEST_LABEL = 12  # characters of a row label
+TALLEST_HEADING = 8  # characters of a column label, set vertically
+NUMBER = 4  # width of a cell with a number: " .81"
+SHADE = 2  # width of a cell without one
+TALLEST, POOLED = 36, 24  # most rows of a map with one row per word, and of a pooled one
+FAINT = 0.005  # smaller weights print as 0.00
+GROUND = 0.05  # smaller weights have no background: pale cells are too bright in a dark terminal
+SHADES = ((0.5, "█"), (0.25, "▓"), (0.1, "▒"), (0.03, "░"))  # in terminals without colour
+GOES_ON = " …"  # after the first word of a cell with several
 LEGEND = "█ from 0.50, ▓ from 0.25, ▒ from 0.10, ░ from 0.03"
 
 
 def weights_between_words(reading: Reading, layer: int, head: int, most: int = MOST_CELLS) -> Weights:
-    """One head's weights from word to word; neighbouring words share a cell where there are more than `most`."""
+    """One head's weights between words; adjacent words are pooled if there are more than `most`."""
     words = reading.words
     groups = np.unique(np.linspace(0, len(words), min(len(words), most) + 1).astype(np.int64))
     pooled = len(groups) - 1 < len(words)
@@ -44,13 +44,13 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     )
     note = ""
     if pooled:
-        note = f"{len(words):,} words, some to a cell: the mean that tokens of its row give to all words of its column"
+        note = f"{len(words):,} words, pooled: the mean weight of a row's tokens on all words of the column"
     hidden = None if pooled else _hidden(attention, edges)
     return Weights(array, labels, labels, hidden, head, reading.heads, note, f"{reading.model}, layer {layer}.")
 
 
 def _hidden(attention: Any, edges: Any) -> Booleans | None:
-    """Words that a word may not see, not even a piece of them."""
+    """Where all tokens of a key word are masked for all tokens of a query word."""
     if attention.mask is None or attention.shape[0] > 8 * MOST_CELLS:
         return None
     forbidden = np.isneginf(numpy_of(attention.masked[...]))
@@ -61,12 +61,12 @@ def _hidden(attention: Any, edges: Any) -> Booleans | None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WordMap:
-    """One head in a terminal: a row a word that looks, a column a word looked at, numbers or shades."""
+    """One head in a terminal: one row per query word, one column per key word, as numbers or shades."""
 
     reading: Reading
     layer: int
     head: int
-    marked: int | None = None  # the place of the word whose row stands out
+    marked: int | None = None  # position of the highlighted query word
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -78,7 +78,7 @@ class WordMap:
         weights = weights_between_words(self.reading, self.layer, self.head, most)
         numbers = len(weights.key_words) * NUMBER <= room and not weights.pooled
         cell = NUMBER if numbers else SHADE
-        yield Text(f"Layer {self.layer}, head {self.head}: rows look at columns", "bold")
+        yield Text(f"Layer {self.layer}, head {self.head}: rows attend to columns", "bold")
         yield from _headings(weights.key_words, beside + 1, cell)
         coloured = console.color_system is not None and not options.ascii_only
         for place, (word, row) in enumerate(zip(weights.query_words, weights.array, strict=True)):
@@ -106,7 +106,7 @@ class WordMap:
 
 
 def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
-    """Words above their columns: along where all fit, letter below letter elsewhere."""
+    """Column labels: horizontal if they fit, else vertical."""
     names = [_cut(printable(word.removesuffix(GOES_ON)), TALLEST_HEADING) for word in words]
     if all(cell_len(name) < cell for name in names):
         return [Text(" " * left + "".join(" " * (cell - cell_len(name)) + name for name in names), "italic")]
@@ -116,7 +116,7 @@ def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
     for level in range(tallest):
         line = " " * left
         for of_word in letters:
-            above = tallest - len(of_word)  # words stand on the map
+            above = tallest - len(of_word)  # aligned at the bottom
             sign = of_word[level - above] if level >= above else " "
             blanks = " " * (cell - cell_len(sign))
             line += blanks + sign if cell == NUMBER else sign + blanks
@@ -125,7 +125,7 @@ def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
 
 
 def _letters(word: str) -> list[str]:
-    """The signs that stand on their own: marks stay on their letters, joined emoji together.
+    """Grapheme clusters, roughly: combining marks stay with their letters, joined emoji together.
 
     >>> [len(_letters(word)) for word in ("cat", "👩‍👩‍👧")]
     [3, 1]
@@ -140,7 +140,7 @@ def _letters(word: str) -> list[str]:
 
 
 def _number(weight: float) -> Text:
-    """.81 on the colour of 0.81."""
+    """A weight such as .81 on its background colour."""
     if not weight >= FAINT:
         return Text("NaN".rjust(NUMBER) if weight != weight else "·".rjust(NUMBER), "dim")
     text = printed_number(weight, 2)
