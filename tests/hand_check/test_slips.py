@@ -221,3 +221,42 @@ def test_minus_infinity_may_be_written_early_or_as_a_large_negative_number():
     assert check_notes(notes | {"masked": [[0.707, -1e9], [0, 0.707]], "weights": [[1, 0], [0.33, 0.67]]}).ok
     wrong = check_notes(notes | {"masked": [["−∞", "−∞"], [0, 0.707]]}).of_kind("wrong")
     assert [verdict.what for verdict in wrong] == ["masked 0 → 0"]
+
+
+def careful_student(seed):
+    """Notes in which every step follows from printed or unrounded numbers, and is printed rounded or truncated."""
+    draw, toss = np.random.default_rng(seed), np.random.default_rng(seed + 1000)
+    count, size, digits = toss.integers(2, 5), toss.integers(2, 5), int(toss.integers(1, 4))
+    notes = {"embeddings": draw.normal(size=(count, size)).round(1)}
+    notes |= {name: draw.normal(size=(size, size)).round(1) for name in ("W_q", "W_k", "W_v")}
+    full, shown = {}, {}
+
+    def step(name, compute, *needs):
+        full[name] = compute(*((shown if toss.random() < 0.5 else full)[need] for need in needs))
+        nudged = full[name] * 10**digits + 1e-7 * np.sign(
+            full[name]
+        )  # as a calculator truncates 2.16, stored as 2.1599…
+        shown[name] = full[name].round(digits) if toss.random() < 0.5 else np.trunc(nudged) / 10**digits
+        if toss.random() < 0.8:
+            notes[name] = printed(shown[name], digits)
+        else:
+            shown[name] = full[name]
+
+    for name, matrix in (("q", "W_q"), ("k", "W_k"), ("v", "W_v")):
+        step(name, lambda matrix=matrix: notes["embeddings"] @ notes[matrix])
+    step("scores", lambda q, k: q @ k.T, "q", "k")
+    step("scaled", lambda scores: scores / size**0.5, "scores")
+    step("weights", softmax, "scaled")
+    step("weighted values", lambda weights, v: weights[:, :, None] * v[None], "weights", "v")
+    if toss.random() < 0.5:
+        step("outputs", lambda weighted: weighted.sum(axis=1), "weighted values")
+    else:
+        step("outputs", lambda weights, v: weights @ v, "weights", "v")
+    return notes | {"outputs": printed(shown["outputs"], digits)}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_number_of_a_careful_student_is_wrong(seed):
+    check = check_notes(careful_student(seed))
+    assert not check.of_kind("wrong")
+    assert not check.of_kind("follows")

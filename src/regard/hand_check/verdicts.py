@@ -15,7 +15,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SLIPS: tuple[Kind, ...] = ("cut", "carried on", "follows", "wrong", "shape")
 
 SAME = 1e-12  # difference of two float64 results computed in different ways, relative to the larger of them and 1
-ALMOST = 2e-6  # of a last digit: what Regard itself prints as a half may differ from one by 1e-6
+ALMOST_HALF = 2e-6  # of a last digit: what Regard itself prints as a half may differ from one by 1e-6
+ALMOST_WHOLE = 1e-9  # of a last digit: float64 noise of a number that was truncated
 STANDS_FOR_MINUS_INFINITY = -1e4  # masked scores are often written −10,000 or −1e9
 MOST_DIGITS = 12  # decimals an exact number is shown with
 
@@ -74,11 +75,11 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
         return "right"
     last_digit = 10.0 ** -min(given.digits, 300)
     apart = abs(given.value - exact)
-    if apart <= (0.5 + ALMOST) * last_digit:
+    if apart <= (0.5 + ALMOST_HALF) * last_digit:
         return "rounded"
     lost = abs(exact) - abs(given.value)
     is_other_side = given.value * exact < 0
-    return "cut" if 0 < lost < (1 - ALMOST) * last_digit and not is_other_side else None
+    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * last_digit and not is_other_side else None
 
 
 def exactly(value: float, written: Written) -> str:
