@@ -51,7 +51,7 @@ def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certifica
     found = lines(kids)
     assert found[:2] == [KIDS, ""]
     titles = [
-        "Whom each word looks at most, all heads",
+        "Strongest attention per word, all heads",
         "they looks at, all heads they → kids",
         "Layer 3, head 1: rows attend to columns",
     ]

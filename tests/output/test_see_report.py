@@ -96,7 +96,7 @@ def cells(shown):
 def test_the_map_holds_the_weights_between_words():
     reading = read("the kids saw lions")
     found = cells(shown_in(80, WordMap(reading, 1, 0), colour=False))
-    expected = reading.weights(1, 0)
+    expected = reading.weights(layer=1, head=0)
     for line, word, row in zip(found[-5:-1], reading.labels, expected, strict=True):
         assert line.split()[0] == word
         for shown, weight in zip(line.split()[1:], row, strict=True):
@@ -133,7 +133,7 @@ def test_many_words_share_cells_and_keep_their_sums():
     assert weights.pooled
     np.testing.assert_allclose(weights.array.sum(axis=1), 1, atol=1e-5)
     edges = [0, 7, 14, 21, 28, 35, 42, 50]
-    expected = reading.weights(0, 0)[edges[2] : edges[3], edges[4] : edges[5]].sum(axis=1).mean()
+    expected = reading.weights(layer=0, head=0)[edges[2] : edges[3], edges[4] : edges[5]].sum(axis=1).mean()
     assert weights.array[2, 4] == pytest.approx(expected, abs=1e-6)
 
 

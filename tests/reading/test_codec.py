@@ -87,8 +87,8 @@ def test_states_outputs_and_blocks_come_back(tmp_path):
     reading.save(tmp_path / "bare.safetensors")
     back, bare = Reading.load(tmp_path / "all.safetensors"), Reading.load(tmp_path / "bare.safetensors")
     same(reading, back)
-    assert back.norms(1, 2, "cats").rows == reading.norms(1, 2, "cats").rows
-    np.testing.assert_array_equal(back.explain("cats", 1)["result"], reading.explain("cats", 1)["result"])
+    assert back.norms("cats", layer=1, head=2).rows == reading.norms("cats", layer=1, head=2).rows
+    np.testing.assert_array_equal(back.explain("cats", layer=1)["result"], reading.explain("cats", layer=1)["result"])
     assert bare.blocks == () and len(bare.states) == 3
     assert bare.moved("cats", reading).rows[2][2] == 0
     assert (tmp_path / "bare.safetensors").stat().st_size < (tmp_path / "all.safetensors").stat().st_size

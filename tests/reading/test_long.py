@@ -35,9 +35,9 @@ def reading():
 ASKED = {
     "looks": lambda reading: reading.looks(70_000),
     "heads_for": lambda reading: reading.heads_for(70_000),
-    "norms": lambda reading: reading.norms(1, None, 70_000),
+    "norms": lambda reading: reading.norms(70_000, layer=1),
     "pairs of some words": lambda reading: reading.pairs(words=(70_000, 70_020)),
-    "table": lambda reading: reading.explain(70_000, 1)["output"],
+    "table": lambda reading: reading.explain(70_000, layer=1)["output"],
     "certificate": lambda reading: type(reading).certificate.func(reading),
     "row": lambda reading: reading.attention(1)[0, 70_000],
 }

@@ -27,19 +27,19 @@ def test_they_gives_a_third_of_its_weight_to_cls_and_sep_and_of_the_rest_most_to
 
 
 def test_one_head_looks_at_the_kids_and_another_at_the_lions(kids):
-    assert kids.looks("they", 3, 1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
-    assert kids.looks("they", 5, 5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
+    assert kids.looks("they", layer=3, head=1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
+    assert kids.looks("they", layer=5, head=5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
     assert kids.heads_for("they", "kids").rows[0][:2] == (3, 1)
     assert kids.heads_for("they", "lions").rows[0][:2] == (5, 5)
 
 
 def test_a_head_looks_at_the_word_before(kids):
-    weights = kids.weights(0, 2)
+    weights = kids.weights(layer=0, head=2)
     assert (weights[np.arange(2, 15), np.arange(1, 14)] > 0.98).all()
 
 
 def test_cls_gets_much_weight_and_gives_little(kids):
-    found = {row[0]: row[1:] for row in kids.norms(5, None, "they")}
+    found = {row[0]: row[1:] for row in kids.norms("they", layer=5, sinks=True, itself=True)}
     assert found["[CLS]"][0] > found["lions"][0] > found["kids"][0]
     assert found["[CLS]"][2] < 0.1 * min(found["kids"][2], found["lions"][2])
     assert found["kids"][2] > found["lions"][2]
@@ -47,10 +47,10 @@ def test_cls_gets_much_weight_and_gives_little(kids):
 
 def test_norms_of_all_words_add_up_to_what_the_layer_adds(kids):
     """‖Σ weight · v · W_O‖ is at most the sum of lengths, and the vectors themselves add up to the projection."""
-    trace = kids.explain("they", 5)
+    trace = kids.explain("they", layer=5)
     attention = kids.blocks[5].attention
     added = np.linalg.norm(trace["projected"][0] - attention.w_o.bias)
-    assert added <= sum(kids.norms(5, None, "they")["‖weight · v · W_O‖"]) + 1e-4
+    assert added <= sum(kids.norms("they", layer=5, sinks=True, itself=True)["‖weight · v · W_O‖"]) + 1e-4
 
 
 def test_the_certificate_of_a_real_model_is_small(kids):
@@ -63,7 +63,7 @@ def test_the_certificate_of_a_real_model_is_small(kids):
 
 def test_steps_end_where_the_model_went_on(kids):
     for layer in (0, 3, 5):
-        trace = kids.explain("they", layer)
+        trace = kids.explain("they", layer=layer)
         np.testing.assert_allclose(trace["result"][0], kids.states[layer + 1][10], atol=2e-5)
 
 

@@ -35,7 +35,7 @@ def test_rollout_is_the_product_of_all_layers_and_one_row_of_it_costs_no_matrix(
 
 
 def test_the_rollout_of_a_long_text_says_what_to_do_instead():
-    with pytest.raises(errors.TooLarge, match="query=0"):
+    with pytest.raises(errors.TooLarge, match=r"rollout\(0\)"):
         made().rollout(limit=100)
     with pytest.raises(errors.TooLarge, match="looks"):
         made().weights(limit=100)
@@ -55,16 +55,36 @@ def test_norms_are_lengths_of_weighted_values_through_w_o(head):
         for place, key in enumerate(reading.words):
             expected[place] += carried[key.first : key.last].sum(axis=0)
     lengths = dict(zip(reading.labels, np.linalg.norm(expected, axis=1), strict=True))
-    found = reading.norms(layer, head, "watchingly")
+    found = reading.norms("watchingly", layer=layer, head=head, sinks=True, itself=True)
     assert found["‖weight · v · W_O‖"] == tuple(sorted(found["‖weight · v · W_O‖"], reverse=True))
     for name, length in zip(found["Word"], found["‖weight · v · W_O‖"], strict=True):
         assert length == pytest.approx(lengths[name], abs=1e-5)
     assert "take" in found.notes[0]
 
 
+def test_norms_leave_out_sinks_and_the_word_itself_and_average_over_layers():
+    reading = run_of(Transformer.seeded(11, 24, 6, encoders=3, seed=5))
+    whole = {row[0]: row[1:] for row in reading.norms("cats", layer=1, sinks=True, itself=True)}
+    rest = {row[0]: row[1:] for row in reading.norms("cats", layer=1)}
+    aside = {"cats", *(reading.labels[place] for place in reading.sink_words)}
+    assert rest == {name: row for name, row in whole.items() if name not in aside}
+    means = {row[0]: row[1:] for row in reading.norms("cats")}
+    for name, row in means.items():
+        of_layers = [{one[0]: one[1:] for one in reading.norms("cats", layer=layer)}[name] for layer in range(3)]
+        np.testing.assert_allclose(row, np.mean(of_layers, axis=0))
+
+
+def test_a_table_without_a_head_shows_the_one_with_the_largest_weight_on_another_word():
+    reading = made()
+    layer, head, *_ = reading.heads_for("cats").rows[0]
+    assert f"layer {layer}, head {head}" in reading.table("cats").title
+    best = max((row for row in reading.heads_for("cats") if row[0] == 1), key=lambda row: row[3])
+    assert f"layer 1, head {best[1]}" in reading.table("cats", layer=1).title
+
+
 def test_norms_without_a_model_are_those_of_the_values_and_say_so():
     reading = made()
-    found = reading.norms(0, 5, "cats")
+    found = reading.norms("cats", layer=0, head=5)
     row = Truth(reading).of_layer(0)[5, 4]
     values = np.asarray(reading.seen[0].values, np.float64)[5 // (HEADS // KEY_HEADS)]
     expected = np.linalg.norm(row[8] * values[8])
@@ -93,7 +113,7 @@ def test_vectors_that_are_not_there_cannot_move():
     other = run_of(Transformer.seeded(11, 24, 6, encoders=2, seed=5))
     with pytest.raises(errors.Unsupported, match="no hidden states"):
         made().moved("cats", made())
-    with pytest.raises(errors.OptionError, match="one and the same model"):
+    with pytest.raises(errors.OptionError, match="of the same model"):
         run_of(transformer).moved("cats", other)
     with pytest.raises(errors.OptionError, match="dog"):
         other.moved("dog", other)
@@ -107,7 +127,7 @@ def test_steps_of_a_layer_go_through_its_block(norm_first):
     assert "watch + ing + ly" in trace.note
     np.testing.assert_allclose(trace["weight"][:, 0], Truth(reading).of_layer(2)[:, 7], atol=1e-6)
     np.testing.assert_allclose(trace["result"][0], reading.states[3][7], atol=1e-5)
-    table = reading.table("watchingly", 2, 3)
+    table = reading.table("watchingly", layer=2, head=3)
     assert table.title.startswith("Query ly, layer 2, head 3: d_k = 4")
     np.testing.assert_allclose(table["softmax"], Truth(reading).of_layer(2)[3, 7], atol=1e-6)
     assert len(reading.explain(layer=1).query_words) == 12

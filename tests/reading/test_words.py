@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused_with_words():
         (lambda: Reading.of(two, E), "2 sequences"),
         (lambda: Reading.of("attention", E), "an Attention"),
         (lambda: Reading.of(attention, E, words=["a"]), "3"),
-        (lambda: Reading.of(attention, E[:2]), "(head, key, size)"),
+        (lambda: Reading.of(attention, E[:2]), "(head, key, head_dim)"),
         (lambda: Reading.of(Attention(E[:2], E, offset=0), E), "(head, query, key)"),
         (lambda: Reading("", PIECES[:3], made().seen), "3 tokens"),
         (lambda: Reading("", PIECES, made().seen, states=(np.zeros((12, 2)),)), "`states` holds 1"),

@@ -167,7 +167,7 @@ def _steps(shown: Sight, asked: Asked) -> Table:
     """The table of every step, for the chosen head or for the one with the largest weight."""
     from regard.cli.rendering import shortened
 
-    table = shown.reading.table(shown.query, shown.layer, shown.head)
+    table = shown.reading.table(shown.query, layer=shown.layer, head=shown.head)
     return table if asked.full else shortened(table)
 
 
@@ -179,7 +179,7 @@ def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: 
     from regard.viewer import page
 
     if steps:
-        trace = shown.reading.explain(shown.query, shown.layer)
+        trace = shown.reading.explain(shown.query, layer=shown.layer)
         return file_of([_steps(shown, asked)], lambda: flow(trace, head=shown.head), kind)
     if kind is Format.JSON:
         return see_report.data(shown, seconds)

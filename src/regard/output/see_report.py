@@ -68,13 +68,13 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
         place = _most_focused(reading, pairs)
     if pairs is None or len(reading.words) > MOST_PAIRS:
         pairs = _pairs(reading, place, layer, head)
-    looks = reading.looks(place, layer, head, itself=False)
+    looks = reading.looks(place, layer=layer, head=head)
     partner = _partner(reading, looks)
     heads = reading.heads_for(place, partner)
     meant = [(row[0], row[1]) for row in heads if layer in (None, row[0]) and head in (None, row[1])]
     drawn = meant[0] if meant else (layer or 0, head or 0)
     if partner is None:  # no other word except sinks
-        looks = reading.looks(place, layer, head, sinks=True)
+        looks = reading.looks(place, layer=layer, head=head, sinks=True, itself=True)
     looks = _with_heads(reading, place, looks, layer, head)
     return Sight(reading, place, partner, drawn[0], drawn[1], pairs, looks, _first(heads, MOST_LOOKS))
 

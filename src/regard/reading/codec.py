@@ -13,10 +13,10 @@ import numpy as np
 from regard import biases, errors
 from regard.arrays import Array
 from regard.attention import Attention, selection
+from regard.errors.wording import shown
 from regard.layers import Encoder, Seen
 from regard.layers import codec as of_layers
 from regard.masks import kinds, mask, parameters
-from regard.reading import wording
 from regard.reading.reading import Reading
 from regard.reading.tokens import Token
 
@@ -133,7 +133,10 @@ def _described(name: str, value: Any, stored: dict[str, Array]) -> Any:
         }
     if hasattr(value, "item") and not tuple(value.shape):
         return value.item()
-    raise wording.cannot_be_saved(value)
+    raise errors.Unsupported(
+        f"A reading whose attention has {shown(value)} cannot be saved: only numbers and arrays are written to files.\n"
+        "Masks of `regard.masks.where` are functions; `regard.masks.allowed(array)` says the same as an array."
+    )
 
 
 # Out of a file

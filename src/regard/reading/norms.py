@@ -1,4 +1,4 @@
-"""What one word takes from each other word, ‖weight · v · W_O‖, and how far a word's vector moves between two texts."""
+"""Norms: what each word contributes to one word, ‖weight · v · W_O‖; distances of a word's vectors in two texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import validate
 from regard.arrays import numpy_of
-from regard.reading import tables, weights, wording
+from regard.errors import OptionError, Unsupported
+from regard.reading import weights
 from regard.reading.weights import Numbers
 from regard.tables import Column, Table
 
@@ -17,40 +17,25 @@ if TYPE_CHECKING:
     from regard.reading.tokens import Word
 
 
-def norms(reading: Reading, layer: int, head: int | None, query: Any) -> Table:
-    """‖weight · v · W_O‖ of every word that one word looks at, strongest first; O(n)."""
-    word = reading.word(query)
-    place = validate.index("layer", layer, reading.layers)
-    attention, values = reading.seen[place]
+def contributions(reading: Reading, word: Word, layer: int, head: int | None) -> tuple[Numbers, bool]:
+    """Weight, ‖v · W_O‖ and ‖weight · v · W_O‖ of each word for one word, (3, word); and whether W_O is known. O(n)."""
+    attention, values = reading.seen[layer]
     heads = weights.heads_meant(attention, head)
     group = attention.shape[0] // values.shape[0]
     rows = numpy_of(attention[heads.start : heads.stop, word.first : word.last, :]).mean(axis=1, dtype=np.float64)
-    starts = weights.edges_of(reading.words)[:-1]
-    carried, plain = [], []
+    edges = weights.edges_of(reading.words)
+    weighted, plain = [], []
     for row, number in zip(rows, heads, strict=True):
-        value = numpy_of(values[number // group]).astype(np.float64)  # (key, size)
-        carried.append(np.add.reduceat(np.where(row[:, None] > 0, value * row[:, None], 0), starts, axis=0))
-        plain.append(np.add.reduceat(value, starts, axis=0) / np.diff(weights.edges_of(reading.words))[:, None])
-    w_o = _output_weights(reading, place, heads, carried[0].shape[1])
-    total, alone = _lengths(carried, w_o), _lengths(plain, w_o)
+        value = numpy_of(values[number // group]).astype(np.float64)  # (key, head_dim)
+        weighted.append(np.add.reduceat(np.where(row[:, None] > 0, value * row[:, None], 0), edges[:-1], axis=0))
+        plain.append(np.add.reduceat(value, edges[:-1], axis=0) / np.diff(edges)[:, None])
+    w_o = _output_weights(reading, layer, heads, weighted[0].shape[1])
     shares = weights.by_word(reading, rows).mean(axis=0)
-    labels, through = reading.labels, "" if w_o is None else " · W_O"
-    order = np.argsort(-total, kind="stable")
-    columns = (
-        Column("Word", "word"), Column("weight", "number", shade=True), Column(f"‖v{through}‖", "number"),
-        Column(f"‖weight · v{through}‖", "number"),
-    )  # fmt: skip
-    cells = ((labels[one], float(shares[one]), float(alone[one]), float(total[one])) for one in order)
-    own = reading.words.index(word)
-    notes = tables.sink_notes(reading, shares)
-    if w_o is None:
-        notes.append("W_O is not known here: lengths are those of the values themselves.")
-    title = f"What {labels[own]} takes from each word, {tables.where(reading, place, head)}"
-    return Table(title, columns, tuple(cells), tuple(notes))
+    return np.stack([shares, _lengths(plain, w_o), _lengths(weighted, w_o)]), w_o is not None
 
 
 def _output_weights(reading: Reading, layer: int, heads: range, size: int) -> Numbers | None:
-    """The columns of W_O that these heads go through, (width, head · size)."""
+    """The columns of W_O that belong to these heads, (width, head · head_dim)."""
     w_o = reading.blocks[layer].attention.w_o if reading.blocks else None
     if w_o is None:
         return None
@@ -59,8 +44,8 @@ def _output_weights(reading: Reading, layer: int, heads: range, size: int) -> Nu
 
 
 def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
-    """The length of every word's vector, all heads together, after W_O: √(v W_Oᵀ W_O vᵀ), in O(n · size)."""
-    vectors = np.concatenate(of_heads, axis=1)  # (word, head · size)
+    """The length of every word's vector, all heads together, after W_O: √(v W_Oᵀ W_O vᵀ), in O(n · head_dim)."""
+    vectors = np.concatenate(of_heads, axis=1)  # (word, head · head_dim)
     product = vectors if w_o is None else vectors @ (w_o.T @ w_o)
     lengths: Numbers = np.sqrt(np.maximum(np.einsum("ws,ws->w", product, vectors), 0))
     return lengths
@@ -69,15 +54,18 @@ def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
 def moved(reading: Reading, word: Any, other: Reading, other_word: Any = None) -> Table:
     """How far a word's vector is from the same word's in another text, after each layer."""
     if not reading.states or not other.states:
-        raise wording.no_states()
+        raise Unsupported(
+            "This reading holds no hidden states, so a word has no vector to compare.\n"
+            "Read the text with a model: regard.model().read(text)."
+        )
     if len(reading.states) != len(other.states):
-        raise wording.states_differ(len(reading.states), len(other.states))
+        raise _of_two_models(len(reading.states), len(other.states), "hidden states")
     here, there = reading.word(word, "word"), other.word(word if other_word is None else other_word, "other_word")
     rows = []
     for place, (one, two) in enumerate(zip(reading.states, other.states, strict=True)):
         first, second = _vector(one, here), _vector(two, there)
         if len(first) != len(second):
-            raise wording.states_differ(len(first), len(second))
+            raise _of_two_models(len(first), len(second), "numbers per vector")
         apart, lengths = float(np.linalg.norm(first - second)), (np.linalg.norm(first), np.linalg.norm(second))
         cosine = float(first @ second / max(lengths[0] * lengths[1], np.finfo(float).tiny))
         relative = apart / max(float(np.mean(lengths)), float(np.finfo(float).tiny))
@@ -90,6 +78,10 @@ def moved(reading: Reading, word: Any, other: Reading, other_word: Any = None) -
     title = f"{here.text}: how far its vector moves between two texts"
     notes = (f"Here: {_short(reading.text)}", f"There: {_short(other.text)}")
     return Table(title, columns, tuple(rows), notes)
+
+
+def _of_two_models(here: int, there: int, what: str) -> OptionError:
+    return OptionError(f"The two readings have {here} and {there} {what}; expected readings of the same model.")
 
 
 def _vector(state: Any, word: Word) -> Numbers:

@@ -8,31 +8,37 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from regard import validate
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.index import LIMIT
+from regard.errors.wording import size_in_bytes
 from regard.layers import Encoder, Seen
-from regard.reading import construct, norms, rollout, tables, weights
+from regard.reading import construct, norms, rollout, weights
 from regard.reading.certificate import Certificate, certified
-from regard.reading.tokens import Token, Word, labelled, words_of
+from regard.reading.links import UNRANKED, strongest, strongest_links
+from regard.reading.tokens import Token, Word, piece, words_of
 from regard.reading.weights import Numbers, Unit
-from regard.tables import Table
-from regard.trace.labels import place_of
+from regard.tables import Column, Table, printed_number
+from regard.trace.labels import numbered, place_of
 
 if TYPE_CHECKING:
     from regard.trace import Trace
 
-FEW_WORDS = 12  # of a text that a reading names itself by
+FEW_WORDS = 12  # of a text, in the repr
+MOST_NAMED = 3  # sinks that a note names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reading:
-    """What a model made of one text: tokens and words, and for each layer its attention with the values.
+    """A text as a model has read it: tokens and words, and for each layer its attention and values.
 
-    A word is named by itself, as "they"; by itself and which of its occurrences, as ("the", 2); or by its position
-    among the words, from 0, special ones such as [CLS] included. Layers and heads count from 0; without one, a method
-    averages over all of them. Weights to a word are sums over its pieces, from a word means over them.
+    A word is given as "they"; with its occurrence, as "the:2" or ("the", 2); or as a position among the words, from 0,
+    special ones such as [CLS] included. Layers and heads count from 0; without one, a method averages over all of
+    them. The weight on a word is the sum over its pieces, the weights of a word are means over its pieces.
 
     >>> import numpy as np
     >>> from regard.attention import Attention
@@ -40,7 +46,7 @@ class Reading:
     >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
     >>> reading
     Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors)
-    >>> for row in reading.looks("The"):
+    >>> for row in reading.looks("The", itself=True):
     ...     print(row)
     ('The', 0.42...)
     ('sat', 0.42...)
@@ -49,8 +55,8 @@ class Reading:
 
     text: str
     tokens: tuple[Token, ...]
-    seen: tuple[Seen, ...]  # one a layer: attention (head, query, key), values (key head, key, size)
-    outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, size)
+    seen: tuple[Seen, ...]  # per layer: attention (head, query, key), values (key head, key, head_dim)
+    outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, head_dim)
     states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
     blocks: tuple[Encoder, ...] = ()  # of the model
     model: str = "given vectors"  # its name
@@ -68,7 +74,7 @@ class Reading:
         text: str | None = None,
         model: str = "given vectors",
     ) -> Reading:
-        """Any `Attention` of two or three axes as a reading, or several with their values, one a layer.
+        """Any `Attention` of two or three axes as a reading, or several with their values, one per layer.
 
         words   one for each token, or `Token`s; their positions where none are given
         """
@@ -100,10 +106,10 @@ class Reading:
         >>> reading.labels
         ('The', 'cat', 'sat')
         """
-        return labelled([word.text for word in self.words])
+        return tuple(numbered([word.text for word in self.words]))
 
-    def word(self, given: Any, name: str = "query") -> Word:
-        """The word that is meant: "they", ("the", 2) or a position; an error that lists the words where none is.
+    def word(self, given: Any, name: str = "word") -> Word:
+        """A word by its text, "the:2", ("the", 2) or position; an error lists the words.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -118,7 +124,7 @@ class Reading:
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """Tokens that take weight whatever the text says: special ones, and the first of a causal model.
+        """Tokens that take weight whatever the text is: special ones, and the first of a causal model.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -131,7 +137,7 @@ class Reading:
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
-        """The places of the words that these tokens belong to.
+        """Positions of the words these tokens belong to.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -147,7 +153,7 @@ class Reading:
 
     @property
     def layers(self) -> int:
-        """How many layers there are.
+        """The number of layers.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -160,7 +166,7 @@ class Reading:
 
     @property
     def heads(self) -> int:
-        """How many heads a layer has.
+        """The number of heads per layer.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -184,9 +190,9 @@ class Reading:
         return self.seen[validate.index("layer", layer, self.layers)].attention
 
     def weights(
-        self, layer: int | None = None, head: int | None = None, by: Unit = "word", limit: int | None = LIMIT
+        self, *, layer: int | None = None, head: int | None = None, by: Unit = "word", limit: int | None = LIMIT
     ) -> Numbers:
-        """All weights between words, or tokens, as an array: O(n²), an error where it takes more than the limit.
+        """All weights between words, or tokens, as an array: O(n²); an error above the limit.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -199,36 +205,53 @@ class Reading:
         """
         return weights.matrix(self, layer, head, by, limit)
 
-    # What people ask
+    # Tables: one word or all, one layer and head or all of them
 
     def looks(
-        self, query: Any, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = True
+        self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
     ) -> Table:
-        """The words that one word looks at, strongest first; O(n) memory.
+        """The words that one word attends to, strongest first; O(n) memory.
 
-        Sinks are set aside unless `sinks`, and the word itself unless `itself`; the column *of the rest* then says
-        which share of what is left each word gets.
+        Sinks are left out unless `sinks`, the word itself unless `itself`. The column *of the rest* is the share of
+        what remains.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
         >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
         >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.looks("cat")["Word"]
-        ('cat', 'sat', 'The')
+        >>> reading.looks("cat")["Word"], reading.looks("cat", itself=True)["Word"]
+        (('sat', 'The'), ('cat', 'sat', 'The'))
         """
-        return tables.looks(self, query, layer, head, sinks, itself)
+        asking = self.word(word, "word")
+        found = weights.averaged(self, asking, layer, head)
+        own = self.words.index(asking)
+        listed = self._listed(own, sinks, itself)
+        order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
+        columns = [Column("Word", "word"), Column("weight", "number", shade=True)]
+        cells: list[Any] = [[self.labels[place] for place in order], [float(found[place]) for place in order]]
+        if not listed.all():
+            columns.append(Column("of the rest", "number"))
+            cells.append([float(found[place]) / rest if rest > 0 else 0.0 for place in order])
+        notes = self._sink_notes(found[list(self.sink_words)].sum())
+        if not itself:
+            notes.append(f"Weight on itself: {printed_number(found[own], 2)}.")
+        if omitted := int(listed.sum()) - len(order):
+            notes.append(f"{omitted:,} word{' is' if omitted == 1 else 's are'} not listed: masked, or of weight 0.")
+        title = f"{self.labels[own]} looks at, {self._scope(layer, head)}"
+        return Table(title, tuple(columns), tuple(zip(*cells, strict=True)), tuple(notes))
 
     def pairs(
         self,
-        itself: bool = False,
+        *,
         layer: int | None = None,
         head: int | None = None,
         sinks: bool = False,
+        itself: bool = False,
         words: tuple[int, int] | None = None,
     ) -> Table:
-        """Query, key, probability: for every word the one that it looks at most, in the rest of the sentence.
+        """Query, key, probability: for every word the other word it attends to most; O(n²) time.
 
-        words   from which word up to which one; all of them, in O(n²) time, by default
+        words   (start, stop): only these words as queries
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -237,10 +260,27 @@ class Reading:
         >>> reading.pairs()["key"]
         ('sat', 'sat', 'The')
         """
-        return tables.pairs(self, layer, head, sinks, itself, construct.span(self, words))
+        aside = [] if sinks else list(self.sink_words)
+        rows: list[tuple[Any, ...]] = []
+        to_sinks, to_itself = [], []
+        for first, block in weights.averaged_blocks(self, layer, head, self._span(words)):
+            for place, row in enumerate(block, first):
+                if place in aside:
+                    continue
+                to_sinks.append(row[list(self.sink_words)].sum())
+                to_itself.append(row[place])
+                best = strongest_links(row[None], [place], [place], 1, itself=itself, sinks=aside)
+                partner = (self.labels[best.key[0]], float(best.weight[0])) if len(best.key) else (None, None)
+                rows.append((self.labels[place], *partner))
+        columns = Column("query", "word"), Column("key", "word"), Column("probability", "number", shade=True)
+        notes = self._sink_notes(np.mean(to_sinks), " on average") if rows and not sinks else []
+        if rows and not itself:
+            notes.append(f"Weight of words on themselves: {printed_number(np.mean(to_itself), 2)} on average.")
+        title = f"Strongest attention per word, {self._scope(layer, head)}"
+        return Table(title, columns, tuple(rows), tuple(notes))
 
-    def heads_for(self, query: Any, key: Any = None) -> Table:
-        """All heads, those first in which one word looks most at the key, or at any single word of the text.
+    def heads_for(self, word: Any, key: Any = None) -> Table:
+        """All heads, ranked by the weight of one word on `key`, or on the other word it attends to most; O(n) per head.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -249,17 +289,38 @@ class Reading:
         >>> [(layer, head) for layer, head, *_ in reading.heads_for("cat", "sat")]
         [(0, 0)]
         """
-        return tables.heads_for(self, query, key)
+        asking = self.word(word, "word")
+        own = self.words.index(asking)
+        target = None if key is None else self.words.index(self.word(key, "key"))
+        listed = self._listed(own, sinks=False, itself=False)
+        rows: list[tuple[Any, ...]] = []
+        to_sinks = []
+        for layer, head, row in weights.rows_of_word(self, asking, None, None):
+            to_sinks.append(float(row[list(self.sink_words)].sum()))
+            places = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
+            rows += [(layer, head, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
+        rows.sort(key=lambda row: (-row[3], row[0], row[1]))
+        columns = [
+            Column("layer", "number", 0), Column("head", "number", 0), Column("key", "word"),
+            Column("weight", "number", shade=True), Column("to sinks", "number"),
+        ]  # fmt: skip
+        title = f"Heads in which {self.labels[own]} looks most at " + (
+            "one word" if target is None else self.labels[target]
+        )
+        if not self.sink_words:
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
+        return Table(title, tuple(columns), tuple(rows), tuple(self._sink_notes(np.mean(to_sinks), " on average")))
 
     def top(
         self,
         k: int = 10,
+        *,
         layer: int | None = None,
         head: int | None = None,
         sinks: bool = False,
         itself: bool = False,
     ) -> Table:
-        """The k strongest looks from one word at another, in any layer and head.
+        """The k largest weights of one word on another, in any layer and head.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -268,26 +329,82 @@ class Reading:
         >>> reading.top(2)["query"], reading.top(2)["key"]
         (('The', 'cat'), ('sat', 'sat'))
         """
-        return tables.top(self, validate.integer("k", k, 1), layer, head, sinks, itself)
+        k = validate.integer("k", k, 1)
+        best: list[tuple[float, int, int, int, int]] = []  # minus the weight, layer, head, query, key
+        aside = [] if sinks else list(self.sink_words)
+        in_sinks, rows_seen = 0.0, 0
+        for block in weights.blocks(self, layer, head):
+            queries = np.arange(block.first, block.first + block.weights.shape[1])
+            kept = ~np.isin(queries, aside)
+            in_sinks += float(block.weights[:, kept][:, :, list(self.sink_words)].sum())
+            rows_seen += block.weights.shape[0] * int(kept.sum())
+            for number, rows in zip(block.heads, block.weights, strict=True):
+                links = strongest_links(rows, queries, queries, k, itself=itself, sinks=aside)
+                best += [
+                    (-float(weight), block.layer, number, int(query), int(key))
+                    for query, key, weight in zip(*links, strict=True)
+                ]
+            best = sorted(best)[:k]
+        cells = tuple(
+            (place, of_head, self.labels[query], self.labels[key], -weight)
+            for weight, place, of_head, query, key in best
+        )
+        columns = (
+            Column("layer", "number", 0), Column("head", "number", 0), Column("query", "word"), Column("key", "word"),
+            Column("weight", "number", shade=True),
+        )  # fmt: skip
+        notes = self._sink_notes(in_sinks / rows_seen if rows_seen else 0.0, " on average")
+        return Table(f"Largest weights, {self._scope(layer, head)}", columns, cells, tuple(notes))
 
-    def norms(self, layer: int, head: int | None = None, query: Any = 0) -> Table:
-        """‖weight · v · W_O‖: how much of each word really arrives at one word, beside the weight alone; O(n).
+    def norms(
+        self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
+    ) -> Table:
+        """‖weight · v · W_O‖: what each word contributes to one word, beside the weight alone; O(n).
 
-        A weight can be large on a value that is tiny. Without `head`, what all heads bring is added up first.
+        A large weight can rest on a small value. Without `head`, the contributions of all heads are added before the
+        norm is taken; without `layer`, the numbers are means over layers.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
         >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
         >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.norms(0, query="cat")["Word"]
-        ('sat', 'cat', 'The')
+        >>> reading.norms("cat")["Word"], reading.norms("cat", itself=True)["Word"]
+        (('sat', 'The'), ('sat', 'cat', 'The'))
         """
-        return norms.norms(self, layer, head, query)
+        asking = self.word(word, "word")
+        own = self.words.index(asking)
+        layers = weights.layers_meant(self, layer)
+        of_layers = [norms.contributions(self, asking, place, head) for place in layers]
+        shares, alone, total = np.mean([found for found, _ in of_layers], axis=0)
+        known = all(with_w_o for _, with_w_o in of_layers)
+        listed = np.flatnonzero(self._listed(own, sinks, itself))
+        order = listed[np.argsort(-total[listed], kind="stable")]
+        through = " · W_O" if known else ""
+        columns = (
+            Column("Word", "word"), Column("weight", "number", shade=True), Column(f"‖v{through}‖", "number"),
+            Column(f"‖weight · v{through}‖", "number"),
+        )  # fmt: skip
+        cells = ((self.labels[one], float(shares[one]), float(alone[one]), float(total[one])) for one in order)
+        notes = self._sink_notes(shares[list(self.sink_words)].sum())
+        if not known:
+            notes.append("W_O is not known: these are the norms of the values themselves.")
+        title = f"What each word contributes to {self.labels[own]}, {self._scope(layer, head)}"
+        return Table(title, columns, tuple(cells), tuple(notes))
 
-    def rollout(self, query: Any = None, limit: int | None = LIMIT) -> Numbers:
-        """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), rows of sum 1.
+    def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
+        """How far a word's vector moves between two texts, layer by layer; the means over its pieces are compared.
 
-        With a `query`, that word's row alone, (token,), by products `u @ A` in O(n) memory.
+        >>> from regard.models.architectures import model
+        >>> phone, fruit = model().read(["Love Apple phones", "Love Apple pie"])
+        >>> len(phone.moved("Apple", fruit))  # the embedding and six layers
+        7
+        """
+        return norms.moved(self, word, other, other_word)
+
+    def rollout(self, word: Any = None, *, limit: int | None = LIMIT) -> Numbers:
+        """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), with rows of sum 1.
+
+        With a `word`, only its row, (token,), by products `u @ A` in O(n) memory.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -298,21 +415,25 @@ class Reading:
                [0.08, 0.71, 0.21],
                [0.11, 0.11, 0.79]])
         """
-        return rollout.rollout(self, query, limit)
-
-    def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
-        """How far a word's vector moves between two texts, layer by layer: the mean over its pieces is compared.
-
-        >>> from regard.models.architectures import model
-        >>> phone, fruit = model().read(["Love Apple phones", "Love Apple pie"])
-        >>> len(phone.moved("Apple", fruit))  # the embedding and six layers
-        7
-        """
-        return norms.moved(self, word, other, other_word)
+        attentions = [seen.attention for seen in self.seen]
+        if word is not None:
+            asking = self.word(word, "word")
+            row = np.zeros(len(self.tokens))
+            row[asking.first : asking.last] = 1 / (asking.last - asking.first)
+            return rollout.of_row(attentions, row)
+        count = len(self.tokens)
+        needed = 8 * count * count
+        if limit is not None and needed > limit:
+            raise errors.TooLarge(
+                f"The rollout of {count:,} tokens would take {size_in_bytes(needed)}, the limit is "
+                f"{size_in_bytes(limit)}.\nAsk for one word, which takes O(n): rollout(0); or allow it: "
+                f"rollout(limit={needed})."
+            )
+        return rollout.matrix(attentions)
 
     # Every number
 
-    def explain(self, query: Any = None, layer: int = 0) -> Trace:
+    def explain(self, word: Any = None, *, layer: int = 0) -> Trace:
         """Every step of one layer as a `Trace`: of all tokens of a short text, or in O(n) of one word's last piece.
 
         >>> import numpy as np
@@ -322,10 +443,29 @@ class Reading:
         >>> reading.explain("cat")
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
-        return construct.explained(self, query, layer)
+        layer = validate.index("layer", layer, self.layers)
+        asking = None if word is None else self.word(word, "word")
+        query = None if asking is None else asking.last - 1
+        pieces = [piece(token, self.text) for token in self.tokens]
+        note = f"{self.model}, layer {layer}"
+        if asking is not None and asking.last - asking.first > 1:
+            parts = " + ".join(pieces[asking.first : asking.last])
+            note += f"; {asking.text} is read as {parts}, and the last of these is the query"
+        trace: Trace
+        if self.blocks and self.states:
+            trace = self.blocks[layer].explain(self.states[layer], words=pieces, query=query, note=f"{note}.")
+            return trace
+        attention, values = self.seen[layer]
+        trace = attention.explain(values, query=query, words=pieces)
+        return trace.noted(f"{note}.")
 
-    def table(self, query: Any, layer: int = 0, head: int = 0) -> Table:
-        """The slide's table on the model's own vectors: q, k, v, score, score/√d_k, softmax, softmax × v, sum.
+    def table(
+        self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
+    ) -> Table:
+        """The slides' table of one head, on the model's own vectors: q, k, v, score, score/√d_k, softmax × v, sum.
+
+        Where no layer or head is given, the head is taken in which the word has its largest weight on another word
+        (with `sinks` and `itself`: on any word).
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -334,16 +474,61 @@ class Reading:
         >>> reading.table("cat")["score"]
         (0.0, 2.0, 2.0)
         """
-        layer = validate.index("layer", layer, self.layers)
-        head = validate.index("head", head, self.seen[layer].attention.shape[0])
-        table = self.explain(query, layer).table(head=head)
+        asking = self.word(word, "word")
+        listed = self._listed(self.words.index(asking), sinks, itself)
+        of_heads = weights.rows_of_word(self, asking, layer, head)
+        found = max(of_heads, key=lambda one: float(np.where(listed, one[2], UNRANKED).max()))
+        table = self.explain(asking, layer=found[0]).table(head=found[1])
         name, _, sizes = table.title.rpartition(": d_k")
-        of_head = f", head {head}" if name.endswith(f", head {head}") else ""
-        return replace(table, title=f"{name.removesuffix(of_head)}, layer {layer}{of_head}: d_k{sizes}")
+        of_head = f", head {found[1]}" if name.endswith(f", head {found[1]}") else ""
+        return replace(table, title=f"{name.removesuffix(of_head)}, layer {found[0]}{of_head}: d_k{sizes}")
+
+    def _listed(self, own: int, sinks: bool, itself: bool) -> NDArray[np.bool_]:
+        """Which words a ranking for the word at `own` contains."""
+        listed = np.ones(len(self.words), bool)
+        if not sinks:
+            listed[list(self.sink_words)] = False
+        if not itself or (not sinks and own in self.sink_words):
+            listed[own] = False
+        return listed
+
+    def _span(self, words: Any) -> range | None:
+        """Neighbouring words, from one up to another."""
+        if words is None:
+            return None
+        total = len(self.words)
+        try:
+            start, stop, step = slice(*words).indices(total)
+        except (TypeError, ValueError):
+            raise errors.option("words", words, f"(start, stop) among {total:,} words") from None
+        if step != 1 or start >= stop:
+            raise errors.option("words", words, f"(start, stop) with at least one of {total:,} words")
+        return range(start, stop)
+
+    def _scope(self, layer: int | None, head: int | None) -> str:
+        """Which heads are meant, in words."""
+        if layer is None and head is None:
+            return "all heads" if self.layers * self.heads > 1 else "the only head"
+        place = "every layer" if layer is None else f"layer {validate.index('layer', layer, self.layers)}"
+        heads = "all heads" if head is None else f"head {validate.index('head', head, self.heads)}"
+        return f"{place}, {heads}"
+
+    def _sink_notes(self, share: Any, on_average: str = "") -> list[str]:
+        """How much weight the sinks take: "[CLS] and [SEP] take 0.37 of the weight."."""
+        if not self.sink_words:
+            return []
+        sinks = [self.words[place] for place in self.sink_words]
+        names = list(dict.fromkeys(one.text if one.special else f"The first word, {one.text}," for one in sinks))
+        if len(names) > MOST_NAMED:
+            named = f"{names[0]} and {len(sinks) - 1} other sinks"
+        else:
+            named = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        verb = "takes" if len(sinks) == 1 else "take"
+        return [f"{named} {verb} {printed_number(share, 2)} of the weight{on_average}."]
 
     @cached_property
     def certificate(self) -> Certificate:
-        """How far these numbers can be trusted: rows of every head, checked against float64.
+        """How exact these numbers are: rows of every head, checked against float64.
 
         >>> import numpy as np
         >>> from regard.attention import Attention

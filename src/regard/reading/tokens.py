@@ -59,17 +59,3 @@ def _written(pieces: Sequence[Token], text: str) -> str:
 def piece(token: Token, text: str) -> str:
     """One token as the text writes it."""
     return _written((token,), text)
-
-
-def labelled(words: Sequence[str]) -> tuple[str, ...]:
-    """Words that occur again with the number of their occurrence behind them.
-
-    >>> labelled(["the", "cat", "saw", "the", "dog"])
-    ('the', 'cat', 'saw', 'the:2', 'dog')
-    """
-    met: dict[str, int] = {}
-    labels = []
-    for word in words:
-        met[word] = met.get(word, 0) + 1
-        labels.append(word if met[word] == 1 else f"{word}:{met[word]}")
-    return tuple(labels)

@@ -1,6 +1,6 @@
 """Weights by word: to a word the sum over its pieces, from a word the mean over them (Clark et al., 2019).
 
-Nothing here builds a matrix that was not asked for. One query takes O(n); all of them go by in blocks of rows.
+One query takes O(n) memory; all queries are computed in blocks of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from regard import validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.index import LIMIT
-from regard.reading import wording
+from regard.errors import TooLarge
+from regard.errors.wording import size_in_bytes
 from regard.reading.tokens import Word
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ class Block(NamedTuple):
 
     layer: int
     heads: range  # which heads these are
-    first: int  # the first word that asks
-    weights: Numbers  # (head, word that asks, word)
+    first: int  # the first query
+    weights: Numbers  # (head, query word, key word)
 
 
 def edges_of(words: tuple[Word, ...]) -> NDArray[np.int64]:
-    """Where each word begins among the tokens, and where the last one ends."""
+    """The first token of each word, and the end of the last one."""
     return np.array([*(word.first for word in words), words[-1].last], dtype=np.int64)
 
 
@@ -57,20 +58,30 @@ def heads_meant(attention: Attention, head: int | None) -> range:
 
 
 def of_word(reading: Reading, word: Word, layer: int, heads: range) -> Numbers:
-    """What one word looks at in some heads of a layer: (head, word); O(n)."""
+    """The weights of one word on every word in some heads of a layer, (head, word); O(n)."""
     attention = reading.seen[layer].attention
     rows = numpy_of(attention[heads.start : heads.stop, word.first : word.last, :])  # (head, piece, key)
     return by_word(reading, rows.mean(axis=1, dtype=np.float64))
 
 
+def rows_of_word(
+    reading: Reading, word: Word, layer: int | None, head: int | None
+) -> Iterator[tuple[int, int, Numbers]]:
+    """Layer, head, and the weights of one word on every word, (word,), for every head that is meant; O(n) each."""
+    for place in layers_meant(reading, layer):
+        heads = heads_meant(reading.seen[place].attention, head)
+        for number, row in zip(heads, of_word(reading, word, place, heads), strict=True):
+            yield place, number, row
+
+
 def by_word(reading: Reading, of_tokens: Any) -> Numbers:
-    """Numbers of tokens added up to those of words, along the last axis."""
+    """Sums over the tokens of each word, along the last axis."""
     summed: Numbers = np.add.reduceat(np.asarray(of_tokens, np.float64), edges_of(reading.words)[:-1], axis=-1)
     return summed
 
 
 def averaged(reading: Reading, word: Word, layer: int | None, head: int | None) -> Numbers:
-    """What one word looks at, averaged over the heads and layers that are meant: (word,)."""
+    """The weights of one word, averaged over the heads and layers that are meant: (word,)."""
     found = []
     for place in layers_meant(reading, layer):
         heads = heads_meant(reading.seen[place].attention, head)
@@ -80,7 +91,7 @@ def averaged(reading: Reading, word: Word, layer: int | None, head: int | None) 
 
 
 def blocks(reading: Reading, layer: int | None, head: int | None, asking: range | None = None) -> Iterator[Block]:
-    """All weights by word, or those of some words that ask, a few rows at a time, pooled exactly."""
+    """All weights by word, or those of some queries, a few rows at a time, pooled exactly."""
     edges = edges_of(reading.words)
     count = len(reading.words)
     asking = range(count) if asking is None else asking
@@ -98,7 +109,7 @@ def blocks(reading: Reading, layer: int | None, head: int | None, asking: range 
 def averaged_blocks(
     reading: Reading, layer: int | None, head: int | None, asking: range | None = None
 ) -> Iterator[tuple[int, Numbers]]:
-    """The same, averaged over the heads and layers that are meant: (first word, (word that asks, word))."""
+    """The same, averaged over the heads and layers that are meant: (first query, (query, key))."""
     asking = range(len(reading.words)) if asking is None else asking
     most = max(seen.attention.shape[0] for seen in reading.seen)
     step = max(1, BLOCK // (len(reading.words) * most))
@@ -117,7 +128,11 @@ def matrix(reading: Reading, layer: int | None, head: int | None, by: Unit, limi
     count = len(reading.words) if by == "word" else len(reading.tokens)
     needed = 8 * count * count
     if limit is not None and needed > limit:
-        raise wording.weights_too_large(count, needed, limit)
+        raise TooLarge(
+            f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
+            f"{size_in_bytes(limit)}.\nUse looks(word) for one word, attention(layer).pooled((512, 512)) for a "
+            f"picture, or allow it: weights(…, limit={needed})."
+        )
     if by == "word":
         return np.concatenate([rows for _, rows in averaged_blocks(reading, layer, head)])
     total, places = np.zeros((count, count)), layers_meant(reading, layer)

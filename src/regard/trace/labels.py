@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from regard.errors.wording import did_you_mean, shown, there_are
 from regard.validate import is_integer
 
 MOST_WORDS = 20  # listed in a message
+_NUMBERED = re.compile(r"(.+):(\d{1,9})", re.DOTALL)  # a word with its occurrence: the:2
 
 
 def words_for(name: str, given: Sequence[Any] | None, count: int, what: str) -> tuple[str, ...]:
@@ -38,8 +40,13 @@ def place_of(name: str, given: Any, words: Sequence[str]) -> int:
     >>> words = ("The", "kids", "saw", "the", "lions")
     >>> place_of("query", "kids", words), place_of("query", ("the", 2), words), place_of("query", -1, words)
     (1, 3, 4)
+    >>> place_of("query", "the:2", words)  # as tables label it
+    3
     """
     if isinstance(given, str):
+        numbered_word = _NUMBERED.fullmatch(given)
+        if numbered_word and not any(word.casefold() == given.casefold() for word in words):
+            return _occurrence(name, numbered_word[1], int(numbered_word[2]), words)
         return _occurrence(name, given, 1, words)
     if isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], str):
         return _occurrence(name, given[0], _whole(name, given[1], given), words)

@@ -23,10 +23,10 @@ def reading(request):
 
 def test_weights_by_word_sum_over_pieces_looked_at_and_average_over_pieces_that_look(reading):
     truth = Truth(reading)
-    np.testing.assert_allclose(reading.weights(1, 4), truth.by_word(1)[4], **NEAR)
-    np.testing.assert_allclose(reading.weights(2), truth.by_word(2).mean(axis=0), **NEAR)
+    np.testing.assert_allclose(reading.weights(layer=1, head=4), truth.by_word(1)[4], **NEAR)
+    np.testing.assert_allclose(reading.weights(layer=2), truth.by_word(2).mean(axis=0), **NEAR)
     np.testing.assert_allclose(reading.weights(), truth.averaged(), **NEAR)
-    np.testing.assert_allclose(reading.weights(1, 4, by="token"), truth.of_layer(1)[4], **NEAR)
+    np.testing.assert_allclose(reading.weights(layer=1, head=4, by="token"), truth.of_layer(1)[4], **NEAR)
     of_all = np.mean([truth.of_layer(layer).mean(axis=0) for layer in range(LAYERS)], axis=0)
     np.testing.assert_allclose(reading.weights(by="token"), of_all, **NEAR)
 
@@ -45,7 +45,7 @@ def test_looks_ranks_the_words_and_says_what_sinks_took(place):
     reading, (layer, head) = made(), place
     of_layers = [Truth(reading).by_word(one) for one in ([layer] if layer is not None else range(LAYERS))]
     row = np.mean([one.mean(axis=0) if head is None else one[head] for one in of_layers], axis=0)[4]
-    found = reading.looks("watchingly", layer, head)
+    found = reading.looks("watchingly", layer=layer, head=head, itself=True)
     places = {label: number for number, label in enumerate(reading.labels)}
     assert [places[word] for word in found["Word"]] == [one for one in np.argsort(-row) if one not in (0, 8)]
     np.testing.assert_allclose(found["weight"], [row[places[word]] for word in found["Word"]], **NEAR)
@@ -55,16 +55,35 @@ def test_looks_ranks_the_words_and_says_what_sinks_took(place):
 
 
 def test_looks_with_everything_is_the_whole_row():
-    found = made().looks("cats", sinks=True)
+    found = made().looks("cats", sinks=True, itself=True)
     assert len(found) == 9
     assert sum(found["weight"]) == pytest.approx(1, abs=1e-5)
     assert [column.name for column in found.columns] == ["Word", "weight"]
 
 
 def test_looks_without_itself_says_what_it_gives_itself():
-    found = made().looks("cats", itself=False)
+    found = made().looks("cats")
     assert "cats" not in found["Word"]
-    assert "to itself" in found.notes[-1]
+    assert "Weight on itself" in found.notes[-1]
+
+
+def test_words_are_named_as_tables_label_them():
+    reading = made()
+    assert "the:2" in reading.looks("cats")["Word"]
+    assert reading.looks("the:2").rows == reading.looks(("the", 2)).rows
+    assert reading.looks("THE:2").rows == reading.looks(("the", 2)).rows
+    with pytest.raises(errors.OptionError, match="the"):
+        reading.looks("the:7")
+
+
+def test_every_table_takes_the_same_keywords():
+    reading = made()
+    for options in ({}, {"layer": 1}, {"head": 2}, {"layer": 1, "head": 2, "sinks": True, "itself": True}):
+        for table in (reading.looks("cats", **options), reading.pairs(**options), reading.top(3, **options),
+                      reading.norms("cats", **options), reading.table("cats", **options)):  # fmt: skip
+            assert len(table)
+    with pytest.raises(TypeError):
+        reading.looks("cats", 1)
 
 
 def test_equal_weights_are_ranked_in_the_order_of_the_text():
@@ -76,9 +95,8 @@ def test_equal_weights_are_ranked_in_the_order_of_the_text():
         one._replace(attention=replace(one.attention, queries=queries))
         for one, queries in zip(reading.seen, same, strict=True)
     )
-    one_piece = [
-        word for word in replace(reading, seen=seen).looks("cats")["Word"] if word not in ("watchingly", "Keeping")
-    ]
+    found = replace(reading, seen=seen).looks("cats", itself=True)["Word"]
+    one_piece = [word for word in found if word not in ("watchingly", "Keeping")]
     assert one_piece == ["the", "cats", ",", "the:2", "end"]
 
 
@@ -156,9 +174,10 @@ def test_top_finds_the_strongest_looks_of_all_heads():
 
 def test_layers_and_heads_that_are_not_there_are_refused():
     reading = made()
-    for wrong in (lambda: reading.looks("cats", 99), lambda: reading.looks("cats", 0, 6), lambda: reading.attention(3),
-                  lambda: reading.pairs(layer=True), lambda: reading.table("cats", 0, 17),
-                  lambda: reading.norms(-4, 0, "cats")):  # fmt: skip
+    for wrong in (lambda: reading.looks("cats", layer=99), lambda: reading.looks("cats", layer=0, head=6),
+                  lambda: reading.attention(3),
+                  lambda: reading.pairs(layer=True), lambda: reading.table("cats", layer=0, head=17),
+                  lambda: reading.norms("cats", layer=-4)):  # fmt: skip
         with pytest.raises(errors.OutOfRange, match="counted from 0"):
             wrong()
     for k in (0, -1, 2.5, True):
@@ -169,11 +188,11 @@ def test_layers_and_heads_that_are_not_there_are_refused():
 
 
 def test_a_negative_layer_counts_from_the_end():
-    assert made().looks("cats", -1).rows == made().looks("cats", LAYERS - 1).rows
+    assert made().looks("cats", layer=-1).rows == made().looks("cats", layer=LAYERS - 1).rows
 
 
 def test_without_sinks_nothing_is_set_aside_and_nothing_said():
     reading = made(PLAIN)
-    assert reading.looks("cats").notes == ()
-    assert len(reading.looks("cats")) == len(reading.words)
+    assert reading.looks("cats", itself=True).notes == ()
+    assert len(reading.looks("cats", itself=True)) == len(reading.words)
     assert PIECES[0].special  # the others hold special tokens
