@@ -8,12 +8,12 @@ namespace regard {
 namespace REGARD_ISA {
 namespace {
 
-// e^x without a limit on either side: 2^128 (2^1024) comes out of the exponent's bits as infinity.
+// e^x without a limit on either side: twice 2^127 (2^1023) is infinity.
 template <class Real>
 REGARD_INLINE Vec<Real> exp_of(Vec<Real> x) {
-    constexpr Real most = sizeof(Real) == 4 ? Real(128) : Real(1024);
-    const Vec<Real> powers = x * log2_e<Real>;
-    return exp2_of(powers > most ? all(most) : powers);
+    constexpr Real most = sizeof(Real) == 4 ? Real(127) : Real(1023);
+    const Vec<Real> powers = x * log2_e<Real> - Real(1);
+    return exp2_of(powers > most ? all(most) : powers) * Real(2);
 }
 
 // A polynomial, coefficients from the constant upwards.

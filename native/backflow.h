@@ -27,16 +27,18 @@ struct BackflowPlan {
         copy_queries = !plain<Real>(s.queries);
     }
     struct Workspace {
-        Real *keys, *outputs, *queries, *rows, *sheet, *before, *ones, *normalisers;
+        Real *keys, *outputs, *queries, *rows, *scores, *before, *spare, *ones, *row_max, *share;
         Workspace(const BackflowPlan& p, Parts& parts) {
             keys = parts.take<Real>(p.block * p.b.scores.size());
             outputs = parts.take<Real>(p.block * std::max<int64_t>(1, p.size));
             queries = parts.take<Real>(p.copy_queries ? row_tile * p.b.scores.size() : 0);
             rows = parts.take<Real>(p.size ? row_tile * apart(p.size) : 0);
-            sheet = parts.take<Real>(row_tile * W);
+            scores = parts.take<Real>(row_tile * W);
             before = parts.take<Real>(row_tile * W);
+            spare = parts.take<Real>(row_tile * W);
             ones = parts.take<Real>(W);
-            normalisers = parts.take<Real>(row_tile);
+            row_max = parts.take<Real>(row_tile);
+            share = parts.take<Real>(row_tile);
         }
     };
 };
@@ -48,10 +50,10 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
     const Scores& s = b.scores;
     typename BackflowPlan<Real>::Workspace w(plan, parts);
     const Units<Real> units(s);
-    const KeyPanel<Real> scorer{s, sequence, head, false};
+    const KeyPanel<Real> scorer{s, units, sequence, head};
     const int64_t keys = std::min(plan.block, s.columns() - key), panels = (keys + W - 1) / W;
     for (int64_t p = 0; p < panels; ++p) {
-        scorer.pack(key + p * W, std::min<int64_t>(W, keys - p * W), units.packing, w.keys + p * W * s.size());
+        scorer.pack(key + p * W, std::min<int64_t>(W, keys - p * W), units.sign, w.keys + p * W * s.size());
     }
     std::memset(w.outputs, 0, static_cast<size_t>(plan.block * std::max<int64_t>(1, plan.size)) * sizeof(Real));
     const int64_t line = (sequence * s.heads() + head) * s.rows();
@@ -63,33 +65,33 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
         if (hull.misses(key, key + keys)) continue;
         const PlainRows<Real> queries = plain_rows<Real>(s.queries, sequence, head, first, last - first, w.queries);
         const bool finite = !b.rows || copy_apart<Real>(b.rows, sequence, head, first, last - first, w.rows);
-        read_normalisers<Real>(b.normaliser, line + first, last - first, w.normalisers);
+        read_state<Real>(b.state, line + first, last - first, w.row_max, w.share);
         for (int64_t p = 0; p < panels; ++p) {
             const int64_t at = key + p * W, here = std::min<int64_t>(W, keys - p * W);
             int64_t from = first, to = last;
             const bool whole = scorer.narrow(from, to, at, here, hull);
             if (from >= to) continue;
             product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
-                                 w.keys + p * W * s.size(), W, w.sheet, W);
-            scorer.finish(from, to, at, here, whole, Stage::masked, w.sheet);
+                                 w.keys + p * W * s.size(), W, w.scores, W);
+            scorer.finish(from, to, at, here, whole, Stage::masked, false, w.scores, w.spare);
             const bool careful = !finite;  // a key may hide itself with a score of −inf
-            if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>((to - from) * W) * sizeof(Real));
-            weigh<Real>(w.sheet, to - from, units.factor, w.normalisers + (from - first));
+            if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>((to - from) * W) * sizeof(Real));
+            weigh<Real>(w.scores, to - from, units.factor, w.row_max + (from - first), w.share + (from - first));
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);
             if (!b.rows) {
                 for (int v = 0; v < panel_vectors; ++v) {
                     Vec<Real> sum[4] = {};
                     int64_t i = 0;
                     for (; i + 4 <= to - from; i += 4)
-                        for (int k = 0; k < 4; ++k) sum[k] += load(w.sheet + (i + k) * W + v * L);
-                    for (; i < to - from; ++i) sum[0] += load(w.sheet + i * W + v * L);
+                        for (int k = 0; k < 4; ++k) sum[k] += load(w.scores + (i + k) * W + v * L);
+                    for (; i < to - from; ++i) sum[0] += load(w.scores + i * W + v * L);
                     store<Real>(outputs + v * L, load(outputs + v * L) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
                 }
             } else if (careful) {
-                add_seen_values<Real>(w.sheet, w.before, to - from, b.rows, sequence, head, from, outputs);
+                add_seen_values<Real>(w.scores, w.before, to - from, b.rows, sequence, head, from, outputs);
             } else {
                 product<Real, true>(plan.size, to - from, w.rows + (from - first) * apart(plan.size), 1,
-                                    apart(plan.size), w.sheet, W, outputs, W);
+                                    apart(plan.size), w.scores, W, outputs, W);
             }
         }
     }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "columns.h"
 #include "forward.h"
 
 namespace regard {
@@ -23,7 +24,7 @@ template <class Real>
 struct BackwardPlan {
     static constexpr int W = panel<Real>;
     const Backward& b;
-    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, sheet_row, block, blocks, panels, chunk,
+    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, score_row, block, blocks, panels, chunk,
         chunks;
     Units<Real> units;
 
@@ -40,7 +41,7 @@ struct BackwardPlan {
         block = std::min(largest, round_up(std::max<int64_t>(1, s.rows()), W));
         blocks = (s.rows() + block - 1) / block;
         panels = block / W;
-        sheet_row = apart(block);
+        score_row = apart(block);
         const int64_t sequences = s.batch() * s.keys.shape[1];
         const int64_t wanted =
             std::clamp<int64_t>((32 + sequences - 1) / sequences, 1, std::max<int64_t>(1, s.columns() / chunk_keys));
@@ -50,7 +51,7 @@ struct BackwardPlan {
 
     struct Workspace {
         Real *packed_queries, *packed_flow, *queries, *flow, *grad_queries, *keys, *values;
-        Real *sheet, *slope, *inner, *spare, *weights, *grad_scores, *normaliser, *delta, *ones, *grad_keys,
+        Real *scores, *slope, *inner, *spare, *weights, *grad_scores, *row_max, *share, *delta, *ones, *grad_keys,
             *grad_values;
         PanelMask<Real>* masks;
         int64_t *from, *to;
@@ -62,13 +63,14 @@ struct BackwardPlan {
             grad_queries = parts.take<Real>(p.block * p.size);
             keys = parts.take<Real>(back_tile * apart(p.size));
             values = parts.take<Real>(back_tile * p.value_size);
-            sheet = parts.take<Real>(back_tile * W);
+            scores = parts.take<Real>(back_tile * W);
             slope = parts.take<Real>(back_tile * W);
             inner = parts.take<Real>(back_tile * W);
             spare = parts.take<Real>(std::max((back_tile + W) * W, std::max(p.size, p.value_size)));
-            weights = parts.take<Real>(back_tile * p.sheet_row);
-            grad_scores = parts.take<Real>(back_tile * p.sheet_row);
-            normaliser = parts.take<Real>(p.block);
+            weights = parts.take<Real>(back_tile * p.score_row);
+            grad_scores = parts.take<Real>(back_tile * p.score_row);
+            row_max = parts.take<Real>(p.block);
+            share = parts.take<Real>(p.block);
             delta = parts.take<Real>(p.block);
             ones = parts.take<Real>(W);
             grad_keys = parts.take<Real>(back_tile * p.wide_size);
@@ -155,13 +157,14 @@ class BackwardChunk {
         copy_rows(s.queries, plan.size, plan.query_row, w.queries);
         copy_rows(b.flow, plan.value_size, plan.flow_row, w.flow);
         const int64_t line = (sequence * s.heads() + head) * s.rows() + row;
+        read_state<Real>(b.state, line, rows, w.row_max, w.share);
         for (int64_t i = 0; i < panels * W; ++i) {
-            const double log2 =
-                i < rows ? b.normaliser[line + i] * log2_e<double> : -std::numeric_limits<double>::infinity();
-            w.normaliser[i] =
-                log2 == -std::numeric_limits<double>::infinity() ? -minus_infinity<Real> : static_cast<Real>(log2);
             w.delta[i] = 0;
-            if (i >= rows) continue;
+            if (i >= rows) {
+                w.row_max[i] = -minus_infinity<Real>;
+                w.share[i] = 0;
+                continue;
+            }
             read_row<Real>(b.output.at(sequence, head, row + i), b.output.type, b.output.stride[3], plan.value_size,
                            w.spare);
             Vec<Real> sum{};
@@ -181,7 +184,7 @@ class BackwardChunk {
         const Type type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
         for (int64_t p = 0; p < panels; ++p) {
             pack_panel<Real>(reinterpret_cast<const char*>(w.queries + p * W * plan.query_row), type, plan.query_row, 1,
-                             panel_rows(p), plan.size, plan.units.packing, w.packed_queries + p * W * plan.size);
+                             panel_rows(p), plan.size, plan.units.sign, w.packed_queries + p * W * plan.size);
             pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.flow_row), type, plan.flow_row, 1,
                              panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
@@ -200,10 +203,14 @@ class BackwardChunk {
 
     double sink_share() const {
         const int64_t line = (sequence * s.heads() + head) * s.rows() + row;
+        const double sink = static_cast<double>(static_cast<Real>(s.sinks[head]));
+        const Real *row_max = static_cast<const Real*>(b.state.row_max),
+                   *row_sum = static_cast<const Real*>(b.state.row_sum);
         double flow = 0;
         for (int64_t i = 0; i < rows; ++i)
             if (w.delta[i] != 0)
-                flow -= std::exp(s.sinks[head] - b.normaliser[line + i]) * static_cast<double>(w.delta[i]);
+                flow -= std::exp(sink - static_cast<double>(row_max[line + i])) /
+                        static_cast<double>(row_sum[line + i]) * static_cast<double>(w.delta[i]);
         return flow;
     }
 
@@ -232,36 +239,36 @@ class BackwardChunk {
     void clear_outside(int64_t p, int64_t first, int64_t low, int64_t high) {
         for (int64_t j = low; j < high; ++j) {
             if (j >= w.from[p] && j < w.to[p]) continue;
-            std::memset(w.weights + (j - first) * plan.sheet_row + p * W, 0, W * sizeof(Real));
-            std::memset(w.grad_scores + (j - first) * plan.sheet_row + p * W, 0, W * sizeof(Real));
+            std::memset(w.weights + (j - first) * plan.score_row + p * W, 0, W * sizeof(Real));
+            std::memset(w.grad_scores + (j - first) * plan.score_row + p * W, 0, W * sizeof(Real));
         }
     }
 
     void compute_panel(int64_t p, int64_t first, PlainRows<Real> values, bool careful) {
         const int64_t from = w.from[p], to = w.to[p], count = to - from, key_row = apart(plan.size);
         const Real* keys = w.keys + (from - first) * key_row;
-        product<Real, false>(count, plan.size, keys, key_row, 1, w.packed_queries + p * W * plan.size, W, w.sheet, W);
-        finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare,
-                            w.slope);
+        product<Real, false>(count, plan.size, keys, key_row, 1, w.packed_queries + p * W * plan.size, W, w.scores, W);
+        finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), from, count},
+                            LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, w.scores, w.spare, w.slope);
         product<Real, false>(count, plan.value_size, values.data + (from - first) * values.row, values.row, 1,
                              w.packed_flow + p * W * plan.value_size, W, w.inner, W);
-        const Real scale = static_cast<Real>(s.scale), factor = plan.units.factor;
+        const Real scale = plan.units.scale, factor = plan.units.factor;
         const bool bias = b.grad_bias || b.grad_relative, hides = masked || careful;
         for (int v = 0; v < panel_vectors; ++v) {
-            const Vec<Real> down = load(w.normaliser + p * W + v * L), delta = load(w.delta + p * W + v * L);
+            const Vec<Real> row_max = load(w.row_max + p * W + v * L), share = load(w.share + p * W + v * L),
+                            delta = load(w.delta + p * W + v * L);
             for (int64_t j = 0; j < count; ++j) {
                 const int64_t at = j * W + v * L;
-                const Vec<Real> score = load(w.sheet + at);
-                Vec<Real> weight = exp2_of(score * factor - down);
+                const Vec<Real> score = load(w.scores + at);
+                Vec<Real> weight = exp2_of((score - row_max) * factor) * share;
                 // A hidden key weighs nothing even in a row of NaN, and so do the lanes without a query.
-                if (hides)
-                    weight = (score == minus_infinity<Real>) | (down == -minus_infinity<Real>) ? Vec<Real>{} : weight;
+                if (hides) weight = (score == minus_infinity<Real>) | (share == Real(0)) ? Vec<Real>{} : weight;
                 // Its value may hold NaN: what flows back is zero all the same.
                 Vec<Real> flow = weight * (load(w.inner + at) - delta);
                 if (hides) flow = weight == Real(0) ? Vec<Real>{} : flow;
                 if (bias) store<Real>(w.inner + at, flow);
-                if (s.softcap > 0) flow = weight == Real(0) ? Vec<Real>{} : flow * load(w.slope + at);
-                const int64_t place = (from - first + j) * plan.sheet_row + p * W + v * L;
+                if (plan.units.capped) flow = weight == Real(0) ? Vec<Real>{} : flow * load(w.slope + at);
+                const int64_t place = (from - first + j) * plan.score_row + p * W + v * L;
                 store<Real>(w.weights + place, weight);
                 store<Real>(w.grad_scores + place, flow * scale);
             }
@@ -269,11 +276,11 @@ class BackwardChunk {
         if (b.grad_bias) give_bias(p, from, to);
         if (b.grad_relative) give_relative(p, from, to);
         Real* to_queries = w.grad_queries + p * W * plan.size;
-        const Real* flows = w.grad_scores + (from - first) * plan.sheet_row + p * W;
+        const Real* flows = w.grad_scores + (from - first) * plan.score_row + p * W;
         if (careful)
-            product_seen<Real, false>(plan.size, count, keys, 1, key_row, flows, plan.sheet_row, to_queries, W);
+            product_seen<Real, false>(plan.size, count, keys, 1, key_row, flows, plan.score_row, to_queries, W);
         else
-            product<Real, true>(plan.size, count, keys, 1, key_row, flows, plan.sheet_row, to_queries, W);
+            product<Real, true>(plan.size, count, keys, 1, key_row, flows, plan.score_row, to_queries, W);
     }
 
     // dV and dK of a strip of keys, over the panels that see it.
@@ -285,7 +292,7 @@ class BackwardChunk {
                 high = p + 1;
             }
         if (low >= high) return;
-        const int64_t place = (from - first) * plan.sheet_row + low * W, depth = (high - low) * W;
+        const int64_t place = (from - first) * plan.score_row + low * W, depth = (high - low) * W;
         add_outer(w.weights + place, to - from, depth, w.flow + low * W * plan.flow_row, plan.value_size,
                   plan.wide_values, b.grad_values, from, w.grad_values, careful);
         add_outer(w.grad_scores + place, to - from, depth, w.queries + low * W * plan.query_row, plan.size,
@@ -304,9 +311,9 @@ class BackwardChunk {
         }
         for (int64_t e = 0; e < wide; e += W) {
             if (careful)
-                product_seen<Real, true>(keys, depth, left, plan.sheet_row, 1, right + e, apart(wide), to + e, to_row);
+                product_seen<Real, true>(keys, depth, left, plan.score_row, 1, right + e, apart(wide), to + e, to_row);
             else
-                product<Real, true>(keys, depth, left, plan.sheet_row, 1, right + e, apart(wide), to + e, to_row);
+                product<Real, true>(keys, depth, left, plan.score_row, 1, right + e, apart(wide), to + e, to_row);
         }
         if (direct) return;
         for (int64_t j = 0; j < keys; ++j) {

@@ -37,8 +37,9 @@ void call(bool (*kernel)(const Problem&), const Problem& problem) {
 const Kernels& kernels() { return *chosen().kernels; }
 Type computing(const View& view) { return view.type == Type::f64 ? Type::f64 : Type::f32; }
 
-void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::handle logsumexp, nb::handle entropy,
-             nb::handle peak, nb::handle distance, nb::handle top_index, nb::handle top_weight, int64_t top) {
+void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::handle row_max, nb::handle row_sum,
+             nb::handle logsumexp, nb::handle entropy, nb::handle peak, nb::handle distance, nb::handle top_index,
+             nb::handle top_weight, int64_t top) {
     const Scores& s = held.scores;
     Forward f{s, {}, {}, {}};
     const Buffer v(values, "values"), out(output, "output", true);
@@ -51,9 +52,12 @@ void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::h
         shapes("output");
     const int64_t lines = s.batch() * s.heads() * s.rows();
     const Type real = computing(s.queries);
+    const Buffer rm(row_max, "row_max", true), rs(row_sum, "row_sum", true);
     const Buffer l(logsumexp, "logsumexp", true), e(entropy, "entropy", true), p(peak, "peak", true),
         d(distance, "distance", true);
     const Buffer ti(top_index, "top_index", true), tw(top_weight, "top_weight", true);
+    f.rows.row_max = rm.contiguous<void*>("row_max", lines, {real});
+    f.rows.row_sum = rs.contiguous<void*>("row_sum", lines, {real});
     f.rows.logsumexp = l.contiguous<double>("logsumexp", lines, {Type::f64});
     f.rows.entropy = e.contiguous<void*>("entropy", lines, {real});
     f.rows.peak = p.contiguous<void*>("peak", lines, {real});
@@ -72,7 +76,7 @@ void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::h
                    nb::handle first, nb::handle last) {
     const nb::object none = nb::none();
     const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, first, last, none, none, none);
-    forward(held, values, output, none, none, none, none, none, none, 0);
+    forward(held, values, output, none, none, none, none, none, none, none, none, 0);
 }
 
 // `Attention(queries, keys) @ values` of a few words: the Python around it would take longer than the kernel. Room is
@@ -106,16 +110,26 @@ nb::object short_forward(nb::handle queries, nb::handle keys, nb::handle values,
     }
 }
 
-const double* normaliser_of(const Buffer& buffer, const Scores& s) {
-    const auto* numbers = buffer.contiguous<double>("normaliser", s.batch() * s.heads() * s.rows(), {Type::f64});
-    if (!numbers) shapes("normaliser");
-    return numbers;
-}
+// Row state as it comes from Python: two arrays of the computing type.
+struct HeldState {
+    Buffer row_max, row_sum;
+    RowState state;
 
-void backflow(const HeldScores& held, nb::handle normaliser, nb::handle rows, nb::handle output) {
+    HeldState(nb::handle row_max_given, nb::handle row_sum_given, const Scores& s, bool needed = true)
+        : row_max(row_max_given, "row_max"), row_sum(row_sum_given, "row_sum") {
+        const int64_t lines = s.batch() * s.heads() * s.rows();
+        state.row_max = row_max.contiguous<void*>("row_max", lines, {computing(s.queries)});
+        state.row_sum = row_sum.contiguous<void*>("row_sum", lines, {computing(s.queries)});
+        if (needed && !state.row_max) shapes("row_max");
+        if (needed && !state.row_sum) shapes("row_sum");
+    }
+};
+
+void backflow(const HeldScores& held, nb::handle row_max, nb::handle row_sum, nb::handle rows, nb::handle output) {
     const Scores& s = held.scores;
-    const Buffer n(normaliser, "normaliser"), r(rows, "rows"), out(output, "output", true);
-    const Backflow b{s, normaliser_of(n, s), r.view, out.view};
+    const HeldState state(row_max, row_sum, s);
+    const Buffer r(rows, "rows"), out(output, "output", true);
+    const Backflow b{s, state.state, r.view, out.view};
     const int64_t size = b.rows ? b.rows.shape[3] : 1;
     if (b.rows && (!same(b.rows, s.batch(), s.heads(), s.rows(), size) || computing(b.rows) != computing(s.queries)))
         shapes("rows");
@@ -123,14 +137,14 @@ void backflow(const HeldScores& held, nb::handle normaliser, nb::handle rows, nb
     call(kernels().backflow, b);
 }
 
-void pooled(const HeldScores& held, nb::handle normaliser, nb::handle row_edges, nb::handle column_edges, bool largest,
-            nb::handle output) {
+void pooled(const HeldScores& held, nb::handle row_max, nb::handle row_sum, nb::handle row_edges,
+            nb::handle column_edges, bool largest, nb::handle output) {
     const Scores& s = held.scores;
-    const Buffer n(normaliser, "normaliser"), re(row_edges, "row_edges"), ce(column_edges, "column_edges"),
-        out(output, "output", true);
+    const HeldState state(row_max, row_sum, s);
+    const Buffer re(row_edges, "row_edges"), ce(column_edges, "column_edges"), out(output, "output", true);
     Pooled p;
     p.scores = s;
-    p.normaliser = normaliser_of(n, s);
+    p.state = state.state;
     p.row_cells = re.view.shape[3] - 1;
     p.column_cells = ce.view.shape[3] - 1;
     p.row_edges = re.contiguous<int64_t>("row_edges", p.row_cells + 1, {Type::i64});
@@ -150,24 +164,26 @@ void pooled(const HeldScores& held, nb::handle normaliser, nb::handle row_edges,
     if (p.row_cells && p.column_cells) call(kernels().pooled, p);
 }
 
-void tile(const HeldScores& held, nb::handle normaliser, int stage, nb::handle output) {
+void tile(const HeldScores& held, nb::handle row_max, nb::handle row_sum, int stage, nb::handle output) {
     const Scores& s = held.scores;
-    const Buffer n(normaliser, "normaliser"), out(output, "output", true);
+    const Buffer out(output, "output", true);
     Tile t;
     t.scores = s;
     if (stage < 0 || stage > 5) throw std::invalid_argument("`stage` is unknown.");
     t.stage = static_cast<Stage>(stage);
-    if (t.stage == Stage::weight) t.normaliser = normaliser_of(n, s);
+    const HeldState state(row_max, row_sum, s, t.stage == Stage::weight);
+    t.state = state.state;
     t.output = out.contiguous<void*>("output", s.batch() * s.heads() * s.rows() * s.columns(), {computing(s.queries)});
     if (!t.output) shapes("output");
     call(kernels().tile, t);
 }
 
-void backward(const HeldScores& held, nb::handle values, nb::handle output, nb::handle normaliser, nb::handle flow,
-              nb::handle grad_queries, nb::handle grad_keys, nb::handle grad_values, nb::handle grad_bias,
-              nb::handle grad_relative, nb::handle grad_sinks) {
+void backward(const HeldScores& held, nb::handle values, nb::handle output, nb::handle row_max, nb::handle row_sum,
+              nb::handle flow, nb::handle grad_queries, nb::handle grad_keys, nb::handle grad_values,
+              nb::handle grad_bias, nb::handle grad_relative, nb::handle grad_sinks) {
     const Scores& s = held.scores;
-    const Buffer v(values, "values"), o(output, "output"), n(normaliser, "normaliser"), fl(flow, "flow");
+    const Buffer v(values, "values"), o(output, "output"), fl(flow, "flow");
+    const HeldState state(row_max, row_sum, s);
     const Buffer gq(grad_queries, "grad_queries", true), gk(grad_keys, "grad_keys", true),
         gv(grad_values, "grad_values", true);
     const Buffer gb(grad_bias, "grad_bias", true), gr(grad_relative, "grad_relative", true),
@@ -177,7 +193,7 @@ void backward(const HeldScores& held, nb::handle values, nb::handle output, nb::
     b.values = v.view;
     b.output = o.view;
     b.flow = fl.view;
-    b.normaliser = normaliser_of(n, s);
+    b.state = state.state;
     const int64_t size = b.values.shape[3];
     const Type real = computing(s.queries);
     if (!b.values || !same(b.values, s.batch(), s.keys.shape[1], s.columns(), size) || computing(b.values) != real)
@@ -309,19 +325,21 @@ NB_MODULE(_core, m) {
              nb::arg("last") = nb::none(), nb::arg("second_first") = nb::none(), nb::arg("second_last") = nb::none(),
              nb::arg("offset") = nb::none());
     m.def("forward", &forward, nb::arg("scores"), nb::arg("values").none(), nb::arg("output").none(),
-          nb::arg("logsumexp") = nb::none(), nb::arg("entropy") = nb::none(), nb::arg("peak") = nb::none(),
-          nb::arg("distance") = nb::none(), nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(),
-          nb::arg("top") = 0);
+          nb::arg("row_max") = nb::none(), nb::arg("row_sum") = nb::none(), nb::arg("logsumexp") = nb::none(),
+          nb::arg("entropy") = nb::none(), nb::arg("peak") = nb::none(), nb::arg("distance") = nb::none(),
+          nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(), nb::arg("top") = 0);
     m.def("plain_forward", &plain_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("output"),
           nb::arg("scale"), nb::arg("first") = nb::none(), nb::arg("last") = nb::none());
     m.def("short_forward", &short_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"),
           nb::arg("first") = nb::none(), nb::arg("last") = nb::none(), nb::arg("room") = nb::none());
-    m.def("backflow", &backflow, nb::arg("scores"), nb::arg("normaliser"), nb::arg("rows").none(), nb::arg("output"));
-    m.def("pooled", &pooled, nb::arg("scores"), nb::arg("normaliser"), nb::arg("row_edges"), nb::arg("column_edges"),
-          nb::arg("largest"), nb::arg("output"));
-    m.def("tile", &tile, nb::arg("scores"), nb::arg("normaliser").none(), nb::arg("stage"), nb::arg("output"));
-    m.def("backward", &backward, nb::arg("scores"), nb::arg("values"), nb::arg("output"), nb::arg("normaliser"),
-          nb::arg("flow"), nb::arg("grad_queries"), nb::arg("grad_keys"), nb::arg("grad_values"),
+    m.def("backflow", &backflow, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("rows").none(),
+          nb::arg("output"));
+    m.def("pooled", &pooled, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("row_edges"),
+          nb::arg("column_edges"), nb::arg("largest"), nb::arg("output"));
+    m.def("tile", &tile, nb::arg("scores"), nb::arg("row_max").none(), nb::arg("row_sum").none(), nb::arg("stage"),
+          nb::arg("output"));
+    m.def("backward", &backward, nb::arg("scores"), nb::arg("values"), nb::arg("output"), nb::arg("row_max"),
+          nb::arg("row_sum"), nb::arg("flow"), nb::arg("grad_queries"), nb::arg("grad_keys"), nb::arg("grad_values"),
           nb::arg("grad_bias") = nb::none(), nb::arg("grad_relative") = nb::none(), nb::arg("grad_sinks") = nb::none());
     m.def("linear", &linear, nb::arg("x"), nb::arg("weight"), nb::arg("bias").none(), nb::arg("residual").none(),
           nb::arg("output"), nb::arg("activation") = 0, nb::arg("times") = nb::none());

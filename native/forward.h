@@ -35,11 +35,8 @@ struct ForwardPlan {
         copy_keys = !plain<Real>(s.keys);
     }
 
-    int64_t tiles() const { return (f.scores.columns() + key_tile - 1) / key_tile; }
-
     struct Workspace {
-        Real *queries, *outputs, *peak, *level, *mass, *spread, *reach, *keys, *values, *sheet, *before, *spare,
-            *factor;
+        Real *queries, *outputs, *row_max, *row_sum, *spread, *reach, *keys, *values, *scores, *before, *spare, *share;
         Real* top_value;
         typename Traits<Real>::Whole* top_key;
         PanelMask<Real>* masks;
@@ -47,17 +44,16 @@ struct ForwardPlan {
         Workspace(const ForwardPlan& p, Parts& parts) {
             queries = parts.take<Real>(p.block * p.f.scores.size());
             outputs = parts.take<Real>(p.block * p.value_size);
-            peak = parts.take<Real>(p.block);    // running maximum of the scores
-            level = parts.take<Real>(p.block);   // the same in log2, rounded once: what the weights are relative to
-            mass = parts.take<Real>(p.block);    // Σ p
-            spread = parts.take<Real>(p.block);  // Σ p · (s − peak)
-            reach = parts.take<Real>(p.block);   // Σ p · |i − j|
+            row_max = parts.take<Real>(p.block);  // so far
+            row_sum = parts.take<Real>(p.block);  // Σ p, p = 2^(factor · (score − row_max))
+            spread = parts.take<Real>(p.block);   // Σ p · log2 p
+            reach = parts.take<Real>(p.block);    // Σ p · |i − j|
             keys = parts.take<Real>(p.copy_keys ? key_tile * p.f.scores.size() : 0);
             values = parts.take<Real>(p.copy_values ? key_tile * apart(p.value_size) : 0);
-            sheet = parts.take<Real>(key_tile * W);
+            scores = parts.take<Real>(key_tile * W);
             before = parts.take<Real>(key_tile * W);
             spare = parts.take<Real>((key_tile + W) * W);
-            factor = parts.take<Real>(W);
+            share = parts.take<Real>(W);
             top_value = parts.take<Real>(p.block * p.top);
             top_key = parts.take<typename Traits<Real>::Whole>(p.block * p.top);
             masks = parts.take<PanelMask<Real>>(p.panels);
@@ -66,21 +62,21 @@ struct ForwardPlan {
     };
 };
 
-// p = 2^(factor · s − peak) in place; sums, and where wanted Σ p (factor · s − peak) and Σ p |i − j|.
+// p = 2^(factor · (score − row_max)) in place; Σ p, and where wanted Σ p · log2 p and Σ p · |i − j|.
 template <class Real, bool entropy, bool distance>
-void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* peak, Vec<Real>* mass,
-            Vec<Real>* spread, Vec<Real>* reach, const Vec<Real>* position) {
+void exp_and_sum(Real* __restrict scores, int64_t keys, Real factor, const Vec<Real>* row_max, Vec<Real>* row_sum,
+                 Vec<Real>* spread, Vec<Real>* reach, const Vec<Real>* position) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     constexpr Real floor = sizeof(Real) == 4 ? Real(-127) : Real(-1023);
     Vec<Real> sum[panel_vectors], weighted[panel_vectors], far[panel_vectors], top[panel_vectors];
     for (int v = 0; v < panel_vectors; ++v) {
         sum[v] = weighted[v] = far[v] = Vec<Real>{};
-        top[v] = peak[v];
+        top[v] = row_max[v];
     }
     for (int64_t j = 0; j < keys; ++j)
         for (int v = 0; v < panel_vectors; ++v) {
-            Real* place = sheet + j * W + v * L;
-            const Vec<Real> x = load(place) * factor - top[v];
+            Real* place = scores + j * W + v * L;
+            const Vec<Real> x = (load(place) - top[v]) * factor;
             const Vec<Real> p = exp2_of(x);
             store<Real>(place, p);
             sum[v] += p;
@@ -91,7 +87,7 @@ void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* 
             }
         }
     for (int v = 0; v < panel_vectors; ++v) {
-        mass[v] += sum[v];
+        row_sum[v] += sum[v];
         if constexpr (entropy) spread[v] += weighted[v];
         if constexpr (distance) reach[v] += far[v];
     }
@@ -99,7 +95,7 @@ void soften(Real* __restrict sheet, int64_t keys, Real factor, const Vec<Real>* 
 
 // Keeps the `top` strongest of each lane, by insertion where any lane beats its weakest.
 template <class Real>
-void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, Real* value,
+void keep_top(const Real* scores, int64_t keys, int64_t first_key, int64_t top, Real* value,
               typename Traits<Real>::Whole* key) {
     constexpr int L = lanes<Real>, W = panel<Real>;
     using Whole = typename Traits<Real>::Whole;
@@ -107,7 +103,7 @@ void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, R
     for (int v = 0; v < panel_vectors; ++v) {
         Vec<Real> weakest = load(value + (top - 1) * W + v * L);
         for (int64_t j = 0; j < keys; ++j) {
-            Vec<Real> x = load(sheet + j * W + v * L);
+            Vec<Real> x = load(scores + j * W + v * L);
             if (!any_lane<Real>(x > weakest)) continue;
             Int<Real> at = all_int<Real>(static_cast<Whole>(first_key + j)), beats{};
             for (int64_t r = 0; r < top; ++r) {
@@ -126,38 +122,44 @@ void keep_top(const Real* sheet, int64_t keys, int64_t first_key, int64_t top, R
     }
 }
 
-// What a row's running sums become: everything is 2^(· − normaliser), in log2.
+// What a row's running sums become once all keys are seen and the head's sink is added.
 template <class Real>
 struct RowEnd {
-    double normaliser = -std::numeric_limits<double>::infinity(), share = 0;
-    Real factor = 0;  // what the summed values are multiplied by
+    double row_max, row_sum;  // sink included
+    double share = 0;         // p times this is the weight; outputs are multiplied by it
+    double factor, nats;
 
-    RowEnd(const Forward& f, int64_t head, Real peak, double mass) {
-        const bool empty = mass == 0;
-        if (!f.scores.sinks && !f.rows.any()) {
-            factor = empty ? Real(0) : static_cast<Real>(Real(1) / static_cast<Real>(mass));
-            return;
+    RowEnd(const Scores& s, const Units<Real>& units, int64_t head, Real key_max, double key_sum)
+        : row_max(key_sum == 0 ? -std::numeric_limits<double>::infinity() : key_max), row_sum(key_sum),
+          factor(units.factor), nats(units.nats) {
+        double keys = 1;
+        if (s.sinks) {
+            const double sink = static_cast<double>(static_cast<Real>(s.sinks[head]));
+            const double high = sink > row_max || sink != sink ? sink : row_max;
+            if (high > -std::numeric_limits<double>::infinity() || high != high) {
+                keys = key_sum == 0 ? 0 : std::exp2((row_max - high) * factor);
+                row_sum = key_sum * keys + std::exp2((sink - high) * factor);
+                row_max = high;
+            }
         }
-        if (!empty) normaliser = peak + std::log2(mass);
-        if (f.scores.sinks) {
-            const double sink = f.scores.sinks[head] * log2_e<double>, high = std::max(normaliser, sink);
-            if (high > -std::numeric_limits<double>::infinity())
-                normaliser = high + std::log2(std::exp2(normaliser - high) + std::exp2(sink - high));
-        }
-        share = empty ? 0. : std::exp2(peak - normaliser);
-        factor = f.scores.sinks || empty ? static_cast<Real>(share) : Real(1) / static_cast<Real>(mass);
+        if (key_sum != 0) share = keys / row_sum;
     }
 
-    void write(const Forward& f, int64_t place, Real peak, double mass, double spread, double reach) const {
+    void write(const Forward& f, int64_t place, double key_sum, double spread, double reach) const {
         const Rows& rows = f.rows;
-        if (rows.logsumexp) rows.logsumexp[place] = normaliser * ln_2<double>;
+        if (rows.row_max) static_cast<Real*>(rows.row_max)[place] = static_cast<Real>(row_max);
+        if (rows.row_sum) static_cast<Real*>(rows.row_sum)[place] = static_cast<Real>(row_sum);
+        if (rows.logsumexp) rows.logsumexp[place] = nats * row_max + std::log(row_sum);
         if (rows.entropy) {
-            const double entropy = mass == 0 ? 0. : ln_2<double> * share * ((normaliser - peak) * mass - spread);
-            static_cast<Real*>(rows.entropy)[place] = static_cast<Real>(entropy < 0 ? 0 : entropy);
+            const double entropy = share == 0 ? 0. : -share * (ln_2<double> * spread + std::log(share) * key_sum);
+            static_cast<Real*>(rows.entropy)[place] = static_cast<Real>(entropy <= 0 ? 0 : entropy);
         }
         if (rows.peak) static_cast<Real*>(rows.peak)[place] = static_cast<Real>(share);
-        if (rows.distance) static_cast<Real*>(rows.distance)[place] = static_cast<Real>(mass == 0 ? 0. : share * reach);
+        if (rows.distance)
+            static_cast<Real*>(rows.distance)[place] = static_cast<Real>(share == 0 ? 0. : share * reach);
     }
+
+    double weight(Real score) const { return std::exp2((static_cast<double>(score) - row_max) * factor) / row_sum; }
 };
 
 template <class Real>
@@ -202,12 +204,12 @@ class ForwardBlock {
     void start_panel(int64_t p) {
         const View& q = s.queries;
         pack_panel<Real>(q.at(sequence, head, row + p * W), q.type, q.stride[2], q.stride[3], panel_rows(p), s.size(),
-                         plan.units.packing, w.queries + p * W * s.size());
+                         plan.units.sign, w.queries + p * W * s.size());
         w.masks[p].read(s, sequence, row + p * W, panel_rows(p));
         w.started[p] = false;
         for (int lane = 0; lane < W; ++lane) {
-            w.peak[p * W + lane] = w.level[p * W + lane] = minus_infinity<Real>;
-            w.mass[p * W + lane] = w.spread[p * W + lane] = w.reach[p * W + lane] = 0;
+            w.row_max[p * W + lane] = minus_infinity<Real>;
+            w.row_sum[p * W + lane] = w.spread[p * W + lane] = w.reach[p * W + lane] = 0;
         }
         for (int64_t i = 0; i < W * plan.top; ++i) {
             w.top_value[p * W * plan.top + i] = minus_infinity<Real>;
@@ -224,8 +226,9 @@ class ForwardBlock {
             if (!ready) prepare_tile(first, last);
             ready = true;
             product<Real, false>(to - from, s.size(), tile_keys.data + (from - first) * tile_keys.row, tile_keys.row, 1,
-                                 w.queries + p * W * s.size(), W, w.sheet, W);
-            finish_scores<Real>(s, sequence, head, row + p * W, panel_rows(p), from, to, w.masks[p], w.sheet, w.spare);
+                                 w.queries + p * W * s.size(), W, w.scores, W);
+            finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), from, to - from},
+                                LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, w.scores, w.spare);
             absorb(p, first, from, to);
         }
     }
@@ -247,54 +250,50 @@ class ForwardBlock {
     void absorb(int64_t p, int64_t first, int64_t from, int64_t to) {
         const int64_t keys = to - from;
         const Real factor = plan.units.factor;
-        Vec<Real> peak[panel_vectors], mass[panel_vectors], spread[panel_vectors], reach[panel_vectors],
-            position[panel_vectors];
+        Vec<Real> row_max[panel_vectors], row_sum[panel_vectors], spread[panel_vectors], reach[panel_vectors],
+            position[panel_vectors], rescale[panel_vectors];
         Real* outputs = w.outputs + p * W * plan.value_size;
         Int<Real> changed{};
-        Vec<Real> shrink[panel_vectors];
         for (int v = 0; v < panel_vectors; ++v) {
             const int64_t at = p * W + v * L;
             Vec<Real> best[4];
             for (int k = 0; k < 4; ++k) best[k] = all(minus_infinity<Real>);
             int64_t j = 0;
             for (; j + 4 <= keys; j += 4)
-                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.sheet + (j + k) * W + v * L));
-            for (; j < keys; ++j) best[0] = larger(best[0], load(w.sheet + j * W + v * L));
-            const Vec<Real> old = load(w.peak + at);
-            const Vec<Real> now = larger(old, larger(larger(best[0], best[1]), larger(best[2], best[3])));
-            store<Real>(w.peak + at, now);
-            changed |= now != old;
-            // A row that has seen no key has peak −inf, and −inf − −inf is NaN.
-            peak[v] = now == minus_infinity<Real> ? Vec<Real>{} : now * factor;
-            // Read, not multiplied again: fused with the subtraction the product would not be the one used before.
-            const Vec<Real> before = load(w.level + at);
-            store<Real>(w.level + at, now == minus_infinity<Real> ? now : peak[v]);
-            shrink[v] = exp2_of(before - peak[v]);
-            mass[v] = load(w.mass + at) * shrink[v];
-            if (wants_spread()) {
-                const Vec<Real> had = load(w.mass + at);
-                const Vec<Real> moved = had > Real(0) ? had * (before - peak[v]) : Vec<Real>{};
-                spread[v] = (load(w.spread + at) + moved) * shrink[v];
-            }
+                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.scores + (j + k) * W + v * L));
+            for (; j < keys; ++j) best[0] = larger(best[0], load(w.scores + j * W + v * L));
+            const Vec<Real> before = load(w.row_max + at);
+            const Vec<Real> now = larger(before, larger(larger(best[0], best[1]), larger(best[2], best[3])));
+            store<Real>(w.row_max + at, now);
+            changed |= now != before;
+            // A row that has seen no key has the maximum −inf, and −inf − −inf is NaN.
+            row_max[v] = now == minus_infinity<Real> ? Vec<Real>{} : now;
+            const Vec<Real> down = (before - row_max[v]) * factor;
+            rescale[v] = exp2_of(down);
+            const Vec<Real> sum = load(w.row_sum + at);
+            row_sum[v] = sum * rescale[v];
+            if (wants_spread())
+                spread[v] = (load(w.spread + at) + (sum > Real(0) ? sum * down : Vec<Real>{})) * rescale[v];
             if (f.rows.distance) {
-                reach[v] = load(w.reach + at) * shrink[v];
+                reach[v] = load(w.reach + at) * rescale[v];
                 const Real origin = static_cast<Real>(s.first_position(sequence) + row + at - from);
                 position[v] = as_real<Real>(lane_numbers<Real>()) + origin;
             }
         }
         if (plan.top)
-            keep_top<Real>(w.sheet, keys, from, plan.top, w.top_value + p * W * plan.top, w.top_key + p * W * plan.top);
-        const bool careful = !finite_values;  // a key may hide itself with a score of −inf
-        if (careful) std::memcpy(w.before, w.sheet, static_cast<size_t>(keys * W) * sizeof(Real));
+            keep_top<Real>(w.scores, keys, from, plan.top, w.top_value + p * W * plan.top,
+                           w.top_key + p * W * plan.top);
+        const bool careful = !finite_values;  // a score may be −inf where no mask says so
+        if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
-            soften<Real, true, true>(w.sheet, keys, factor, peak, mass, spread, reach, position);
+            exp_and_sum<Real, true, true>(w.scores, keys, factor, row_max, row_sum, spread, reach, position);
         else if (f.rows.entropy)
-            soften<Real, true, false>(w.sheet, keys, factor, peak, mass, spread, reach, position);
+            exp_and_sum<Real, true, false>(w.scores, keys, factor, row_max, row_sum, spread, reach, position);
         else
-            soften<Real, false, false>(w.sheet, keys, factor, peak, mass, spread, reach, position);
+            exp_and_sum<Real, false, false>(w.scores, keys, factor, row_max, row_sum, spread, reach, position);
         for (int v = 0; v < panel_vectors; ++v) {
             const int64_t at = p * W + v * L;
-            store<Real>(w.mass + at, mass[v]);
+            store<Real>(w.row_sum + at, row_sum[v]);
             if (wants_spread()) store<Real>(w.spread + at, spread[v]);
             if (f.rows.distance) store<Real>(w.reach + at, reach[v]);
         }
@@ -307,11 +306,11 @@ class ForwardBlock {
             for (int64_t e = 0; e < plan.value_size; ++e)
                 for (int v = 0; v < panel_vectors; ++v) {
                     Real* place = outputs + e * W + v * L;
-                    store<Real>(place, load(place) * shrink[v]);
+                    store<Real>(place, load(place) * rescale[v]);
                 }
         }
         if (careful)
-            add_seen_values<Real>(w.sheet, w.before, keys, f.values, sequence, key_head, from, outputs);
+            add_seen_values<Real>(w.scores, w.before, keys, f.values, sequence, key_head, from, outputs);
         else
             add_values<true>(outputs, first, from, keys);
     }
@@ -326,34 +325,37 @@ class ForwardBlock {
             values = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, from));
             row_step = f.values.stride[2];
         }
-        product<Real, add>(plan.value_size, keys, values, 1, row_step, w.sheet, W, outputs, W);
+        product<Real, add>(plan.value_size, keys, values, 1, row_step, w.scores, W, outputs, W);
     }
 
     void finish_panel(int64_t p) {
         for (int64_t lane = 0; lane < panel_rows(p); ++lane) finish_row(p, lane);
-        for (int64_t lane = panel_rows(p); lane < W; ++lane) w.factor[lane] = 0;
+        for (int64_t lane = panel_rows(p); lane < W; ++lane) w.share[lane] = 0;
         if (!f.output) return;
         Real* outputs = w.outputs + p * W * plan.value_size;
         if (!w.started[p]) std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
         const View& out = f.output;
-        unpack_panel<Real>(outputs, panel_rows(p), plan.value_size, w.factor, out.at(sequence, head, row + p * W),
+        unpack_panel<Real>(outputs, panel_rows(p), plan.value_size, w.share, out.at(sequence, head, row + p * W),
                            out.type, out.stride[2], out.stride[3]);
     }
 
     void finish_row(int64_t p, int64_t lane) {
         const int64_t at = p * W + lane;
-        const Real peak = w.mass[at] == 0 ? Real(0) : w.level[at];
-        const RowEnd<Real> end(f, head, peak, w.mass[at]);
-        w.factor[lane] = end.factor;
+        const Real sum = w.row_sum[at];
+        if (!s.sinks && !f.rows.any()) {
+            w.share[lane] = sum == 0 ? Real(0) : Real(1) / sum;
+            return;
+        }
+        const RowEnd<Real> end(s, plan.units, head, w.row_max[at], sum);
+        w.share[lane] = static_cast<Real>(end.share);
         if (!f.rows.any()) return;
         const int64_t place = (sequence * s.heads() + head) * s.rows() + row + at;
-        end.write(f, place, peak, w.mass[at], w.spread[at], w.reach[at]);
+        end.write(f, place, sum, w.spread[at], w.reach[at]);
         for (int64_t r = 0; r < plan.top; ++r) {
             const int64_t from = p * W * plan.top + r * W + lane, to = place * plan.top + r;
-            const bool there = w.top_key[from] >= 0;
             f.rows.top_index[to] = w.top_key[from];
             static_cast<Real*>(f.rows.top_weight)[to] =
-                there ? static_cast<Real>(std::exp2(w.top_value[from] * plan.units.factor - end.normaliser)) : Real(0);
+                w.top_key[from] < 0 ? Real(0) : static_cast<Real>(end.weight(w.top_value[from]));
         }
     }
 };

@@ -47,14 +47,16 @@ struct PooledPlan {
         return at;
     }
     struct Workspace {
-        Real *keys, *queries, *sheet, *normalisers;
+        Real *keys, *queries, *scores, *spare, *row_max, *share;
         int32_t* cell;
         Workspace(const PooledPlan& plan, Parts& parts) {
             keys = parts.take<Real>(round_up(std::min<int64_t>(plan.widest, 384), W) * plan.p.scores.size());
             queries = parts.take<Real>(plain<Real>(plan.p.scores.queries) ? 0 : row_tile * plan.p.scores.size());
-            sheet = parts.take<Real>(row_tile * W);
+            scores = parts.take<Real>(row_tile * W);
+            spare = parts.take<Real>(row_tile * W);
             cell = parts.take<int32_t>(round_up(384, W));
-            normalisers = parts.take<Real>(row_tile);
+            row_max = parts.take<Real>(row_tile);
+            share = parts.take<Real>(row_tile);
         }
     };
 };
@@ -67,15 +69,15 @@ class PooledItem {
     const Scores& s;
     typename PooledPlan<Real>::Workspace w;
     int64_t sequence, head, row_cell, row_cell_end, column_cell, column_cell_end;
-    KeyPanel<Real> scorer;
     Units<Real> units;
+    KeyPanel<Real> scorer;
     Real* map;
 
   public:
     PooledItem(const PooledPlan<Real>& plan, Parts parts, int64_t sequence, int64_t head, const CellGroup& cells)
         : plan(plan), p(plan.p), s(p.scores), w(plan, parts), sequence(sequence), head(head), row_cell(cells.row),
-          row_cell_end(cells.row_end), column_cell(cells.column), column_cell_end(cells.column_end),
-          scorer{s, sequence, head, false}, units(s),
+          row_cell_end(cells.row_end), column_cell(cells.column), column_cell_end(cells.column_end), units(s),
+          scorer{s, units, sequence, head},
           map(static_cast<Real*>(p.output) + (sequence * s.heads() + head) * p.row_cells * p.column_cells) {}
 
     void compute() {
@@ -97,7 +99,7 @@ class PooledItem {
             w.cell[j] = static_cast<int32_t>(c);
         }
         for (int64_t at = 0; at < keys; at += W)
-            scorer.pack(key + at, std::min<int64_t>(W, keys - at), units.packing, w.keys + at * s.size());
+            scorer.pack(key + at, std::min<int64_t>(W, keys - at), units.sign, w.keys + at * s.size());
         const int64_t last_row = p.row_edges[row_cell_end];
         int64_t cell = row_cell;
         for (int64_t first = p.row_edges[row_cell]; first < last_row; first += row_tile) {
@@ -108,17 +110,17 @@ class PooledItem {
             hull.read(s, sequence, first, last);
             if (hull.misses(key, key + keys)) continue;
             const PlainRows<Real> queries = plain_rows<Real>(s.queries, sequence, head, first, last - first, w.queries);
-            read_normalisers<Real>(p.normaliser, (sequence * s.heads() + head) * s.rows() + first, last - first,
-                                   w.normalisers);
+            read_state<Real>(p.state, (sequence * s.heads() + head) * s.rows() + first, last - first, w.row_max,
+                             w.share);
             for (int64_t at = 0; at < keys; at += W) {
                 const int64_t here = std::min<int64_t>(W, keys - at);
                 int64_t from = first, to = last;
                 const bool whole = scorer.narrow(from, to, key + at, here, hull);
                 if (from >= to) continue;
                 product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
-                                     w.keys + at * s.size(), W, w.sheet, W);
-                scorer.finish(from, to, key + at, here, whole, Stage::masked, w.sheet);
-                weigh<Real>(w.sheet, to - from, units.factor, w.normalisers + (from - first));
+                                     w.keys + at * s.size(), W, w.scores, W);
+                scorer.finish(from, to, key + at, here, whole, Stage::masked, false, w.scores, w.spare);
+                weigh<Real>(w.scores, to - from, units.factor, w.row_max + (from - first), w.share + (from - first));
                 gather(from, to, cell, w.cell + at, here);
             }
         }
@@ -146,7 +148,7 @@ class PooledItem {
             const int64_t end = std::min(to, p.row_edges[cell + 1]);
             Real lane[W];
             for (int v = 0; v < panel_vectors; ++v) {
-                const Real* weights = w.sheet + (i - from) * W + v * L;
+                const Real* weights = w.scores + (i - from) * W + v * L;
                 store<Real>(lane + v * L,
                             p.pool == Pool::sum ? sum_of(weights, end - i) : largest_of(weights, end - i));
             }

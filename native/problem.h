@@ -65,9 +65,10 @@ struct Scores {
 };
 
 // Row statistics, contiguous (batch, head, query), of the computing type (float or double); null: not wanted.
-// The normaliser is double for both: rounding L would cost every weight as much as rounding its score.
 struct Rows {
-    double* logsumexp = nullptr;
+    void* row_max = nullptr;  // what RowState holds
+    void* row_sum = nullptr;
+    double* logsumexp = nullptr;  // double for both: rounded to float, it would lose digits of large scores
     void* entropy = nullptr;
     void* peak = nullptr;
     void* distance = nullptr;
@@ -75,7 +76,7 @@ struct Rows {
     int64_t* top_index = nullptr;
     int64_t top = 0;
 
-    bool any() const { return logsumexp || entropy || peak || distance || top; }
+    bool any() const { return row_max || row_sum || logsumexp || entropy || peak || distance || top; }
 };
 
 struct Forward {
@@ -88,17 +89,25 @@ struct Forward {
 enum class Stage : int32_t { score, scaled, capped, biased, masked, weight };
 enum class Pool : int32_t { sum, max };
 
-// Passes that know each row's normaliser: (batch, head, query), contiguous.
+// What every row needs to recompute its weights, exp(factor · (score − row_max)) / row_sum: (batch, head, query),
+// contiguous, of the computing type. The units of row_max are those of `Units` in scores.h. A row that sees no key and
+// has no sink: −inf and 0.
+struct RowState {
+    const void* row_max = nullptr;
+    const void* row_sum = nullptr;
+};
+
+// Passes that know each row's state.
 struct Backflow {
     Scores scores;
-    const double* normaliser = nullptr;
+    RowState state;
     View rows;    // batch, head, query, size; none: ones, so that `output` holds column sums
     View output;  // batch, head, key, size (1 for column sums)
 };
 
 struct Pooled {
     Scores scores;
-    const double* normaliser = nullptr;
+    RowState state;
     const int64_t* row_edges = nullptr;
     const int64_t* column_edges = nullptr;
     int64_t row_cells = 0, column_cells = 0;
@@ -108,7 +117,7 @@ struct Pooled {
 
 struct Tile {
     Scores scores;
-    const double* normaliser = nullptr;
+    RowState state;
     Stage stage = Stage::weight;
     void* output = nullptr;  // (batch, head, query, key), computing type
 };
@@ -116,7 +125,7 @@ struct Tile {
 struct Backward {
     Scores scores;
     View values, output, flow;
-    const double* normaliser = nullptr;
+    RowState state;
     View grad_queries, grad_keys, grad_values;
     View grad_bias;                // computing type, full or broadcast (stride 0) axes; none: not wanted
     View grad_relative;            // computing type, (head or 1, 1, 1, span); none: not wanted

@@ -68,7 +68,8 @@ class Check {
     Owned<Real> q, k, v, u, flow, bias, relative, output;
     std::vector<int32_t> first[2], last[2];
     std::vector<uint8_t> dense;
-    std::vector<double> sinks, normaliser;
+    std::vector<double> sinks;
+    std::vector<Real> row_max, row_sum;
     Scores s;
     double bound;
     int failures = 0;
@@ -79,7 +80,8 @@ class Check {
           v(c.batch, c.key_heads, c.columns, c.value_size), u(c.batch, c.heads, c.rows, 5),
           flow(c.batch, c.heads, c.rows, c.value_size), bias(1, c.heads, c.rows, c.columns),
           relative(c.heads, 1, 1, c.rows + c.columns - 1), output(c.batch, c.heads, c.rows, c.value_size),
-          normaliser(static_cast<size_t>(c.batch * c.heads * c.rows)), bound(sizeof(Real) == 4 ? 5e-5 : 1e-11) {
+          row_max(static_cast<size_t>(c.batch * c.heads * c.rows)), row_sum(row_max.size()),
+          bound(sizeof(Real) == 4 ? 5e-5 : 1e-11) {
         for (auto* array : {&q, &k, &v, &u, &flow, &bias, &relative}) array->fill(random);
         s.queries = q.view;
         s.keys = k.view;
@@ -157,7 +159,7 @@ class Check {
         if (c.relative) sum += relative.at(h, 0, 0, i - j + s.relative_zero);
         return sum;
     }
-    // Weights of one row, and its normaliser.
+    // Weights of one row, and its log-sum-exp.
     std::vector<double> weights(int64_t b, int64_t h, int64_t i, double& level) const {
         std::vector<double> w(static_cast<size_t>(c.columns));
         double high = c.sinks ? sinks[static_cast<size_t>(h)] : -infinity;
@@ -178,7 +180,8 @@ class Check {
     }
 
     void check_forward() {
-        const size_t lines = normaliser.size();
+        const size_t lines = row_max.size();
+        std::vector<double> logsumexp(lines);
         std::vector<Real> entropy(lines), peak(lines), distance(lines), top_weight(lines * 3);
         std::vector<int64_t> top_index(lines * 3);
         Forward f;
@@ -187,8 +190,9 @@ class Check {
         f.output = output.view;
         kernels.forward(f);  // few rows take another way when no strongest keys are wanted
         const std::vector<Real> plainly = output.numbers;
-        f.rows = {
-            normaliser.data(), entropy.data(), peak.data(), distance.data(), top_weight.data(), top_index.data(), 3};
+        f.rows = {row_max.data(),    row_sum.data(),   logsumexp.data(),
+                  entropy.data(),    peak.data(),      distance.data(),
+                  top_weight.data(), top_index.data(), 3};
         kernels.forward(f);
         for (int64_t b = 0; b < c.batch; ++b)
             for (int64_t h = 0; h < c.heads; ++h)
@@ -211,7 +215,7 @@ class Check {
                         far += weight * std::abs(static_cast<double>(i - j));
                         most = std::max(most, weight);
                     }
-                    expect(normaliser[line], level, "a normaliser");
+                    expect(logsumexp[line], level, "a log-sum-exp");
                     expect(static_cast<double>(entropy[line]), h_of, "an entropy", 4);
                     expect(static_cast<double>(peak[line]), most, "a peak");
                     expect(static_cast<double>(distance[line]), far, "a distance");
@@ -219,15 +223,17 @@ class Check {
                 }
     }
 
+    RowState state() const { return {row_max.data(), row_sum.data()}; }
+
     void check_columns() {
         Owned<Real> flowing(c.batch, c.heads, c.columns, 5), sums(c.batch, c.heads, c.columns, 1);
-        kernels.backflow({s, normaliser.data(), u.view, flowing.view});
-        kernels.backflow({s, normaliser.data(), {}, sums.view});
+        kernels.backflow({s, state(), u.view, flowing.view});
+        kernels.backflow({s, state(), {}, sums.view});
         const int64_t rows[] = {0, c.rows / 3, c.rows}, columns[] = {0, 1, c.columns / 2, c.columns};
         std::vector<Real> map(static_cast<size_t>(c.batch * c.heads * 6)),
-            tile(normaliser.size() * static_cast<size_t>(c.columns));
-        kernels.pooled({s, normaliser.data(), rows, columns, 2, 3, Pool::sum, map.data()});
-        kernels.tile({s, normaliser.data(), Stage::weight, tile.data()});
+            tile(row_max.size() * static_cast<size_t>(c.columns));
+        kernels.pooled({s, state(), rows, columns, 2, 3, Pool::sum, map.data()});
+        kernels.tile({s, state(), Stage::weight, tile.data()});
         for (int64_t b = 0; b < c.batch; ++b)
             for (int64_t h = 0; h < c.heads; ++h) {
                 std::vector<double> back(static_cast<size_t>(c.columns * 5)), sum(static_cast<size_t>(c.columns)),
@@ -271,7 +277,7 @@ class Check {
         back.values = v.view;
         back.output = output.view;
         back.flow = flow.view;
-        back.normaliser = normaliser.data();
+        back.state = state();
         back.grad_queries = gq.view;
         back.grad_keys = gk.view;
         back.grad_values = gv.view;

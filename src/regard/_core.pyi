@@ -34,6 +34,8 @@ def forward(
     scores: Scores,
     values: _Array | None,
     output: _Array | None,
+    row_max: _Array | None = None,
+    row_sum: _Array | None = None,
     logsumexp: _Array | None = None,
     entropy: _Array | None = None,
     peak: _Array | None = None,
@@ -59,16 +61,23 @@ def short_forward(
     last: _Array | None = None,
     room: _Array | None = None,
 ) -> _Array | None: ...
-def backflow(scores: Scores, normaliser: _Array, rows: _Array | None, output: _Array) -> None: ...
+def backflow(scores: Scores, row_max: _Array, row_sum: _Array, rows: _Array | None, output: _Array) -> None: ...
 def pooled(
-    scores: Scores, normaliser: _Array, row_edges: _Array, column_edges: _Array, largest: bool, output: _Array
+    scores: Scores,
+    row_max: _Array,
+    row_sum: _Array,
+    row_edges: _Array,
+    column_edges: _Array,
+    largest: bool,
+    output: _Array,
 ) -> None: ...
-def tile(scores: Scores, normaliser: _Array | None, stage: int, output: _Array) -> None: ...
+def tile(scores: Scores, row_max: _Array | None, row_sum: _Array | None, stage: int, output: _Array) -> None: ...
 def backward(
     scores: Scores,
     values: _Array,
     output: _Array,
-    normaliser: _Array,
+    row_max: _Array,
+    row_sum: _Array,
     flow: _Array,
     grad_queries: _Array,
     grad_keys: _Array,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels.interface import ROW_STATE, RowState, Scores
+from regard.kernels.interface import RowState, Scores
 
 torch = pytest.importorskip("torch")
 
@@ -82,7 +82,7 @@ def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str,
     return {
         "output": output,
         "output alone": engine.forward(scores, values)[0],
-        **{name: array for name, array in found.items() if name not in ROW_STATE},
+        **found,
         **{stage: engine.tile(scores, state, stage) for stage in ("score", "scaled", "capped", "biased", "masked")},
         "weight": engine.tile(scores, state, "weight"),
         "received": engine.received(scores, state),

@@ -63,7 +63,7 @@ def test_maps_by_given_boundaries_are_right(engine: str, case: Case, pool: Any, 
     with using(engine):
         A = case.attention(engine)
         if data.draw(st.booleans()):
-            A.entropy()  # the normaliser is then remembered, and the map takes another path
+            A.entropy()  # the row state is then remembered, and the map takes another path
         found = A.pooled(row_edges=row_edges, column_edges=column_edges, pool=pool)
     truth = Truth(case).pooled(np.array(row_edges), np.array(column_edges), pool)
     truth.check(as_numpy(found.array), "map")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from regard.attention.scores import scores_of
 from regard.kernels.choosing import engine_for
+from regard.kernels.interface import ROW_STATE, RowState
 
 from ..effort import examples
 from ..engines import ENGINES, NUMPY_ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
@@ -46,9 +47,9 @@ def test_gradients_of_an_engine_are_right(engine: str, case: Case, seed: int, la
     with using(engine):
         scores = scores_of(case.attention(engine))
         compute = engine_for(case.queries)
-        output, statistics = compute.forward(scores, case.values, ("logsumexp",))
+        output, statistics = compute.forward(scores, case.values, ROW_STATE)
         wanted = options_with_gradients(case)
-        found = compute.backward(scores, case.values, output, statistics["logsumexp"], flow, wanted)
+        found = compute.backward(scores, case.values, output, RowState.of(statistics), flow, wanted)
     names = ("queries", "keys", "values", *wanted)
     check_gradients(case, flow, {name: getattr(found, name) for name in names})
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 import regard
 from regard.attention.scores import scores_of
 from regard.kernels.choosing import engine_for
+from regard.kernels.interface import ROW_STATE, RowState
 
 from ..effort import examples
 from ..engines import ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
@@ -258,8 +259,8 @@ def everything(case: Case, flow: Any, with_gradients: bool = True) -> dict[str, 
 
 def gradients(case: Case, flow: Any) -> dict[str, Any]:
     scores, engine = scores_of(case.attention()), engine_for(case.queries)
-    output, statistics = engine.forward(scores, case.values, ("logsumexp",))
+    output, statistics = engine.forward(scores, case.values, ROW_STATE)
     wanted = ["bias"] if isinstance(case.bias, np.ndarray) else []
     wanted += ["sinks"] if case.sinks is not None else []
-    found = engine.backward(scores, case.values, output, statistics["logsumexp"], flow, wanted)
+    found = engine.backward(scores, case.values, output, RowState.of(statistics), flow, wanted)
     return {name: getattr(found, name) for name in ("queries", "keys", "values", *wanted)}

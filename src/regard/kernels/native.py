@@ -17,14 +17,12 @@ from regard import _core
 from regard.kernels import parts
 from regard.kernels.interface import (
     ACTIVATIONS,
-    ROW_STATE,
     STAGES,
     Gradients,
     Pool,
     RowState,
     Scores,
     Stage,
-    softmax_units,
 )
 from regard.kernels.memory import empty
 from regard.masks import Visible
@@ -42,16 +40,6 @@ def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
     """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
-    if any(name in statistics for name in ROW_STATE):
-        names = tuple(dict.fromkeys((*(name for name in statistics if name not in ROW_STATE), "logsumexp")))
-        output, found = _forward(scores, values, names, top)
-        return output, {**found, **state_from(scores, found["logsumexp"])}
-    return _forward(scores, values, statistics, top)
-
-
-def _forward(
-    scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
-) -> tuple[Array | None, dict[str, Array]]:
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else room_like(queries, values.shape[3], values.dtype)
@@ -65,7 +53,7 @@ def _forward(
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
         _core.forward(held(scores), readable(values), readable(output))
         return output, {}
-    kind = DOUBLE if queries.dtype == DOUBLE else SINGLE
+    kind = computing(queries)
     found = {name: np.empty(shape, DOUBLE if name == "logsumexp" else kind) for name in statistics}
     if top:
         found["top_index"] = np.empty((*shape, top), np.int64)
@@ -79,11 +67,6 @@ def _forward(
             for name, array in room.items():
                 found[name][:, :, rows] = array
     return output, found
-
-
-def state_from(scores: Scores, logsumexp: Any) -> dict[str, Any]:
-    """Row state until the kernel keeps it itself."""
-    return {"row_max": logsumexp / softmax_units(scores)[1], "row_sum": (logsumexp > 0) * 0.0 + 1}
 
 
 def short_product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
@@ -103,7 +86,9 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
         state,
         shape,
         rows.dtype,
-        lambda strip, part, place, room: _core.backflow(held(strip), part, readable(rows[:, :, place]), readable(room)),
+        lambda strip, part, place, room: _core.backflow(
+            held(strip), *part, readable(rows[:, :, place]), readable(room)
+        ),
     )
 
 
@@ -115,7 +100,7 @@ def received(scores: Scores, state: RowState) -> Array:
         state,
         shape,
         computing(scores.queries),
-        lambda strip, part, place, room: _core.backflow(held(strip), part, None, room),
+        lambda strip, part, place, room: _core.backflow(held(strip), *part, None, room),
     )[..., 0]
 
 
@@ -128,7 +113,7 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         room = np.empty_like(result)
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
-        _core.pooled(held(strip), exact(scores, state[:, :, rows]), edges, column_edges, pool == "max", room)
+        _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", room)
         result = room if rows == parts.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
     return result
 
@@ -139,8 +124,8 @@ def tile(scores: Scores, state: RowState | None, stage: Stage) -> Array:
     for rows, strip in strips(scores):
         whole = rows == parts.EVERYTHING
         room = result if whole else np.empty_like(result[:, :, rows])
-        part = None if state is None else exact(scores, state[:, :, rows])
-        _core.tile(held(strip), part, STAGES.index(stage), room)
+        part = (None, None) if state is None else state_rows(scores, state[:, :, rows])
+        _core.tile(held(strip), *part, STAGES.index(stage), room)
         if not whole:
             result[:, :, rows] = room
     return result
@@ -174,7 +159,7 @@ def wide_gradients(
             held(strip),
             readable(values),
             readable(output[:, :, rows]),
-            exact(scores, state[:, :, rows]),
+            *state_rows(scores, state[:, :, rows]),
             readable(flow[:, :, rows]),
             queries[:, :, rows],
             room_keys,
@@ -261,7 +246,7 @@ def held(scores: Scores) -> Any:
         keys,
         scores.scale,
         scores.softcap,
-        readable(scores.bias),
+        readable(within_range(scores.bias, computing(queries))),
         None if rest is None else np.asarray(rest.dense, bool),
         None if relative is None else np.ascontiguousarray(relative, computing(queries)),
         scores.relative_zero,
@@ -342,9 +327,18 @@ def readable(array: Array | None) -> Any:
     return np.array(array, kind.newbyteorder("="), order="C")
 
 
-def exact(scores: Scores, state: RowState) -> Array:
-    """Log-sum-exp in float64, contiguous."""
-    return np.ascontiguousarray(softmax_units(scores)[1] * state.row_max + np.log(state.row_sum), DOUBLE)
+def within_range(bias: Array | None, kind: np.dtype[Any]) -> Array | None:
+    """A bias in float64 whose finite numbers stay finite in the type that the kernel computes in."""
+    if bias is None or bias.dtype != DOUBLE or kind == DOUBLE:
+        return bias
+    most = float(np.finfo(kind).max)
+    return np.where(np.isinf(bias), bias, np.clip(bias, -most, most))
+
+
+def state_rows(scores: Scores, state: RowState) -> tuple[Array, Array]:
+    """row_max and row_sum as the kernel takes them: contiguous, in the type that it computes in."""
+    kind = computing(scores.queries)
+    return np.ascontiguousarray(state.row_max, kind), np.ascontiguousarray(state.row_sum, kind)
 
 
 def whole_numbers(ends: Array | None) -> Array | None:
@@ -366,6 +360,6 @@ def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, 
     result: Array | None = None
     for rows, strip in strips(scores):
         room = np.empty(shape, kind)
-        fill(strip, exact(scores, state[:, :, rows]), rows, room)
+        fill(strip, state_rows(scores, state[:, :, rows]), rows, room)
         result = room if result is None else result + room
     return np.zeros(shape, kind) if result is None else result

@@ -55,7 +55,7 @@ def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
     bias = None if scores.bias is None else shared(shared(scores.bias, rows, 2), columns, 3)
     if scores.relative is not None:
         relative = relative_bias(scores, rows, columns)
-        bias = relative if bias is None else bias + relative
+        bias = relative if bias is None else _exactly(bias) + _exactly(relative)  # engines round their sum once
     return replace(
         scores,
         queries=taken(scores.queries, rows, 2),
@@ -144,6 +144,13 @@ def state_part(state: RowState, batch: Index, head: Index, rows: Index) -> RowSt
         taken(taken(taken(array, batch, 0), head, 1), rows, 2) for array in (state.row_max, state.row_sum)
     )
     return RowState(row_max, row_sum)
+
+
+def _exactly(array: Array) -> Array:
+    """In double precision, where the device has it."""
+    if isinstance(array, np.ndarray):
+        return array.astype(np.float64)
+    return array.float() if array.device.type == "mps" else array.double()
 
 
 def like(indices: Array, array: Array) -> Array:

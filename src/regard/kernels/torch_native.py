@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard import _core, errors
 from regard.kernels import native, torch_engine, torch_gradients, torch_layers
-from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage, softmax_units
+from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
 from regard.kernels.torch_tiles import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index
@@ -59,18 +59,16 @@ def _product(scores: Scores, values: Tensor) -> Tensor:
 def _product_and_state(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """What gradients need, as directly."""
     output = _room(scores, values)
-    logsumexp = torch.empty(scores.queries.shape[:3], dtype=torch.float64)
-    _core.forward(_held(scores), handed(aligned(values)), handed(output), handed(logsumexp))
-    return output, native.state_from(scores, logsumexp)
+    state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in ROW_STATE}
+    _core.forward(_held(scores), handed(aligned(values)), handed(output), *map(handed, state.values()))
+    return output, state
 
 
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
     """Gradients of queries, keys and values, as directly."""
     found = [torch.empty(array.shape, dtype=_computing(values)) for array in (scores.queries, scores.keys, values)]
-    given = [
-        handed(aligned(array))
-        for array in (values, output, softmax_units(scores)[1] * state.row_max + torch.log(state.row_sum), flow)
-    ]
+    rows = (array.to(_computing(values)).contiguous() for array in (state.row_max, state.row_sum))
+    given = [handed(aligned(array)) for array in (values, output, *rows, flow)]
     _core.backward(_held(scores), *given, *map(handed, found))
     queries, keys, of_values = (array.to(values.dtype) for array in found)
     return Gradients(queries, keys, of_values)

@@ -56,8 +56,7 @@ def _outputs(*given: Any) -> tuple[Tensor, ...]:
     keep = given[-1]
     output, found = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
     assert output is not None
-    kind = exact_type(values.device)
-    state = (found[name].to(kind) if keep else values.new_empty(0, dtype=kind) for name in ROW_STATE)
+    state = (found[name] if keep else wide(values).new_empty(0) for name in ROW_STATE)
     return tuple(array.contiguous() for array in (output, *state))
 
 
@@ -66,7 +65,7 @@ def _outputs_promised(*given: Any) -> tuple[Tensor, ...]:
     kept = queries.shape[:3] if given[-1] else (0,)
     return (
         values.new_empty((*queries.shape[:3], values.shape[3])),
-        *(queries.new_empty(kept, dtype=exact_type(queries.device)) for _ in ROW_STATE),
+        *(queries.new_empty(kept, dtype=wide(queries).dtype) for _ in ROW_STATE),
     )
 
 
