@@ -86,8 +86,8 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
         state,
         shape,
         rows.dtype,
-        lambda strip, part, place, room: _core.backflow(
-            held(strip), *part, readable(rows[:, :, place]), readable(room)
+        lambda strip, row_max, row_sum, place, room: _core.backflow(
+            held(strip), row_max, row_sum, readable(rows[:, :, place]), readable(room)
         ),
     )
 
@@ -100,7 +100,7 @@ def received(scores: Scores, state: RowState) -> Array:
         state,
         shape,
         computing(scores.queries),
-        lambda strip, part, place, room: _core.backflow(held(strip), *part, None, room),
+        lambda strip, row_max, row_sum, place, room: _core.backflow(held(strip), row_max, row_sum, None, room),
     )[..., 0]
 
 
@@ -124,8 +124,8 @@ def tile(scores: Scores, state: RowState | None, stage: Stage) -> Array:
     for rows, strip in strips(scores):
         whole = rows == parts.EVERYTHING
         room = result if whole else np.empty_like(result[:, :, rows])
-        part = (None, None) if state is None else state_rows(scores, state[:, :, rows])
-        _core.tile(held(strip), *part, STAGES.index(stage), room)
+        row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, rows])
+        _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), room)
         if not whole:
             result[:, :, rows] = room
     return result
@@ -360,6 +360,6 @@ def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, 
     result: Array | None = None
     for rows, strip in strips(scores):
         room = np.empty(shape, kind)
-        fill(strip, state_rows(scores, state[:, :, rows]), rows, room)
+        fill(strip, *state_rows(scores, state[:, :, rows]), rows, room)
         result = room if result is None else result + room
     return np.zeros(shape, kind) if result is None else result
