@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import errors
+from regard import errors, validate
 
 Array = Any  # a NumPy array or a PyTorch tensor
 
@@ -44,9 +44,7 @@ def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
         came = "neither" if slopes is None else "both"
         raise errors.option("alibi", came, "either slopes, one per head, or heads=… for those of the paper")
     if heads is not None:
-        if not isinstance(heads, int) or heads < 1:
-            raise errors.option("heads", heads, "a whole number, 1 or more")
-        return Alibi(np.asarray(paper_slopes(heads)))
+        return Alibi(np.asarray(paper_slopes(validate.integer("heads", heads, 1))))
     slopes = slopes if hasattr(slopes, "dtype") else np.asarray(slopes, dtype=np.float64)
     if len(slopes.shape) > 1:
         raise errors.option("slopes", slopes, "one number, or numbers (head,), one per head")
@@ -152,7 +150,9 @@ def bucket_of(apart: Array, buckets: int, max_distance: int, bidirectional: bool
 
 def _check_heads(name: str, came: int, heads: int) -> None:
     if came != 1 and came != heads:
-        raise errors.bias_heads(name, came, heads)
+        raise errors.OptionError(
+            f"`{name}` are for {errors.count(came, 'head')}, the attention has {heads}.\nGive one per head."
+        )
 
 
 def _cast(array: Array, xp: Any, dtype: Any, device: Any = None) -> Array:

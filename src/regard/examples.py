@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import errors
-from regard.errors.wording import did_you_mean
+from regard.errors import did_you_mean
 
 Kind = Literal["worked", "sentence", "passage", "dictionary", "vectors", "numbers", "notes"]
 

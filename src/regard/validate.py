@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from regard import errors
-from regard.errors import OptionError, OutOfRange
-from regard.errors.wording import did_you_mean, shown, there_are
+from regard.errors import OptionError, OutOfRange, did_you_mean, shown, there_are
 
 
 def is_integer(value: Any) -> bool:

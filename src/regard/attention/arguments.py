@@ -12,7 +12,9 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array, floats, is_tensor
 from regard.biases import Bias
+from regard.errors import count
 from regard.masks import Mask
+from regard.masks.mask import checked_mask
 
 SIMILARITIES = ("dot", "cosine")
 FURTHEST = 2**30  # positions and sums of two positions fit into int32
@@ -31,17 +33,28 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
         if not 2 <= array.ndim <= 4:
             raise errors.wrong_dimensions(name, array)
     if queries.ndim != keys.ndim:
-        raise errors.axes_differ(queries, keys)
+        raise axes_differ(queries, keys)
     if queries.ndim == 4 and queries.shape[0] != keys.shape[0]:
-        raise errors.batch_differs(queries, keys)
+        raise errors.misfit(
+            f"`keys` hold {count(keys.shape[0], 'sequence')}, `queries` hold {queries.shape[0]}.",
+            "Each sequence needs its own keys: expand `keys` along the batch.", queries=queries, keys=keys,
+        )  # fmt: skip
     if queries.ndim >= 3 and (0 in (queries.shape[-3], keys.shape[-3]) or queries.shape[-3] % keys.shape[-3] != 0):
-        raise errors.heads_do_not_divide(queries, keys)
+        raise errors.misfit(
+            f"{count(queries.shape[-3], 'query head')} cannot share {count(keys.shape[-3], 'key head')} evenly.",
+            "Each key head serves the same number of query heads: check the order of the axes.",
+            queries=queries, keys=keys,
+        )  # fmt: skip
     if queries.shape[-1] != keys.shape[-1]:
-        raise errors.head_dims_differ(queries, keys)
+        raise head_dims_differ(queries, keys)
     if queries.shape[-1] == 0:
-        raise errors.empty_head_dim("queries", queries)
+        fix = "Vectors need at least one number: check the width of W."
+        raise errors.misfit("`queries` have head_dim 0.", fix, queries=queries)
     if keys.shape[-2] == 0:
-        raise errors.empty_keys(queries, keys)
+        raise errors.misfit(
+            "`keys` hold no key, so there is nothing to attend to.",
+            "Attention needs at least one key: check how `keys` were sliced.", queries=queries, keys=keys,
+        )  # fmt: skip
     return queries, keys
 
 
@@ -49,9 +62,42 @@ def same_kind(**given: Array) -> None:
     """Raise if dtypes or devices differ."""
     one, *others = given.values()
     if any(other.dtype != one.dtype for other in others):
-        raise errors.dtypes_differ(**given)
+        came = ", ".join(f"`{name}` are {errors.type_name(array.dtype)}" for name, array in given.items())
+        raise errors.TypeProblem(f"{came}.\nAll arrays of one attention have the same type: convert one of them.")
+    same_device(**given)
+
+
+def same_device(**given: Array) -> None:
+    """Refuse tensors on different devices."""
+    one, *others = given.values()
     if is_tensor(one) and any(other.device != one.device for other in others):
-        raise errors.devices_differ(**given)
+        came = ", ".join(f"`{name}` are on {array.device}" for name, array in given.items())
+        raise errors.OptionError(f"{came}.\nAll arrays of one attention are on one device: move them with .to(device).")
+
+
+def axes_differ(queries: Array, keys: Array) -> errors.ShapeError:
+    """Queries with another number of axes than keys."""
+    came = f"`keys` have {count(keys.ndim, 'axis')}, `queries` have {queries.ndim}."
+    return errors.misfit(came, "Give both the same axes: keys[None] adds one in front.", queries=queries, keys=keys)
+
+
+def head_dims_differ(queries: Array, keys: Array) -> errors.ShapeError:
+    """Queries and keys whose last axes differ."""
+    came = f"`keys` have head_dim {keys.shape[-1]}, `queries` have {queries.shape[-1]}."
+    return errors.misfit(came, "Both come from projections of the same width: check W_k.", queries=queries, keys=keys)
+
+
+def values_do_not_fit(keys: Array, values: Array) -> errors.ShapeError:
+    """Values whose batch or heads differ from those of the keys."""
+    came = "`values` have another batch or other heads than `keys`."
+    fix = "All axes but the last must be equal: split values into heads as keys were."
+    return errors.misfit(came, fix, keys=keys, values=values)
+
+
+def values_count_differs(keys: Array, values: Array) -> errors.ShapeError:
+    """Not one value per key."""
+    came = f"`values` hold {count(values.shape[-2], 'value')} for {count(keys.shape[-2], 'key')}."
+    return errors.misfit(came, "Each key needs one value: project both from the same tokens.", keys=keys, values=values)
 
 
 def scale(given: Any) -> float | None:
@@ -60,7 +106,8 @@ def scale(given: Any) -> float | None:
         return given  # type: ignore[no-any-return]
     number = _number(given)
     if number is None or not -math.inf < number < math.inf:
-        raise errors.scale_not_finite(given)
+        fix = "Leave it out for 1 / √head_dim, or check what it was divided by."
+        raise errors.option("scale", given, "a finite number", fix)
     return number
 
 
@@ -70,7 +117,8 @@ def softcap(given: Any) -> float | None:
         return None
     number = _number(given)
     if number is None or not 0 < number < math.inf:
-        raise errors.bad_softcap(given)
+        fix = "It bounds the scaled scores to ±softcap (Gemma 2 uses 50); None is no cap."
+        raise errors.option("softcap", given, "a positive finite number, or None", fix)
     return number
 
 
@@ -81,9 +129,7 @@ def similarity(given: Any) -> str:
 
 def mask(given: Any) -> Mask:
     """A mask."""
-    if not isinstance(given, Mask):
-        raise errors.not_a_mask(given)
-    return given
+    return checked_mask(given)
 
 
 def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
@@ -91,10 +137,11 @@ def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
     if given is None or isinstance(given, Bias):
         return given
     array = floats("bias", [given] if isinstance(given, (int, float)) else given, queries)
-    if is_tensor(array) and array.device != queries.device:
-        raise errors.devices_differ(queries=queries, bias=array)
+    same_device(queries=queries, bias=array)
     if array.ndim > len(shape) or not _serves(array.shape, shape):
-        raise errors.bias_shape(array, shape)
+        came = f"`bias` of shape {tuple(array.shape)} does not fit attention of shape {tuple(shape)}."
+        fix = "Each axis has full size or 1, as in (head, query, key) or (batch, 1, 1, key)."
+        raise errors.OptionError(errors.with_shapes(came, fix, bias=array, attention=shape))
     return array
 
 
@@ -105,9 +152,11 @@ def sinks(given: Any, queries: Array) -> Array | None:
     heads = queries.shape[-3] if queries.ndim > 2 else 1
     array = floats("sinks", [given] if isinstance(given, (int, float)) else given, queries)
     if tuple(array.shape) != (heads,):
-        raise errors.sinks_shape(array, heads)
-    if is_tensor(array) and array.device != queries.device:
-        raise errors.devices_differ(queries=queries, sinks=array)
+        raise errors.OptionError(
+            f"`sinks` have shape {tuple(array.shape)}; expected ({heads},), one logit per head.\n"
+            "A logit that all heads share is np.full(heads, logit)."
+        )
+    same_device(queries=queries, sinks=array)
     return array
 
 
@@ -140,12 +189,12 @@ def values(given: Any, keys: Array) -> Array:
     if not 2 <= array.ndim <= keys.ndim:
         raise errors.wrong_dimensions("values", array)
     if array.shape[-2] != keys.shape[-2]:
-        raise errors.values_count_differs(keys, array)
+        raise values_count_differs(keys, array)
     full = (*keys.shape[:-1], array.shape[-1])
     if tuple(array.shape) == full:
         return array
     if not _serves(array.shape, full):
-        raise errors.values_do_not_fit(keys, array)
+        raise values_do_not_fit(keys, array)
     return arrays.library(array).broadcast_to(array, full)
 
 
@@ -157,7 +206,10 @@ def rows(given: Any, queries: Array) -> Array:
     if tuple(array.shape) == full:
         return array
     if not 2 <= array.ndim <= queries.ndim or not _serves(array.shape, full) or array.shape[-2] != full[-2]:
-        raise errors.rows_do_not_fit(full, array)
+        raise errors.ShapeError(
+            f"`u` has shape {tuple(array.shape)}; the product with the transposed weights needs {full}.\n"
+            "Give one row per query, with the head and batch axes of the attention."
+        )
     return arrays.library(array).broadcast_to(array, full)
 
 

@@ -65,7 +65,10 @@ def check_size(attention: Attention, shape: tuple[int, ...], limit: int | None) 
     """Raise if an array of this shape takes more than `limit` bytes."""
     size = int(np.prod(shape, dtype=object)) * max(4, attention.queries.dtype.itemsize)
     if limit is not None and size > limit:
-        raise errors.too_large_to_build(size, limit)
+        raise errors.TooLarge(
+            f"The dense matrix would take {errors.size_in_bytes(size)}, the limit is {errors.size_in_bytes(limit)}.\n"
+            f"Look at a part of it (A[..., 0, :], A.pooled((512, 512)), A.top(8)), or allow it: dense(limit={size})."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +283,7 @@ def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], adva
     try:
         together = np.broadcast_arrays(*(array for _, array in met))
     except ValueError:
-        raise errors.bad_index(index) from None
+        raise _not_an_index(index) from None
     reading.points_shape = together[0].shape
     reading.points = {-1 if axis is None else axis: array for (axis, _), array in zip(met, together, strict=True)}
     places = [place for place, _ in advanced]
@@ -295,10 +298,11 @@ def _filled(index: Any, axes: int) -> list[Any]:
         items.extend(_item(item))
     consumed = sum(1 for item in items if not (item is None or item is ... or _is_truth(item)))
     if consumed > axes:
-        raise errors.too_many_indices(consumed, axes)
+        came = f"{errors.count(consumed, 'index')} for an attention of {errors.count(axes, 'axis')}"
+        raise errors.OutOfRange(f"{came}: leave {consumed - axes} out.")
     dots = [place for place, item in enumerate(items) if item is ...]
     if len(dots) > 1:
-        raise errors.bad_index(index)
+        raise _not_an_index(index)
     place = dots[0] if dots else len(items)
     filling: list[Any] = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
     return [*items[:place], *filling, *items[place + 1 :]]
@@ -313,7 +317,7 @@ def _item(item: Any) -> list[Any]:
     try:
         array = numpy_of(item)
     except ValueError:
-        raise errors.bad_index(item) from None
+        raise _not_an_index(item) from None
     if str(getattr(item, "dtype", "")) == "torch.uint8":  # a mask to PyTorch, integers to NumPy
         raise errors.option("index", item, "a tensor of bool or int64", "Say which with .bool() or .long().")
     if array.size == 0 and not hasattr(item, "dtype"):
@@ -321,7 +325,7 @@ def _item(item: Any) -> list[Any]:
     if array.dtype == bool:
         return [array] if array.ndim == 0 else _where_true(array)
     if array.dtype.kind not in "iu":
-        raise errors.bad_index(item)
+        raise _not_an_index(item)
     return [int(array)] if array.ndim == 0 else [array.astype(np.intp)]
 
 
@@ -348,7 +352,7 @@ def _from_slice(item: slice, count: int) -> tuple[parts.Index, int]:
     try:
         start, stop, step = item.indices(count)
     except (TypeError, ValueError):
-        raise errors.bad_index(item) from None
+        raise _not_an_index(item) from None
     length = len(range(start, stop, step))
     if step < 0:  # tensors have no negative strides
         return np.arange(start, stop, step), length
@@ -360,9 +364,16 @@ def _bounded(item: Any, count: int, axis: int, axes: int) -> Any:
     name = AXES[4 - axes + axis]
     if isinstance(item, _Sized):
         if item.length != count:
-            raise errors.bad_index(f"a boolean array of {item.length} for {count} along {name}")
+            raise _not_an_index(f"a boolean array of {item.length} for {count} along {name}")
         return np.asarray(item)
     outside = (item < -count) | (item >= count)
     if np.any(outside):
         raise errors.index_out_of_range(name, item if isinstance(item, int) else int(item[outside][0]), count)
     return item + count * (item < 0)
+
+
+def _not_an_index(index: object) -> errors.OutOfRange:
+    return errors.OutOfRange(
+        f"{errors.shown(index)} is not a valid index; expected integers, slices, `...` or integer arrays.\n"
+        "For anything else, build the matrix first: A.dense()[...]."
+    )

@@ -18,11 +18,11 @@ def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
     more = arrays.floats("keys", keys, attention.keys)
     arguments.same_kind(keys=attention.keys, more=more)
     if more.ndim != attention.ndim:
-        raise errors.axes_differ(attention.keys, more)
+        raise arguments.axes_differ(attention.keys, more)
     if more.shape[-1] != attention.keys.shape[-1]:
-        raise errors.head_dims_differ(attention.keys, more)
+        raise arguments.head_dims_differ(attention.keys, more)
     if tuple(more.shape[:-2]) != tuple(attention.keys.shape[:-2]):
-        raise errors.values_do_not_fit(attention.keys, more)
+        raise arguments.values_do_not_fit(attention.keys, more)
     offset = attention.offset
     if offset is None and attention.queries.shape[-2] == attention.keys.shape[-2]:
         offset = 0
@@ -83,9 +83,9 @@ class Cache:
             raise errors.wrong_dimensions("values", values)
         arguments.same_kind(keys=keys, values=values)
         if keys.shape[-2] != values.shape[-2]:
-            raise errors.values_count_differs(keys, values)
+            raise arguments.values_count_differs(keys, values)
         if tuple(keys.shape[:-2]) != tuple(values.shape[:-2]):
-            raise errors.values_do_not_fit(keys, values)
+            raise arguments.values_do_not_fit(keys, values)
         count = self._count + keys.shape[-2]
         # Both are built before either is stored: an error leaves the cache unchanged.
         grown = _with_room(self._keys, keys, self._count, count), _with_room(self._values, values, self._count, count)

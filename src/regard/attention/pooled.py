@@ -91,7 +91,7 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
     """The edges along rows and columns: explicit ones, or equal cells over the region."""
     shape = (None, None) if shape is None else shape
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise errors.bad_map_shape(shape, (counts[0], counts[1]))
+        raise _bad_shape(shape, (counts[0], counts[1]))
     spans = _region("rows", regions[0], counts[0]), _region("columns", regions[1], counts[1])
     found = []
     for axis, name in enumerate(("row", "column")):
@@ -105,7 +105,7 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
         elif validate.is_integer(shape[axis]) and 1 <= shape[axis] <= stop - start:
             found.append(even_edges(start, stop, int(shape[axis])))
         else:
-            raise errors.bad_map_shape(shape, (spans[0][1] - spans[0][0], spans[1][1] - spans[1][0]))
+            raise _bad_shape(shape, (spans[0][1] - spans[0][0], spans[1][1] - spans[1][0]))
     return found[0], found[1]
 
 
@@ -125,12 +125,22 @@ def _region(name: str, given: Any, count: int) -> tuple[int, int]:
 def _given_edges(name: str, edges: Any, count: int) -> Edges:
     array = arrays.numpy_of(edges)
     if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "iu":
-        raise errors.bad_edges(name, edges, count)
+        raise _bad_edges(name, edges, count)
     rising: Edges = array.astype(np.int64)
     if rising[0] < 0 or rising[-1] > count or (np.diff(rising) < 1).any():
-        raise errors.bad_edges(name, edges, count)
+        raise _bad_edges(name, edges, count)
     return rising
 
 
 def _like(counts: NDArray[Any], array: Array) -> Array:
     return arrays.cast(parts.like(counts, array), array.dtype)
+
+
+def _bad_shape(shape: object, region: tuple[int, int]) -> errors.OptionError:
+    fix = "A cell covers at least one weight: ask for a smaller shape or a larger region."
+    return errors.option("shape", shape, f"two integers from 1 to {region[0]} rows and {region[1]} columns", fix)
+
+
+def _bad_edges(name: str, edges: object, count: int) -> errors.OptionError:
+    fix = "Cell c covers edges[c] up to edges[c + 1], so n cells have n + 1 edges."
+    return errors.option(name, edges, f"increasing integers from 0 to at most {count}, at least two", fix)

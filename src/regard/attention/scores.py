@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard import arrays, errors
 from regard.arrays import Array, four_axes
 from regard.biases import Bias
-from regard.errors.wording import size_in_bytes
+from regard.errors import size_in_bytes
 from regard.kernels.interface import Scores
 from regard.masks import Mask, Visible
 
@@ -55,7 +55,14 @@ def offset_known(attention: Attention) -> Any:
         return attention.offset
     queries, keys = attention.queries.shape[-2], attention.keys.shape[-2]
     if queries != keys:
-        raise errors.offset_needed(queries, keys)
+        last = f"offset={keys - queries}"
+        raise errors.OptionError(
+            f"`offset` is not given, and {errors.count(queries, 'query')} with {errors.count(keys, 'key')} "
+            "can be aligned in two ways.\n"
+            f"  {'offset=0'.ljust(len(last))}  top-left: query 0 is at key 0, as with is_causal in PyTorch\n"
+            f"  {last.ljust(8)}  bottom-right: the last query is at the last key, as in FlashAttention and decoding\n"
+            "This mask or statistic depends on the positions of the queries: choose one of them."
+        )
     return 0
 
 

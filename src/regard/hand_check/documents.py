@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.errors import OptionError
-from regard.errors.wording import kind_of, shown
+from regard.errors import OptionError, kind_of, shown
 from regard.hand_check.grids import Grid, read_grids
 from regard.hand_check.notation import AXES, MATRICES, SETTINGS, SPELLING_OF, canonical, not_finite, step_named
 from regard.trace.labels import numbered

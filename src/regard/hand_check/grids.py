@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import OptionError
-from regard.errors.wording import count, did_you_mean, shown
+from regard.errors import OptionError, count, did_you_mean, shown
 from regard.hand_check.notation import (
     AFTER_HEADS,
     AXES,

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import OptionError, RegardError, ShapeError
-from regard.errors.wording import count, did_you_mean, shown
+from regard.errors import OptionError, RegardError, ShapeError, count, did_you_mean, shown
 from regard.hand_check.documents import Document, Entry
 from regard.hand_check.grids import OCCURRENCE
 from regard.hand_check.notation import AXES, SPELLING_OF, Written, is_blank, numbers_in, written

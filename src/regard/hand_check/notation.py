@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import OptionError
-from regard.errors.wording import did_you_mean, shown
+from regard.errors import OptionError, did_you_mean, shown
 
 # Axes of each step; every step from query to output has a head axis in front.
 AXES = {

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import OptionError
-from regard.errors.wording import count
+from regard.errors import OptionError, count
 from regard.hand_check.documents import Document, Entry
 from regard.hand_check.inputs import (
     PROJECTIONS,

@@ -270,9 +270,16 @@ def allowed(array: Any) -> Mask:
     """
     array = array if hasattr(array, "shape") else np.asarray(array)
     if not str(array.dtype).endswith("bool"):
-        raise errors.mask_not_boolean(array.dtype)
+        raise errors.OptionError(
+            f"`allowed` got an array of type {errors.type_name(array.dtype)}; expected booleans, "
+            "True where a query may see a key.\n"
+            "For ones and zeros write array != 0; numbers to add to the scores (0 and -inf) are a bias: bias=array."
+        )
     if not 2 <= len(array.shape) <= 4:
-        raise errors.mask_axes(array)
+        raise errors.OptionError(
+            f"`allowed` got shape {tuple(array.shape)}; expected (query, key), with head and batch in front "
+            "where there are any.\nA padding mask (batch, key) is mask[:, None, None, :]."
+        )
     return Allowed(Given(array))
 
 
@@ -298,7 +305,9 @@ class Allowed(Mask):
         dense = place.array(given)[(None,) * (4 - len(given.shape))]
         full = (place.batch, place.heads, place.queries, place.keys)
         if any(size != 1 and size != whole for size, whole in zip(dense.shape, full, strict=True)):
-            raise errors.mask_shape(given, full)
+            came = f"`mask` of shape {tuple(given.shape)} does not fit attention of shape {full}."
+            fix = "Each axis has full size or 1; a padding mask (batch, key) is mask[:, None, None, :]."
+            raise errors.OptionError(errors.with_shapes(came, fix, mask=given, attention=full))
         # An axis of stride 0 (from `broadcast_to` or `expand`) becomes one of size 1, so that no engine copies it.
         strides = dense.strides if place.xp is np else dense.stride()
         dense = dense[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]

@@ -103,7 +103,9 @@ class Mask:
         return _not_too_deep(Inverse(self))
 
     def __bool__(self) -> bool:
-        raise errors.mask_has_no_truth()
+        raise errors.TypeProblem(
+            "A mask is neither true nor false.\nCombine masks with `&`, `|`, `~`, not `and`, `or`, `not`."
+        )
 
     def __repr__(self) -> str:
         try:
@@ -138,7 +140,8 @@ class Combined(Mask):
     @classmethod
     def of(cls, *masks: Any) -> Mask:
         """The combined mask; operands that are combined by the same operator are flattened."""
-        flat = tuple(part for mask in map(_mask, masks) for part in (mask.masks if isinstance(mask, cls) else (mask,)))
+        checked = map(checked_mask, masks)
+        flat = tuple(part for mask in checked for part in (mask.masks if isinstance(mask, cls) else (mask,)))
         return _not_too_deep(cls(flat))  # type: ignore[call-arg]
 
     @property
@@ -222,10 +225,27 @@ class Inverse(Mask):
         return place.neither(self.inner._keys(place))
 
 
-def _mask(thing: Any) -> Mask:
-    if not isinstance(thing, Mask):
-        raise errors.not_a_mask(thing)
-    return thing
+def checked_mask(given: Any) -> Mask:
+    """A mask, or an error that tells how to make one.
+
+    >>> from regard.masks import causal
+    >>> checked_mask(causal)
+    Traceback (most recent call last):
+    regard.errors.TypeProblem: `mask` is the function causal; expected a mask.
+    Call it: causal().
+    """
+    if isinstance(given, Mask):
+        return given
+    if callable(given):
+        name = getattr(given, "__name__", "function")
+        fix = f"A function of positions becomes one: regard.masks.where({name})."
+        if str(getattr(given, "__module__", "")).startswith("regard.masks"):
+            fix = f"Call it: {name}({'' if name == 'causal' else '…'})."
+        raise errors.TypeProblem(f"`mask` is the function {name}; expected a mask.\n{fix}")
+    raise errors.TypeProblem(
+        f"`mask` is {errors.kind_of(given)}; expected a mask such as causal() & window(128).\n"
+        "A boolean array, True where a query may see a key, becomes one: regard.masks.allowed(array)."
+    )
 
 
 def _not_too_deep(mask: Mask) -> Mask:

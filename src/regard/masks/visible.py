@@ -216,7 +216,10 @@ class FromPositions:
             ) from problem
         found = self.xp.asarray(found, **on(self.device))
         if not str(found.dtype).endswith("bool"):
-            raise errors.mask_function_result(found.dtype)
+            raise errors.OptionError(
+                f"The function of `where` gave type {errors.type_name(found.dtype)}; expected booleans.\n"
+                "Compare, as in `key <= query`, and combine with `&` and `|`."
+            )
         largest = (len(self.batch), len(self.heads), *shape[2:])
         came = tuple(found.shape)
         full = (1,) * (4 - len(came)) + came
@@ -344,7 +347,7 @@ class Place:
             return min(numbers, FAR)
         count = len(numbers)
         if count != 1 and count != self.batch:
-            raise errors.not_per_sequence(name, count, self.batch)
+            raise _not_per_sequence(name, count, self.batch)
         return self.array(self.xp.clip(self.array(numbers), -FAR, FAR), self.xp.int32)[:, None]
 
     def visible(self, keys: Keys) -> Visible:
@@ -444,13 +447,18 @@ def same_document(ids: Array, place: Place) -> Keys:
     """Keys with the id of the query, ids (batch or 1, position): intervals if every document is contiguous."""
     xp = place.xp
     if ids.shape[0] != 1 and ids.shape[0] != place.batch:
-        raise errors.not_per_sequence("ids", ids.shape[0], place.batch)
+        raise _not_per_sequence("ids", ids.shape[0], place.batch)
     if xp is not np and tracing():  # the content of a traced tensor is unknown
         return Keys(None, _equal_ids(place.array(ids), place))
     known = Place(place.queries, place.keys, place.batch, 1, None, np)
     stand = known.array(place.positions)
     if (stand.size and (stand.min() < 0 or stand.max() >= ids.shape[1])) or place.keys > ids.shape[1]:
-        raise errors.ids_too_short(ids, place.keys, stand)
+        lowest, highest = (int(stand.min()), int(stand.max())) if stand.size else (0, -1)
+        raise errors.OptionError(
+            f"`ids` name the documents of {errors.count(ids.shape[-1], 'position')}; "
+            f"expected those of {errors.count(place.keys, 'key')} and of queries at positions {lowest} to {highest}.\n"
+            "Give the id of every position, past ones included, and check `offset`."
+        )
     spans = [_spans(row) for row in known.array(ids)]
     sequence = np.arange(len(spans))[:, None]
     first, last = (place.array(np.stack([span[end] for span in spans])[sequence, stand]) for end in (0, 1))
@@ -481,3 +489,10 @@ def drawing(seen: np.ndarray[Any, Any]) -> str:
     """Booleans (batch, query, key) as lines of characters, sequences side by side."""
     lines = ("  ".join("".join("█" if key else "·" for key in row) for row in rows) for rows in seen.swapaxes(0, 1))
     return "\n".join(lines)
+
+
+def _not_per_sequence(name: str, came: int, batch: int) -> errors.OptionError:
+    return errors.OptionError(
+        f"`{name}` are for {errors.count(came, 'sequence')}, the batch holds {batch}.\n"
+        "Give one per sequence, or one for all."
+    )

@@ -13,7 +13,7 @@ import numpy as np
 from regard import biases, errors
 from regard.arrays import Array
 from regard.attention import Attention, selection
-from regard.errors.wording import shown
+from regard.errors import shown
 from regard.layers import Encoder, Seen
 from regard.layers import codec as of_layers
 from regard.masks import kinds, mask, parameters

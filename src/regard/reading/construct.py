@@ -11,7 +11,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import numpy_of
 from regard.attention import Attention
-from regard.errors.wording import count as count_of
+from regard.errors import count as count_of
 from regard.layers import Seen
 from regard.reading.tokens import Token
 from regard.trace.labels import words_for

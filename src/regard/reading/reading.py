@@ -15,7 +15,7 @@ from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.index import LIMIT
-from regard.errors.wording import size_in_bytes
+from regard.errors import size_in_bytes
 from regard.layers import Encoder, Seen
 from regard.reading import construct, norms, rollout, weights
 from regard.reading.certificate import Certificate, certified

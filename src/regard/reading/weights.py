@@ -15,8 +15,7 @@ from regard import validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.index import LIMIT
-from regard.errors import TooLarge
-from regard.errors.wording import size_in_bytes
+from regard.errors import TooLarge, size_in_bytes
 from regard.reading.tokens import Word
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from regard import arrays
 from regard.arrays import Array, four_axes
 from regard.attention import arguments
 from regard.attention.scores import scores_of
-from regard.errors import ShapeError, TooLarge
-from regard.errors.wording import count, size_in_bytes
+from regard.errors import ShapeError, TooLarge, count, size_in_bytes
 from regard.kernels import parts
 from regard.kernels.interface import Scores
 from regard.trace.labels import place_of, words_for

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from regard.errors import OptionError, OutOfRange, ShapeError
-from regard.errors.wording import count as counted
-from regard.errors.wording import did_you_mean, shown, there_are
+from regard.errors import OptionError, OutOfRange, ShapeError, did_you_mean, shown, there_are
+from regard.errors import count as counted
 from regard.validate import is_integer
 
 MOST_WORDS = 20  # listed in a message

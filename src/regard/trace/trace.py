@@ -10,8 +10,7 @@ import numpy as np
 
 from regard import arrays, validate
 from regard.arrays import Array
-from regard.errors import OptionError
-from regard.errors.wording import did_you_mean
+from regard.errors import OptionError, did_you_mean
 from regard.tables import Table
 from regard.trace import tables
 from regard.trace.labels import row_of

@@ -6,8 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from regard.errors import RegardError, option
-from regard.errors.wording import did_you_mean
+from regard.errors import RegardError, did_you_mean, option
 from regard.models.errors import MissingFile, NotFetched
 from regard.models.store import cache
 from regard.models.store.catalogue import CATALOGUE, Known

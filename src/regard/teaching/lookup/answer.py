@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.errors.wording import shown
+from regard.errors import shown
 from regard.tables import Column, Table, digits_for, printed_number, printed_vector
 from regard.teaching.lookup.given import Floats, are_vectors
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import arrays, errors, validate
-from regard.errors.wording import count, kind_of
+from regard.errors import count, kind_of
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Any], Any]

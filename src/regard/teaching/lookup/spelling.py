@@ -45,7 +45,7 @@ class Spelling:
     >>> spelling = Spelling(["Date of birth", "Name"])
     >>> date, name = map(spelling, ["Date of birth", "Name"])
     >>> round(float(date @ spelling("birth date")), 2), float(date @ name), float(name @ spelling("zzz"))
-    (0.88, 0.0, 0.0)
+    (0.89, 0.0, 0.0)
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
