@@ -253,7 +253,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown pool": (lambda: A.pooled((2, 2), pool="median"), "`pool` is 'median'"),
     "an index past the end": (lambda: A[0, 3], "head 3 is out of range"),
     "too many indices": (lambda: A[0, 0, 0, 0, 0], "5 indices"),
-    "an index of another kind": (lambda: A["the first"], "no index"),
+    "an index of another kind": (lambda: A["the first"], "not a valid index"),
     "a matrix too large": (lambda: regard.Attention(np.ones((10**6, 1)), np.ones((10**6, 1))).dense(), "TiB"),
 }  # fmt: skip
 

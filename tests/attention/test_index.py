@@ -215,15 +215,15 @@ BAD: dict[str, tuple[type[Exception], str, Any]] = {
     "far below": (errors.OutOfRange, "head -7", np.s_[0, -7]),
     "far in array": (errors.OutOfRange, "key 11", np.s_[..., [0, 11]]),
     "too many": (errors.OutOfRange, "5 indices", np.s_[0, 0, 0, 0, 0]),
-    "two ellipses": (errors.OutOfRange, "no index", np.s_[..., 0, ...]),
-    "float": (errors.OutOfRange, "no index", 1.5),
-    "float array": (errors.OutOfRange, "no index", np.array([1.0])),
-    "word": (errors.OutOfRange, "no index", "head"),
+    "two ellipses": (errors.OutOfRange, "not a valid index", np.s_[..., 0, ...]),
+    "float": (errors.OutOfRange, "not a valid index", 1.5),
+    "float array": (errors.OutOfRange, "not a valid index", np.array([1.0])),
+    "word": (errors.OutOfRange, "not a valid index", "head"),
     "boolean of another length": (errors.OutOfRange, "boolean", np.s_[..., np.ones(5, bool)]),
-    "arrays that do not fit": (errors.OutOfRange, "no index", np.s_[[0, 1], [0, 1, 2]]),
-    "slice by words": (errors.OutOfRange, "no index", np.s_["a":"b"]),
-    "step 0": (errors.OutOfRange, "no index", np.s_[::0]),
-    "ragged": (errors.OutOfRange, "no index", [[0], [0, 1]]),
+    "arrays that do not fit": (errors.OutOfRange, "not a valid index", np.s_[[0, 1], [0, 1, 2]]),
+    "slice by words": (errors.OutOfRange, "not a valid index", np.s_["a":"b"]),
+    "step 0": (errors.OutOfRange, "not a valid index", np.s_[::0]),
+    "ragged": (errors.OutOfRange, "not a valid index", [[0], [0, 1]]),
 }
 
 
