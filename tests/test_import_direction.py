@@ -38,7 +38,7 @@ HAND_OVERS: set[tuple[str, str]] = {
     ("teaching.block", "output"),
     ("teaching.positions", "output"),
     ("teaching.scaling", "output"),
-    ("teaching.lookup.given", "models"),
+    ("teaching.lookup.key_values", "models"),
     ("trace.trace", "output"),
     ("trace.trace", "viewer"),
     ("reading.reading", "output"),

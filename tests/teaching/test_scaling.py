@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_numbers():
 
 def test_tables_say_what_they_show(lesson):
     first, *others = lesson.tables()
-    assert first.title == "Smaller scores, milder weights" and len(others) == 3
+    assert first.title == "Smaller scores, more even weights" and len(others) == 3
     without = lesson.table(1)
     assert len(without) == 11 and "seed 0" in without.notes[0] and "‖∂W_q‖ grows" in without.notes[2]
     assert "keeps its size" in lesson.table("√d_k").notes[2] and "shrinks" in lesson.table("d_k").notes[2]

@@ -1,4 +1,4 @@
-"""`regard lookup`: a dictionary asked by equality and by similarity."""
+"""`regard lookup`: look-up by equality and by similarity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.output import figure
 from regard.tables import Column, Kind, Table, digits_for
 from regard.teaching.lookup import Answer, Lookup
 from regard.teaching.lookup import lookup as dictionary
-from regard.teaching.lookup.given import are_numbers, are_vectors
+from regard.teaching.lookup.key_values import are_numbers, are_vectors
 
 MOST_KEYS = 24
 
@@ -43,7 +43,7 @@ default model has learned it.
 
 
 class SimilarityName(StrEnum):
-    """How a query and a key can be compared."""
+    """Similarities of a query and a key."""
 
     DOT = "dot"
     SCALED_DOT = "scaled-dot"
@@ -52,7 +52,7 @@ class SimilarityName(StrEnum):
 
 
 class EmbedName(StrEnum):
-    """What makes vectors of texts."""
+    """How texts become vectors."""
 
     SPELLING = "spelling"
     MODEL = "model"
@@ -63,13 +63,13 @@ def lookup(
     query: Annotated[str, typer.Argument(help='A text, or a vector as in "[1, 0]".')],
     temperature: Annotated[
         float | None,
-        typer.Option(help="Divides the similarities; 0 is the limit, where the most similar key takes all."),
+        typer.Option(help="Divides the similarities; 0 is the limit: all weight on the most similar key."),
     ] = None,
     similarity: Annotated[
         SimilarityName | None, typer.Option(help="By default cosine for texts, scaled-dot for vectors.")
     ] = None,
     embed: Annotated[
-        EmbedName | None, typer.Option(help="What makes vectors of texts: spelling (the default), or a model.")
+        EmbedName | None, typer.Option(help="How texts become vectors: by spelling (the default), or by a model.")
     ] = None,
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
@@ -121,7 +121,7 @@ def _dictionary(content: Any, source: str, similarity: Any, temperature: float |
 
 
 def _query(text: str, found: Lookup) -> Any:
-    """A text where keys are texts; a vector or a number where they are that."""
+    """The query as a text, a vector or a number, like the keys."""
     if all(isinstance(key, str) for key in found.keys):
         return text
     numbers = ",".join(re.split(r"[,;\s]+", text.strip().strip("[]").strip()))
@@ -135,9 +135,9 @@ def _query(text: str, found: Lookup) -> Any:
 
 
 def _shortened(table: Table, full: bool) -> Table:
-    """The most probable keys, which come first."""
+    """Only the most probable keys, which come first."""
     left = len(table) - MOST_KEYS
     if full or left <= 0:
         return table
-    note = f"{left:,} less probable keys are left out: --full shows them."
+    note = f"{left:,} less probable keys are omitted: --full shows them."
     return replace(table, rows=table.rows[:MOST_KEYS], notes=(*table.notes, note))

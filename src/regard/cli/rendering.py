@@ -38,7 +38,7 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Wanted:
-    """What is to be seen of the steps."""
+    """What to show of the steps."""
 
     query: Any = None  # a word or its position; None for all of them
     key: Any = None
@@ -69,7 +69,7 @@ def tables(steps: Traced, wanted: Wanted, *, everything: bool = False, with_inpu
             break
     if shown < len(queries):
         notes[f"The first {_words(shown)} of {count:,}: --query WORD shows another, --full all."] = None
-    if steps.note is not None:  # where the numbers come from is said last, where it is seen
+    if steps.note is not None:  # the source of the numbers comes last, where it is seen
         notes.pop(steps.note, None)
         notes[steps.note] = None
     found[-1] = replace(found[-1], notes=tuple(notes))
@@ -145,7 +145,7 @@ def _page(steps: Traced, wanted: Wanted) -> str:
     found = tables(steps, wanted)
     notes, found[-1] = found[-1].notes, replace(found[-1], notes=())
     trace = _trace(steps, wanted)
-    bare = trace.noted(None)  # the page says it once
+    bare = trace.noted(None)  # the page shows it once
     if wanted.query is None and wanted.head is None and trace.heads > 1:
         figures = [heads(bare)]
     else:
@@ -159,7 +159,7 @@ def _page(steps: Traced, wanted: Wanted) -> str:
 
 
 def _of_query(trace: Trace, head: int | None) -> Iterator[Table]:
-    """A table for each head, and what becomes of their outputs."""
+    """One table per head, then concatenate and W_O."""
     for place in range(trace.heads) if head is None else [validate.index("head", head, trace.heads)]:
         yield trace.table(head=place)
     if head is None and (trace.heads > 1 or "projected" in trace):
@@ -167,7 +167,7 @@ def _of_query(trace: Trace, head: int | None) -> Iterator[Table]:
 
 
 def _together(trace: Trace) -> Table:
-    """The outputs of all heads, concatenated, and through W_O."""
+    """The outputs of all heads, concatenated, and multiplied by W_O."""
     rows = [(f"sum, head {head}", numpy_of(trace["output"][head, 0])) for head in range(trace.heads)]
     if trace.heads > 1 and "concatenated" in trace:
         rows.append(("concatenated", numpy_of(trace["concatenated"][0])))
@@ -197,7 +197,7 @@ def shortened(table: Table, most: int = MOST_ROWS) -> Table:
 
 
 def _check_size(steps: Traced, wanted: Wanted, kind: Format) -> None:
-    """A file of numbers is not shortened: what is very large has to be asked for."""
+    """Files of numbers are never shortened; very large ones need --full."""
     count = steps.heads * len(steps.words) ** 2
     if wanted.query is None and not wanted.full and count > MOST_WEIGHTS:
         raise OptionError(

@@ -34,11 +34,11 @@ def scaling(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random tokens and weights.")] = 0,
     show: Annotated[
-        Format | None, typer.Option(help="Tables, or a figure with a line a divisor; by default as --out ends.")
+        Format | None, typer.Option(help="What to show it as; by default as --out ends.")
     ] = None,
     out: Out = None,
 ) -> None:
-    """Show what weights and gradients become as d_k grows, with and without the division by √d_k."""
+    """Show weights and gradients as d_k grows, with and without the division by √d_k."""
     targets = outputs.targets(out, show)
     if size and max(size) > MOST_SIZE:
         raise OptionError(f"--size {max(size)} is more than {MOST_SIZE:,}.")

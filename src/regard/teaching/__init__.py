@@ -1,1 +1,1 @@
-"""Lessons: where attention comes from, and why its scores are divided by √d_k."""
+"""Lessons: from a dictionary to attention, why √d_k, positional encodings, transformer blocks."""

@@ -1,4 +1,4 @@
-"""Why scores are divided by √d_k: what becomes of weights and gradients as d_k grows, with any divisor."""
+"""Why scores are divided by √d_k: weights and gradients as d_k grows, for any divisor."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Divisor = float | str | Callable[[int], float]
 SIZES = tuple(2**power for power in range(11))  # 1 … 1,024
 KNOWN: dict[str, Callable[[int], float]] = {"1": lambda size: 1.0, "√d_k": math.sqrt, "d_k": float}
 USUAL = ("1", "√d_k", "d_k")
-SATURATED = 0.99  # a largest weight from which a query sees one key alone
+SATURATED = 0.99  # a query whose largest weight is above this attends to one key only
 QUANTITIES = ("entropy", "largest_weight", "saturated", "through_softmax", "typical_query", "gradient_q", "gradient_k")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScalingLesson:
-    """What was measured, each an array (divisor, size), means over all queries of all draws unless said otherwise.
+    """The measurements, each an array (divisor, size): means over all queries of all draws unless stated otherwise.
 
     entropy          of the weights, in nats
     largest_weight   of each query
     saturated        the share of queries with a largest weight above 0.99
-    through_softmax  root mean square of ‖∂L/∂scaled score‖ of a query: what the softmax lets through
+    through_softmax  root mean square of ‖∂L/∂scaled score‖ over queries: the gradient through the softmax
     typical_query    median over queries of ‖∂L/∂q‖
     gradient_q       ‖∂L/∂W_q‖, root mean square over draws
     gradient_k       ‖∂L/∂W_k‖, root mean square over draws
@@ -56,7 +56,7 @@ class ScalingLesson:
         return np.array(getattr(self, quantity)[self._row(divisor)])
 
     def table(self, divisor: Any = "√d_k") -> Table:
-        """One row for each d_k, for one divisor."""
+        """One row per d_k, for one divisor."""
         row = self._row(divisor)
         columns = (
             Column("d_k", "number", 0),
@@ -72,18 +72,18 @@ class ScalingLesson:
         cells = (self.sizes, self.divided_by[row], *(getattr(self, name)[row] for name in QUANTITIES))
         rows = tuple((int(size), *map(float, rest)) for size, *rest in zip(*cells, strict=True))
         name = self.divisors[row]
-        title = "Scores as they are" if name == "1" else f"Scores divided by {name}"
+        title = "Scores not divided" if name == "1" else f"Scores divided by {name}"
         return Table(title, columns, rows, (self.setting, *self.findings(name)))
 
     def tables(self) -> tuple[Table, ...]:
-        """What softmax makes of [6, 4] and [3, 2], then one table for each divisor."""
+        """softmax of [6, 4] and of [3, 2], then one table per divisor."""
         return (halved_scores(), *(self.table(name) for name in self.divisors))
 
     def findings(self, divisor: Any = "√d_k") -> tuple[str, ...]:
-        """What these numbers show, in words made from them."""
+        """A summary of these numbers in words."""
         row = self._row(divisor)
         each = self.gradient_q[row] / np.sqrt(self.width * np.array(self.sizes))
-        first, last = self.gradient_q[row, [0, -1]]  # both 0 where there is one token
+        first, last = self.gradient_q[row, [0, -1]]  # both 0 for a single token
         direction = "grows" if last > 2 * first else "shrinks" if last < first / 2 else "keeps its size"
         return (
             f"From d_k = {self.sizes[0]} to {self.sizes[-1]}: entropy {_run(self.entropy[row])}, "
@@ -118,13 +118,13 @@ def scaling_lesson(
 
     divisors  numbers, "√d_k", "d_k", functions of d_k, or a dictionary of names and these
     sizes     the d_k to try
-    tokens    how many ask and are asked: entropy is at most their logarithm
+    tokens    number of queries and keys; the entropy is at most its logarithm
     width     of the tokens' vectors, d_model
-    draws     how many times everything is drawn anew
+    draws     number of independent repetitions
 
     Tokens are standard normal; W_q and W_k have variance 1/width, so that q and k have variance 1, and q · k has
-    variance d_k. The loss is Σ weight · g, with random g that are the same for all d_k and divisors: what changes in a
-    gradient is the softmax's doing and the divisor's. O(tokens · width · d_k) for each draw.
+    variance d_k. The loss is Σ weight · g, with random g that are equal for all d_k and divisors, so that
+    differences in the gradients come from the softmax and the divisor. O(tokens · width · d_k) per draw.
 
     >>> lesson = scaling_lesson(sizes=(4, 256), draws=2)
     >>> lesson
@@ -154,7 +154,7 @@ def scaling_lesson(
 
 
 def halved_scores() -> Table:
-    """What softmax makes of [6, 4], and of the same scores divided by 2 = √4.
+    """softmax of [6, 4], and of the same scores divided by 2 = √4.
 
     >>> table = halved_scores()
     >>> [table.printed(row) for row in table]
@@ -162,12 +162,12 @@ def halved_scores() -> Table:
     """
     rows = tuple((pair, np.asarray(Attention([[1.0]], [[score] for score in pair])[0])) for pair in ((6, 4), (3, 2)))
     columns = Column("scores", "vector", 0), Column("softmax", "vector")
-    return Table("Smaller scores, milder weights", columns, rows, ("[3, 2] is [6, 4] divided by √4.",))
+    return Table("Smaller scores, more even weights", columns, rows, ("[3, 2] is [6, 4] divided by √4.",))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Draw:
-    """One random attention of one size, before anything is divided."""
+    """One random attention of one size, before the division."""
 
     x: Floats  # (token, width)
     q: Floats  # (query, d_k)
@@ -177,7 +177,7 @@ class _Draw:
 
     @classmethod
     def seeded(cls, size: int, tokens: int, width: int, seed: tuple[int, ...]) -> _Draw:
-        # Tokens and g come from a generator that does not know d_k, and so are the same for every d_k.
+        # Tokens and g come from a generator that is independent of d_k, so they are the same for every d_k.
         shared, own = np.random.default_rng(seed[:2]), np.random.default_rng(seed)
         x, g = shared.normal(size=(tokens, width)), shared.normal(size=(tokens, tokens))
         w_q, w_k = own.normal(size=(2, size, width)) / math.sqrt(width)
@@ -205,12 +205,12 @@ def _measured(drawn: Sequence[_Draw], divisor: float) -> tuple[float, ...]:
 
 
 def gradient_sizes(draw: _Draw, weights: Floats, divisor: float) -> tuple[Floats, Floats, float, float]:
-    """‖∂L/∂scaled score‖ and ‖∂L/∂q‖ of each query, ‖∂L/∂W_q‖ and ‖∂L/∂W_k‖, by hand.
+    """‖∂L/∂scaled score‖ and ‖∂L/∂q‖ of each query, ‖∂L/∂W_q‖ and ‖∂L/∂W_k‖, in closed form.
 
-    With S = ∂L/∂score, ∂L/∂q is S k and ∂L/∂W_q is (S k)ᵀ x, so the square of its size is Σ (x xᵀ) · (S k kᵀ Sᵀ): all
-    of it comes from (token, token) products, and no gradient of d_k × width numbers is built.
+    With S = ∂L/∂score, ∂L/∂q is S k and ∂L/∂W_q is (S k)ᵀ x, so its squared norm is Σ (x xᵀ) · (S k kᵀ Sᵀ): only
+    (token, token) products are needed, and no gradient of d_k × width numbers is built.
     """
-    scaled = weights * (draw.g - (weights * draw.g).sum(axis=1, keepdims=True))  # the softmax's own derivative
+    scaled = weights * (draw.g - (weights * draw.g).sum(axis=1, keepdims=True))  # derivative of the softmax
     score = scaled / divisor
     of_x, of_q, of_k = draw.products
     squared_q, squared_k = score @ of_k @ score.T, score.T @ of_q @ score
@@ -227,7 +227,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def _run(curve: Floats, digits: int = 2) -> str:
-    """From its first number to its last."""
+    """Its first and last number."""
     return f"{printed_number(curve[0], digits)} → {printed_number(curve[-1], digits)}"
 
 

@@ -1,4 +1,4 @@
-"""The dictionary, hard and soft: where attention comes from."""
+"""Hard and soft look-up: from a dictionary to attention."""
 
 from regard.teaching.lookup.answer import Answer
 from regard.teaching.lookup.dictionary import Lookup, lookup

@@ -1,4 +1,4 @@
-"""What a look-up answers: how much each key counts, and the value that comes of it."""
+"""The result of a look-up: the weight of each key, and the value."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from regard.errors import shown
 from regard.tables import Column, Table, digits_for, printed_number, printed_vector
-from regard.teaching.lookup.given import Floats, are_vectors
+from regard.teaching.lookup.key_values import Floats, are_vectors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """The answer to one query, or to several.
+    """The result for one query, or for several.
 
-    value     the blend Σ weight · value of numbers and vectors, otherwise the value of the most probable key; of
-              several queries, an array or a list of these
-    weights   (key,) or (query, key): probabilities of the soft look-up; 1 where the hard one finds the query
-    found     whether any key got weight; of several queries, a list
-    notes     what is to be known about the value
+    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key; an array or a list
+              for several queries
+    weights   (key,) or (query, key): softmax weights of the soft look-up; in a hard one, 1 for equal keys
+    found     whether any key has weight; a list for several queries
+    notes     remarks on the value
     """
 
     kind: Literal["hard", "soft"]
@@ -33,13 +33,13 @@ class Answer:
 
     @property
     def found(self) -> Any:
-        """Whether any key got weight; of several queries, a list."""
+        """Whether any key has weight; a list for several queries."""
         return self.weights.any(axis=-1).tolist()
 
     def table(self, most: int | None = None) -> Table:
-        """*query, key, probability*: the keys of each query, the most probable first; all, or so many.
+        """*query, key, probability*: the keys of each query, most probable first, at most `most` of them.
 
-        The hard look-up has *equal* for *probability*: 1 for the keys that equal the query.
+        A hard look-up has *equal* instead of *probability*: 1 for equal keys.
         """
         weights = self.weights.reshape(len(self.queries), len(self.keys))
         rows = []
@@ -56,7 +56,7 @@ class Answer:
         return Table(where, columns, tuple(rows), (self._said(), *self.notes), 0 if rows and rows[0][2] else None)
 
     def best(self) -> Table:
-        """One row for each query: its most probable key."""
+        """One row per query: its most probable key."""
         return self.table(1)
 
     def _said(self) -> str:

@@ -1,4 +1,4 @@
-"""One object over keys and values that looks up both ways: by equality, as a dictionary does, and by similarity."""
+"""Keys and values with hard look-up (by equality, as in a dictionary) and soft look-up (by similarity)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import numpy as np
 
 from regard import errors, validate
 from regard.attention.attention import Attention
-from regard.teaching.lookup import given, similarity
+from regard.teaching.lookup import key_values, similarity
 from regard.teaching.lookup.answer import Answer
-from regard.teaching.lookup.given import Embed, Floats
+from regard.teaching.lookup.key_values import Embed, Floats
 from regard.teaching.lookup.similarity import Similarity
 from regard.teaching.lookup.spelling import Spelling, pieces
 
 OF_VECTORS: Similarity = "scaled dot"
 OF_TEXTS: Similarity = "cosine"
-TEXT_TEMPERATURE = 0.1  # cosines of spellings lie between 0 and 1: at 1 all keys would get nearly the same share
+TEXT_TEMPERATURE = 0.1  # cosines are between 0 and 1: at temperature 1 all keys would have nearly equal weights
 
 
 def lookup(
     keys: Any, values: Any = None, *, similarity: Similarity | None = None, temperature: float | None = None,
     embed: Any = None,
 ) -> Lookup:  # fmt: skip
-    """A dictionary that answers by equality (`hard`) and by similarity (`soft`).
+    """A dictionary with look-up by equality (`hard`) and by similarity (`soft`).
 
     keys, values  a dictionary (a JSON object), or keys and as many values: vectors, numbers, texts or anything else
     similarity    "dot", "scaled dot" (by √size; the default for vectors), "cosine" (the default for texts),
                   "negative distance" (−‖q − k‖), or a function of a query and a key
-    temperature   divides the similarities: 1 by default, 0.1 for texts; 0 is the limit, all weight on the most similar
-    embed         makes a vector of a text: "spelling" (trigrams of its words; the default), "model", or a function
-                  of one key. A similarity that is a function sees keys as they are, unless `embed` is given
+    temperature   divides the similarities; 1 by default, 0.1 for texts; 0 is the limit: the most similar key gets 1
+    embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key.
+                  A similarity function gets the keys unchanged, unless `embed` is given
 
     >>> car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
     >>> car.get("brand"), car.get("colour")
@@ -41,7 +41,7 @@ def lookup(
     >>> car.soft("the brand of it").value
     'Ford'
     """
-    names, contents = given.keys_and_values(keys, values)
+    names, contents = key_values.keys_and_values(keys, values)
     return Lookup(names, contents, similarity, _temperature(temperature), embed)
 
 
@@ -58,9 +58,9 @@ class Lookup:
     def __post_init__(self) -> None:
         if self.similarity is not None:
             similarity.checked(self.similarity)
-        given.embedding(self.embed)
+        key_values.embedding(self.embed)
         if self._keys_are_vectors:
-            self._key_numbers  # noqa: B018 - unequal lengths and NaN are noticed here, not when somebody asks
+            self._key_numbers  # noqa: B018 - checks lengths and NaN now, not at the first look-up
         self._value_numbers  # noqa: B018
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class Lookup:
     # By equality
 
     def get(self, *path: Any, default: Any = None) -> Any:
-        """The value of an equal key as a Python dictionary gives it; more names lead into nested values.
+        """The value of an equal key, as in a Python dictionary; further names are keys of nested values.
 
         >>> person = lookup({"name": "Jane", "phones": [{"number": "0117"}]})
         >>> person.get("name"), person.get("phones", 0, "number"), person.get("phones", 1, "number")
@@ -93,9 +93,9 @@ class Lookup:
         return value
 
     def hard(self, query: Any) -> Answer:
-        """z = Σ 1(q = k_j) v_j: the values of all equal keys added up, and 0 on a miss.
+        """z = Σ 1(q = k_j) v_j: the sum of the values of all equal keys, 0 if there are none.
 
-        Values that are neither numbers nor vectors cannot be added: the last one counts, and a miss gives None.
+        For values that are neither numbers nor vectors, the value of the last equal key, None if there is none.
 
         >>> lookup(["a", "b", "b"], [[1, 0], [0, 1], [0, 1]]).hard("b").value
         array([0., 2.])
@@ -106,7 +106,7 @@ class Lookup:
         notes = [f"No key equals query {place}." for place, row in enumerate(equal) if not row.any()]
         notes = ["No key equals the query."] if notes and not many else notes
         if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
-            notes.append("Several keys are equal and their values cannot be added: the last one counts.")
+            notes.append("Several keys are equal, and their values cannot be added: the value is that of the last one.")
         return self._answer("hard", queries, many, found, equal, notes)
 
     def _equal(self, query: Any) -> Any:
@@ -125,9 +125,9 @@ class Lookup:
     # By similarity
 
     def soft(self, query: Any, temperature: float | None = None) -> Answer:
-        """z = Σ softmax(similarity(q, k_j) / temperature) v_j: the values blended, numbers and vectors.
+        """z = Σ softmax(similarity(q, k_j) / temperature) v_j: the weighted mean of the values.
 
-        Values that are neither cannot be blended: the answer is that of the most probable key, and says so.
+        For values that are neither numbers nor vectors, the value of the most probable key; a note says so.
 
         >>> notes = lookup([[1, 0], [0, 1]], [[10.0], [20.0]], similarity="negative distance")
         >>> notes.soft([1, 0]).value, notes.soft([1, 0], temperature=0.01).value
@@ -136,7 +136,7 @@ class Lookup:
         queries, many = self._queries(query)
         asked = self.temperature_for(temperature)
         if not self.keys:
-            raise errors.option("keys", (), "at least one key", "A soft look-up shares its weight among the keys.")
+            raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
         attention = self._attention(queries, asked)
         if attention is None:
             weights = similarity.shares(self._scores(queries), asked)
@@ -145,13 +145,13 @@ class Lookup:
         return self._answer("soft", queries, many, *self._blended(queries, many, attention, weights))
 
     def similarities(self, query: Any) -> Floats:
-        """The similarity of the query to each key, (key,), or (query, key) of several queries."""
+        """The similarity of the query to each key, (key,), or (query, key) for several queries."""
         queries, many = self._queries(query)
         found = self._scores(queries)
         return found if many else found[0]
 
     def attention(self, query: Any, temperature: float | None = None) -> Attention:
-        """The `Attention` that this look-up is, for the similarities dot, scaled dot and cosine."""
+        """The equivalent `Attention`, for the similarities dot, scaled dot and cosine."""
         queries, _ = self._queries(query)
         found = self._attention(queries, self.temperature_for(temperature))
         if found is None:
@@ -162,7 +162,7 @@ class Lookup:
         return found
 
     def leaves(self) -> Lookup:
-        """The same for everything that is not itself a dictionary or a list, by its path.
+        """A flat look-up of all nested values, with their paths as keys.
 
         >>> lookup({"name": "Jane", "address": {"town": "Hull"}, "phones": ["0117"]}).leaves().keys
         ('name', 'address.town', 'phones.0')
@@ -170,11 +170,11 @@ class Lookup:
         found = dict(_leaves("", zip(self.keys, self.values, strict=True)))
         return Lookup(tuple(found), tuple(found.values()), self.similarity, self.temperature, self.embed)
 
-    # What keys and values are
+    # Keys and values
 
     @cached_property
     def _keys_are_vectors(self) -> bool:
-        return self.embed is None and (given.are_vectors(self.keys) or given.are_numbers(self.keys))
+        return self.embed is None and (key_values.are_vectors(self.keys) or key_values.are_numbers(self.keys))
 
     @cached_property
     def _keys_are_texts(self) -> bool:
@@ -183,19 +183,19 @@ class Lookup:
     @cached_property
     def _key_numbers(self) -> Floats:
         """(key, size)."""
-        vectors = given.numbers("keys", self.keys)
+        vectors = key_values.numbers("keys", self.keys)
         if vectors.ndim > 2:
             raise errors.wrong_dimensions("keys", vectors)
         return vectors.reshape(len(self.keys), -1)
 
     @cached_property
     def _value_numbers(self) -> Floats | None:
-        """(key,) or (key, ...), or None where values are not numbers all."""
-        if not (given.are_numbers(self.values) or given.are_vectors(self.values)):
+        """(key,) or (key, ...), or None if not all values are numbers or vectors."""
+        if not (key_values.are_numbers(self.values) or key_values.are_vectors(self.values)):
             return None
         if not self._keys_are_vectors and _are_ragged(self.values):
-            return None  # in JSON, lists of unequal length are things and not vectors
-        return given.numbers("values", self.values)
+            return None  # lists of unequal length, as in JSON, are not vectors
+        return key_values.numbers("values", self.values)
 
     @property
     def _how(self) -> Similarity:
@@ -203,15 +203,15 @@ class Lookup:
 
     @cached_property
     def _to_vector(self) -> Embed | None:
-        """What makes a vector of a key; None where keys are vectors, or a function compares them as they are."""
-        embed = given.embedding(self.embed)
+        """The function from a key to a vector; None if keys are vectors, or are passed on to a similarity function."""
+        embed = key_values.embedding(self.embed)
         if embed is not None or self._keys_are_vectors or (callable(self._how) and self.embed is None):
             return embed
         for key in self.keys:
             if not isinstance(key, str):
                 raise errors.TypeProblem(
-                    f"`keys` hold {key!r}, neither a text nor a vector: a soft look-up compares one of these.\n"
-                    "Give embed=function, from a key to a vector, or similarity=function, of a query and a key."
+                    f"`keys` hold {key!r}, neither a text nor a vector, which a soft look-up needs.\n"
+                    "Give embed=function (key to vector), or similarity=function (of a query and a key)."
                 )
         return Spelling(self.keys)
 
@@ -223,18 +223,18 @@ class Lookup:
     @cached_property
     def _vectors(self) -> Floats:
         embed = self._to_vector
-        return self._key_numbers if embed is None else given.embedded(self.keys, "keys", embed)
+        return self._key_numbers if embed is None else key_values.embedded(self.keys, "keys", embed)
 
-    # What was asked
+    # Queries
 
     def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
-        """The queries, and whether there are several: rows of a matrix, or a list of what is no vector."""
+        """The queries, and whether there are several: rows of a matrix, or a list of non-vectors."""
         if not self._keys_are_vectors:
             return (tuple(query), True) if isinstance(query, list) else ((query,), False)
         if hasattr(query, "ndim"):
             many = query.ndim == 2
-        elif given.are_numbers(self.keys):
-            many = isinstance(query, (list, tuple)) and given.are_numbers(query)
+        elif key_values.are_numbers(self.keys):
+            many = isinstance(query, (list, tuple)) and key_values.are_numbers(query)
         else:
             many = isinstance(query, (list, tuple)) and bool(query) and not any(map(validate.is_number, query))
         return (tuple(query), True) if many else ((query,), False)
@@ -245,30 +245,30 @@ class Lookup:
             for query in queries if self.by_spelling else ():
                 if not isinstance(query, str):
                     raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
-            vectors = given.embedded(queries, "queries", self._to_vector)
+            vectors = key_values.embedded(queries, "queries", self._to_vector)
         else:
-            if not (given.are_vectors(queries) or given.are_numbers(queries)):
+            if not (key_values.are_vectors(queries) or key_values.are_numbers(queries)):
                 raise errors.TypeProblem(
                     f"`query` is {queries[0]!r}; expected {self._vectors.shape[1]} numbers, as the keys are."
                 )
-            vectors = given.numbers("queries", queries).reshape(len(queries), -1)
+            vectors = key_values.numbers("queries", queries).reshape(len(queries), -1)
         if vectors.shape[1] != self._vectors.shape[1]:
             raise errors.ShapeError(
                 f"`query` has size {vectors.shape[1]}, `keys` have {self._vectors.shape[1]}.\n"
-                "A query is compared with keys of its own size."
+                "Queries and keys need the same size."
             )
         return vectors
 
     def temperature_for(self, asked: float | None = None) -> float:
-        """The temperature of a look-up: the one asked for, that of this dictionary, or the default."""
+        """The temperature of a look-up: the given one, that of this object, or the default."""
         asked = _temperature(asked)
         if asked is None:
             asked = self.temperature
         if asked is not None:
             return asked
-        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is given.by_model else 1.0
+        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is key_values.by_model else 1.0
 
-    # How it is answered
+    # Computation
 
     def _attention(self, queries: Sequence[Any], temperature: float) -> Attention | None:
         if self._how not in similarity.BY_ATTENTION:
@@ -286,7 +286,7 @@ class Lookup:
     def _blended(
         self, queries: Sequence[Any], many: bool, attention: Attention | None, weights: Floats
     ) -> tuple[list[Any], Floats, list[str]]:
-        """The value of each query, the weights, and what there is to say."""
+        """The value per query, the weights, and notes."""
         notes = self._spelling_notes(queries, many) if self.by_spelling else []
         numbers = self._value_numbers
         if numbers is not None:
@@ -294,16 +294,16 @@ class Lookup:
             blend = np.asarray(weights @ flat if attention is None else attention @ flat)
             blend = blend.reshape(len(queries), *numbers.shape[1:])
             return [float(one) if numbers.ndim == 1 else one for one in blend], weights, notes
-        notes.append("These values cannot be blended: the value is that of the most probable key.")
+        notes.append("These values cannot be averaged: the value is that of the most probable key.")
         if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
-            notes.append("Several keys are equally probable: the first of them counts.")
+            notes.append("Several keys are equally probable: the value is that of the first one.")
         return [self.values[int(row.argmax())] if row.any() else None for row in weights], weights, notes
 
     def _spelling_notes(self, queries: Sequence[str], many: bool) -> list[str]:
         known = set().union(*(pieces(key) for key in self.keys))
         alien = [place for place, query in enumerate(queries) if not known & pieces(query).keys()]
         names = [f"Query {place}" if many else "The query" for place in alien]
-        return [f"{name} shares no piece of spelling with any key: the answer is a guess." for name in names]
+        return [f"{name} shares no trigram with any key: all keys have the same weight." for name in names]
 
     def _answer(
         self, kind: Any, queries: Sequence[Any], many: bool, found: list[Any], weights: Floats, notes: list[str]
@@ -324,12 +324,12 @@ def _temperature(temperature: Any) -> float | None:
 def _same(key: Any, query: Any) -> bool:
     try:
         return bool(key == query)
-    except ValueError:  # arrays compare to arrays
+    except ValueError:  # comparing arrays gives an array
         return bool(np.array_equal(key, query))
 
 
 def _are_ragged(values: Sequence[Any]) -> bool:
-    """Whether lists differ in length somewhere."""
+    """Whether lists differ in length at any level."""
     try:
         return len({np.shape(value) for value in values}) > 1
     except ValueError:

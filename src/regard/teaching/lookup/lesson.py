@@ -1,4 +1,4 @@
-"""The lesson: where the soft look-up becomes the hard one, and the three cases where it does not."""
+"""The lesson: when soft look-up tends to hard look-up at temperature → 0, and the three cases in which it does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPERATURES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.0)
 
 
 def lookup_lesson() -> tuple[Table, ...]:
-    """Five tables: it tends to the hard one; equal keys; a miss; the dot product; both similarities, query by query.
+    """Five tables: the limit; equal keys; no equal key; the dot product; both similarities for each query.
 
     >>> for table in lookup_lesson():
     ...     print(table.title)
@@ -55,7 +55,7 @@ def lookup_lesson() -> tuple[Table, ...]:
 
 
 def _cooling(title: str, keys_and_values: Lookup, query: Any, why: str) -> Table:
-    """The soft value at falling temperatures beside the hard one."""
+    """The soft value at falling temperatures, and the hard value."""
     hard = keys_and_values.hard(query).value
     rows: list[tuple[Any, ...]] = []
     for temperature in TEMPERATURES:
@@ -74,7 +74,7 @@ def _cooling(title: str, keys_and_values: Lookup, query: Any, why: str) -> Table
 
 
 def _two_similarities() -> Table:
-    """The limits of both for queries that equal no key."""
+    """The limits of both similarities for queries that equal no key."""
     dot, distance = (lookup(KEYS, VALUES, similarity=how) for how in ("dot", "negative distance"))
     rows = tuple(
         (query, dot.hard(query).value, dot.soft(query, 0).value, distance.soft(query, 0).value) for query in QUERIES

@@ -1,4 +1,4 @@
-"""How similar a query is to each key, and the share of each key that follows from it."""
+"""Similarities of queries and keys, and the softmax weights of the keys."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from regard import errors, validate
 from regard.attention.attention import Attention
-from regard.teaching.lookup.given import Floats
+from regard.teaching.lookup.key_values import Floats
 
 Named = Literal["dot", "scaled dot", "cosine", "negative distance"]
 Similarity = Named | Callable[[Any, Any], float]
 NAMES: tuple[Named, ...] = ("dot", "scaled dot", "cosine", "negative distance")
 BY_ATTENTION = NAMES[:3]
 
-# exp(score − L) of scores past a million carries errors past 1e-10: there the largest is taken away before dividing.
+# Larger scores: the maximum is subtracted before dividing by the temperature, which is exact.
 SHARP = 2.0**20
 
 
@@ -29,7 +29,7 @@ def checked(similarity: Any) -> Similarity:
 
 
 def attention(queries: Floats, keys: Floats, similarity: Similarity, temperature: float) -> Attention | None:
-    """The attention whose weights the soft look-up's are; None where it is none, or too sharp to be exact."""
+    """The attention with the weights of the soft look-up; None for other similarities or scores above SHARP."""
     if similarity not in BY_ATTENTION or temperature == 0:
         return None
     scale = (keys.shape[1] ** -0.5 if similarity == "scaled dot" else 1.0) / temperature
@@ -53,19 +53,19 @@ def of_vectors(queries: Floats, keys: Floats, similarity: Named) -> Floats:
 
 
 def by_function(queries: Iterable[Any], keys: Iterable[Any], function: Callable[[Any, Any], float]) -> Floats:
-    """What the function gives for each query and key, (query, key); −inf rules a key out."""
+    """The function's value for each query and key, (query, key); −inf excludes a key."""
     found = np.array([[float(function(query, key)) for key in keys] for query in queries])
     if np.isnan(found).any() or np.isposinf(found).any():
         row, column = np.argwhere(np.isnan(found) | np.isposinf(found))[0]
         raise errors.option(
-            "similarity(query, key)", float(found[row, column]), "a number, or −inf for a key that is ruled out",
+            "similarity(query, key)", float(found[row, column]), "a number, or −inf to exclude a key",
             f"That came for query {row} and key {column}.",
         )  # fmt: skip
     return found
 
 
 def shares(scores: Floats, temperature: float) -> Floats:
-    """softmax(scores / temperature) over the keys; at temperature 0 its limit, equal shares of the largest."""
+    """softmax(scores / temperature) over the keys; at temperature 0 its limit, equal weights for the largest."""
     peak = scores.max(axis=1, keepdims=True)
     gap = np.where(np.isneginf(peak), -math.inf, scores - np.where(np.isneginf(peak), 0.0, peak))
     if temperature == 0:

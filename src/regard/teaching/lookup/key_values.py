@@ -1,4 +1,4 @@
-"""What a look-up was given: keys, values and queries, as numbers where they are numbers."""
+"""Keys, values and queries of a look-up: checks, and conversion to vectors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DEEPEST = 100  # levels of nested values
 
 
 def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Of a mapping, or one value for each key."""
+    """Those of a mapping, or one value per key."""
     if isinstance(keys, Mapping):
         if values is not None:
-            raise errors.option("values", values, "none beside a dictionary, which has its own")
+            raise errors.option("values", values, "None with a dictionary, which has its own values")
         _check_depth(keys)
         return tuple(keys.keys()), tuple(keys.values())
     for name, given in (("keys", keys), ("values", values)):
@@ -41,7 +41,7 @@ def keys_and_values(keys: Any, values: Any) -> tuple[tuple[Any, ...], tuple[Any,
 
 
 def _check_depth(content: Any) -> None:
-    """Values that are nested so deep that Python could not follow them are refused."""
+    """Refuse values nested deeper than recursion could follow."""
     level, depth = [content], 0
     while level:
         if depth > DEEPEST:
@@ -67,17 +67,17 @@ def _is_vector(thing: Any) -> bool:
 
 
 def are_vectors(things: Sequence[Any]) -> bool:
-    """Whether each of these is a list, a tuple or an array of numbers."""
+    """Whether all are lists, tuples or arrays of numbers."""
     return bool(things) and all(_is_vector(thing) for thing in things)
 
 
 def are_numbers(things: Sequence[Any]) -> bool:
-    """Whether each of these is a single number."""
+    """Whether all are single numbers."""
     return bool(things) and all(validate.is_number(thing) for thing in things)
 
 
 def numbers(name: str, things: Sequence[Any]) -> Floats:
-    """One row for each thing, finite, of equal length."""
+    """One row per item, finite, of equal length."""
     rows = [np.asarray(arrays.numpy_of(thing) if hasattr(thing, "ndim") else _array(name, thing)) for thing in things]
     shapes = [row.shape for row in rows]
     for place, shape in enumerate(shapes):
@@ -92,7 +92,7 @@ def numbers(name: str, things: Sequence[Any]) -> Floats:
         raise errors.unsupported_dtype(name, rows[0].dtype) from None
     if not np.isfinite(array).all():
         place = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise errors.option(f"{name}[{place}]", things[place], "finite numbers", "Nothing is near to NaN or infinity.")
+        raise errors.option(f"{name}[{place}]", things[place], "finite numbers")
     return array
 
 
@@ -104,7 +104,7 @@ def _array(name: str, thing: Any) -> NDArray[Any]:
 
 
 def embedding(embed: Any) -> Embed | None:
-    """The function that turns a key into a vector; None for the default and for the spelling, which needs the keys."""
+    """The function from a key to a vector; None for the default, and for the spelling, which needs all keys."""
     if embed is None or embed == "spelling":
         return None
     if callable(embed):
@@ -114,7 +114,7 @@ def embedding(embed: Any) -> Embed | None:
 
 
 def by_model(text: Any) -> Any:
-    """The default model's embedding of a text, which finds meaning: a vector of length 1."""
+    """The default model's embedding of a text, a vector of length 1."""
     return _default_model().embed(str(text))
 
 
@@ -126,7 +126,7 @@ def _default_model() -> Any:
 
 
 def embedded(things: Sequence[Any], name: str, embed: Embed) -> Floats:
-    """The vector of each thing, (thing, size)."""
+    """The vectors, (item, size)."""
     vectors = numbers(name, [embed(thing) for thing in things])
     if vectors.ndim != 2:
         raise errors.ShapeError(f"`embed` gave shape {vectors.shape[1:]} for each key; expected one vector for each.")
