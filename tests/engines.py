@@ -18,7 +18,7 @@ Array = Any  # a NumPy array or a PyTorch tensor
 
 # What REGARD_ENGINE would say for each; the last two take PyTorch tensors.
 _WANTED = {"reference": "reference", "native": "native", "torch": "torch", "torch_native": "native"}
-_MODULE = {"torch": "torch_engine"}
+_MODULE = {"reference": "generic", "torch": "torch_engine"}
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

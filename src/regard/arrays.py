@@ -33,7 +33,7 @@ def are_plain(one: Any, other: Any) -> bool:
     if kind is np.ndarray:
         return one.dtype is other.dtype and one.dtype in NUMPY_FLOATS
     torch = sys.modules.get("torch")
-    if torch is None or kind is not torch.Tensor or one.is_nested or other.is_nested:
+    if torch is None or kind is not torch.Tensor or one.is_nested or other.is_nested or torch.jit.is_tracing():
         return False
     dtype = one.dtype
     return (
@@ -116,6 +116,8 @@ def _tensor_floats(name: str, given: Any, like: Array | None) -> Array:
     if like is not None and not is_tensor(like):
         raise errors.families_mixed(queries=like, **{name: given})
     torch = sys.modules["torch"]
+    if torch.jit.is_tracing():
+        raise errors.traced()
     if given.layout is not torch.strided or given.is_nested:
         raise errors.not_an_array(name, given)
     if str(given.dtype) in TORCH_FLOATS:
@@ -262,8 +264,10 @@ def _native_fingerprint() -> Any:
     return fingerprint
 
 
-def _device_fingerprint(array: Array) -> int:
+def _device_fingerprint(array: Array) -> int | None:
     """The same for a tensor on another device: Σ bits · weight in int64, with an odd weight per position."""
+    if array.is_meta:
+        return None
     torch = sys.modules["torch"]
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = array.detach().resolve_conj().resolve_neg().contiguous().flatten().view(kinds[array.dtype.itemsize])

@@ -134,7 +134,7 @@ def test_everything_else_has_gradients_too(statistic: str) -> None:
 
 
 def test_statistics_of_strips_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.kernels import torch_tiles
+    from regard.kernels import torch_arrays
 
     queries, keys, values = given()
 
@@ -144,7 +144,7 @@ def test_statistics_of_strips_have_the_same_gradients(monkeypatch: pytest.Monkey
         return torch.autograd.grad(total, (queries, keys, values))
 
     whole = gradients()
-    monkeypatch.setattr(torch_tiles, "STRIP", 25)
+    monkeypatch.setattr(torch_arrays, "STRIP", 25)
     torch.testing.assert_close(gradients(), whole, **CLOSE)
 
 
@@ -324,6 +324,43 @@ def test_many_at_once_along_any_axis() -> None:
     torch.testing.assert_close(found, func.vmap(attend)(queries, keys, values), **CLOSE)
     jacobian = func.jacrev(attend)(queries[0], keys[0], values[0])
     assert jacobian.shape == (*attend(queries[0], keys[0], values[0]).shape, *queries[0].shape)
+
+
+IDS = {"in one piece": [0, 0, 1, 1, 1, 2, 2], "scattered": [0, 1, 0, 1, 1, 2, 0]}
+
+
+@pytest.mark.parametrize("ids", IDS)
+def test_packed_documents_are_transformed_too(ids: str) -> None:
+    mask = regard.masks.documents(torch.tensor(IDS[ids]))
+    queries, keys, values = (array[:, :, :7].detach() for array in given())
+
+    def attend(queries: Any) -> Any:
+        return regard.Attention(queries, keys, mask=mask) @ values
+
+    def loss(queries: Any) -> Any:
+        return attend(queries).square().sum()
+
+    (expected,) = torch.autograd.grad(loss(queries.requires_grad_()), queries)
+    queries, tangent = queries.detach(), torch.randn_like(queries)
+    torch.testing.assert_close(func.grad(loss)(queries), expected, **CLOSE)
+    torch.testing.assert_close(func.jvp(loss, (queries,), (tangent,))[1], (expected * tangent).sum(), **CLOSE)
+    torch.testing.assert_close(func.vmap(attend)(queries[None])[0], attend(queries), **CLOSE)
+
+
+@pytest.mark.parametrize("case", ["plain", "intervals", "array"])
+def test_gradients_of_many_flows_at_once(case: str) -> None:
+    """`torch.autograd.grad(is_grads_batched=True)`, as `jacobian(vectorize=True)` and batched gradcheck call it."""
+
+    def attend(queries: Any, keys: Any, values: Any) -> Any:
+        return regard.Attention(queries, keys, **CASES[case]) @ values
+
+    arrays = given()
+    jacobians = (
+        torch.autograd.functional.jacobian(attend, tuple(array.detach() for array in arrays), vectorize=vectorize)
+        for vectorize in (True, False)
+    )
+    torch.testing.assert_close(*jacobians, **CLOSE)
+    assert gradcheck(attend, arrays, check_batched_grad=True)
 
 
 # Memory

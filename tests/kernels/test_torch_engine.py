@@ -1,4 +1,4 @@
-"""The PyTorch engine against the reference engine, number by number, and against PyTorch's own attention."""
+"""The generic engine on tensors against itself on NumPy arrays, number by number, and against PyTorch's attention."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.kernels import choosing, reference
+from regard.kernels import choosing, generic
 from regard.kernels.interface import ACTIVATIONS
 
 from . import torch_cases as cases
@@ -31,8 +31,9 @@ from .torch_cases import (
 )
 
 torch = pytest.importorskip("torch")
+
 torch_engine = pytest.importorskip("regard.kernels.torch_engine")
-torch_tiles = pytest.importorskip("regard.kernels.torch_tiles")
+torch_arrays = pytest.importorskip("regard.kernels.torch_arrays")
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
@@ -55,11 +56,11 @@ def test_it_computes() -> None:
 @pytest.mark.parametrize("strip", [1 << 22, 4 * QUERY * KEY, 3 * KEY], ids=["whole", "heads", "rows"])
 @pytest.mark.parametrize("mask", [*cases.MASKS, None])
 def test_says_what_the_reference_says(draw: Draw, mask: Any, strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_tiles, "STRIP", strip)
+    monkeypatch.setattr(torch_arrays, "STRIP", strip)
     mask = cases.MASKS.get(mask)
     scores, values = scores_of(draw, mask), draw(BATCH, KEY_HEAD, KEY, VALUE_SIZE)
     flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
-    expected = everything(reference, scores, values, flow)
+    expected = everything(generic, scores, values, flow)
     for tensors in (in_tensors(scores), in_tensors(scores, mask)):  # a mask of NumPy arrays, and one of tensors
         found = everything(torch_engine, tensors, torch.from_numpy(values), torch.from_numpy(flow))
         for name, array in expected.items():
@@ -76,7 +77,7 @@ def test_narrow_types_are_computed_in_single_precision(draw: Draw, kind: str) ->
     found = everything(torch_engine, replace(tensors, **narrow), values, flow)
     exact = {name: array.double().numpy() for name, array in narrow.items()}
     exact |= {"relative": tensors.relative.double().numpy(), "offset": tensors.offset.numpy()}
-    expected = everything(reference, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
+    expected = everything(generic, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
     for name, array in expected.items():
         is_narrow = found[name].dtype == dtype
         # Half a unit in the last place of the type; gradients and outputs were rounded once before they met again.
@@ -98,7 +99,7 @@ def test_poison_goes_where_the_reference_sends_it(draw: Draw, place: str, poison
         flow[0, 1, 2, 1] = poison
     else:
         (values if place == "values" else scores.keys)[:, 1, 4, 1] = poison
-    expected = everything(reference, scores, values, flow)
+    expected = everything(generic, scores, values, flow)
     found = everything(torch_engine, in_tensors(scores), torch.from_numpy(values), torch.from_numpy(flow))
     for name, array in expected.items():
         assert_allclose(found[name].numpy(), array, err_msg=name, **CLOSE)
@@ -141,6 +142,8 @@ def test_fused_where_it_can_express_the_mask(
         {"mask": regard.window(3), "offset": 0},
         {"mask": regard.causal() & regard.masks.where(lambda query, key: query != key), "offset": 0},
         {"mask": regard.lengths([3, 4])},
+        {"scale": -0.5},
+        {"scale": 0.0, "mask": regard.causal()},
         {"softcap": 2.0},
         {"sinks": torch.ones(6, dtype=torch.float64)},
         {"bias": torch.ones(7, 7, dtype=torch.float64)},
@@ -178,6 +181,20 @@ def test_the_meta_device_has_no_numbers() -> None:
             compute(regard.Attention(queries, queries))
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_trace_is_refused(draw: Draw) -> None:
+    """It would hold the memory of one result, not the way to compute the next."""
+    arrays = tuple(torch.from_numpy(draw(2, 7, SIZE)) for _ in range(3))
+    A = regard.Attention(*arrays[:2])
+    for compute in (
+        lambda q, k, v: regard.Attention(q, k) @ v,
+        lambda q, k, v: regard.Attention(q, k, mask=regard.causal(), softcap=2.0).entropy(),
+        lambda q, k, v: A @ v,
+    ):
+        with pytest.raises(errors.Unsupported, match=r"torch\.jit\.trace is not supported"):
+            torch.jit.trace(compute, arrays, check_trace=False)
+
+
 def test_devices_are_not_mixed() -> None:
     here, there = torch.ones(1, 2, 3, 4), torch.empty(1, 2, 3, 4, device="meta")
     with pytest.raises(errors.OptionError, match="`queries` are on cpu, `keys` are on meta"):
@@ -205,10 +222,10 @@ def test_automatic_casts_do_not_round_scores(draw: Draw) -> None:
 def test_linear(draw: Draw, activation: str | None) -> None:
     x, weight, bias, residual = draw(2, 5, 7), 3 * draw(11, 7), draw(11), draw(2, 5, 11)
     tensors = [torch.from_numpy(array) for array in (x, weight, bias, residual)]
-    found = torch_engine.linear(*tensors[:3], activation, tensors[3])
-    assert_allclose(found.numpy(), reference.linear(x, weight, bias, activation, residual), **CLOSE)
-    found = torch_engine.linear(*tensors[:2], activation=activation)
-    assert_allclose(found.numpy(), reference.linear(x, weight, activation=activation), **CLOSE)
+    found = generic.linear(*tensors[:3], activation, tensors[3])
+    assert_allclose(found.numpy(), generic.linear(x, weight, bias, activation, residual), **CLOSE)
+    found = generic.linear(*tensors[:2], activation=activation)
+    assert_allclose(found.numpy(), generic.linear(x, weight, activation=activation), **CLOSE)
 
 
 def test_norms(draw: Draw) -> None:
@@ -216,8 +233,8 @@ def test_norms(draw: Draw) -> None:
     tensors = [torch.from_numpy(array) for array in (x, weight, bias)]
     for given in ((*tensors, 1e-5), (*tensors[:2], None, 1e-5)):
         arrays = [array.numpy() if isinstance(array, torch.Tensor) else array for array in given]
-        assert_allclose(torch_engine.layer_norm(*given).numpy(), reference.layer_norm(*arrays), **CLOSE)
-    assert_allclose(torch_engine.rms_norm(*tensors[:2], 1e-6).numpy(), reference.rms_norm(x, weight, 1e-6), **CLOSE)
+        assert_allclose(generic.layer_norm(*given).numpy(), generic.layer_norm(*arrays), **CLOSE)
+    assert_allclose(generic.rms_norm(*tensors[:2], 1e-6).numpy(), generic.rms_norm(x, weight, 1e-6), **CLOSE)
 
 
 @pytest.mark.parametrize("interleaved", [True, False])
@@ -225,16 +242,16 @@ def test_norms(draw: Draw) -> None:
 def test_rotary(draw: Draw, interleaved: bool, pairs: int) -> None:
     x, angles = draw(2, 3, 5, 7), draw(1, 5, pairs)
     given = x, np.cos(angles), np.sin(angles)
-    found = torch_engine.rotary(*map(torch.from_numpy, given), interleaved)
-    assert_allclose(found.numpy(), reference.rotary(*given, interleaved), **CLOSE)
+    found = generic.rotary(*map(torch.from_numpy, given), interleaved)
+    assert_allclose(found.numpy(), generic.rotary(*given, interleaved), **CLOSE)
 
 
 def test_layers_of_narrow_types_round_once_at_the_end(draw: Draw) -> None:
     x, weight, bias = (torch.from_numpy(draw(*shape)).bfloat16() for shape in ((5, 7), (11, 7), (11,)))
-    found = torch_engine.linear(x, weight, bias, "gelu", residual=torch.ones(5, 11, dtype=torch.bfloat16))
-    expected = reference.linear(*(array.double().numpy() for array in (x, weight, bias)), "gelu") + 1
+    found = generic.linear(x, weight, bias, "gelu", residual=torch.ones(5, 11, dtype=torch.bfloat16))
+    expected = generic.linear(*(array.double().numpy() for array in (x, weight, bias)), "gelu") + 1
     assert found.dtype == torch.bfloat16
     # The product is rounded by the device and the result by us: two halves of a unit in the last place, 2^-8 each.
     assert_allclose(found.double().numpy(), expected, rtol=2**-7, atol=2**-7)
-    wide_weight = torch_engine.linear(x, weight.float(), bias.float(), "silu")
+    wide_weight = generic.linear(x, weight.float(), bias.float(), "silu")
     assert wide_weight.dtype == torch.bfloat16

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.kernels import choosing, reference
+from regard.kernels import choosing, generic
 from regard.kernels.interface import ACTIVATIONS
 
 from . import torch_cases as cases
@@ -21,7 +21,7 @@ from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everythi
 torch = pytest.importorskip("torch")
 if choosing.NATIVE_PROBLEM:
     pytest.skip(choosing.NATIVE_PROBLEM, allow_module_level=True)
-from regard.kernels import torch_engine, torch_native  # noqa: E402
+from regard.kernels import torch_native  # noqa: E402
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
@@ -45,7 +45,7 @@ def test_says_what_the_reference_says(draw: Draw, mask: Any) -> None:
     mask = cases.MASKS.get(mask)
     scores, values = scores_of(draw, mask), draw(BATCH, KEY_HEAD, KEY, VALUE_SIZE)
     flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
-    expected = everything(reference, scores, values, flow)
+    expected = everything(generic, scores, values, flow)
     for tensors in (in_tensors(scores), in_tensors(scores, mask)):  # a mask of NumPy arrays, and one of tensors
         found = everything(torch_native, tensors, torch.from_numpy(values), torch.from_numpy(flow))
         for name, array in expected.items():
@@ -62,7 +62,7 @@ def test_narrow_types_are_computed_in_single_precision(draw: Draw, kind: str) ->
     found = everything(torch_native, replace(tensors, **narrow), values, flow)
     exact = {name: array.double().numpy() for name, array in narrow.items()}
     exact |= {"relative": tensors.relative.double().numpy(), "offset": tensors.offset.numpy()}
-    expected = everything(reference, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
+    expected = everything(generic, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
     for name, array in expected.items():
         is_narrow = found[name].dtype == dtype
         # Half a unit in the last place of the type; gradients are of outputs that were rounded before.
@@ -163,7 +163,7 @@ def test_linear(draw: Draw, activation: str | None, kind: str) -> None:
     )
     found = torch_native.linear(x, weight, bias, activation, residual)
     arrays = [array.double().numpy() for array in (x, weight, bias)]
-    expected = reference.linear(*arrays, activation, residual.double().numpy())
+    expected = generic.linear(*arrays, activation, residual.double().numpy())
     bound = 4 * torch.finfo(dtype).eps  # one rounding of the result, and a sum of seven products
     assert found.dtype == dtype
     assert_allclose(found.double().numpy(), expected, rtol=bound, atol=8 * bound)
@@ -173,11 +173,11 @@ def test_norms_and_rotary(draw: Draw) -> None:
     x, weight, bias, angles = draw(2, 3, 5, 8), draw(8), draw(8), draw(1, 5, 3)
     of_x, of_weight, of_bias, of_angles = map(torch.from_numpy, (x, weight, bias, angles))
     found = torch_native.layer_norm(of_x, of_weight, of_bias, 1e-5)
-    assert_allclose(found.numpy(), reference.layer_norm(x, weight, bias, 1e-5), **CLOSE)
+    assert_allclose(found.numpy(), generic.layer_norm(x, weight, bias, 1e-5), **CLOSE)
     found = torch_native.rms_norm(of_x, of_weight, 1e-5)
-    assert_allclose(found.numpy(), reference.rms_norm(x, weight, 1e-5), **CLOSE)
+    assert_allclose(found.numpy(), generic.rms_norm(x, weight, 1e-5), **CLOSE)
     found = torch_native.rotary(of_x, of_angles.cos(), of_angles.sin(), False)
-    assert_allclose(found.numpy(), reference.rotary(x, np.cos(angles), np.sin(angles), False), **CLOSE)
+    assert_allclose(found.numpy(), generic.rotary(x, np.cos(angles), np.sin(angles), False), **CLOSE)
 
 
 def test_layers_with_gradients_are_those_of_pytorch(draw: Draw) -> None:
@@ -189,7 +189,7 @@ def test_layers_with_gradients_are_those_of_pytorch(draw: Draw) -> None:
         lambda engine: engine.rms_norm(x, bias, 1e-5),
         lambda engine: engine.rotary(x, angles.cos(), angles.sin(), True),
     ):
-        found, expected = (torch.autograd.grad(compute(engine).sum(), x)[0] for engine in (torch_native, torch_engine))
+        found, expected = (torch.autograd.grad(compute(engine).sum(), x)[0] for engine in (torch_native, generic))
         assert torch.equal(found, expected) and found.any()
         with torch.no_grad():
-            assert_allclose(compute(torch_native).numpy(), compute(torch_engine).numpy(), **CLOSE)
+            assert_allclose(compute(torch_native).numpy(), compute(generic).numpy(), **CLOSE)

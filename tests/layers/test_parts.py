@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from regard import errors
 from regard.kernels.interface import ACTIVATIONS
-from regard.kernels.reference_layers import ACTIVATION
+from regard.kernels.numpy_arrays import ACTIVATION
 from regard.layers import (
     Decoder,
     Embedding,

@@ -86,11 +86,9 @@ class Source:
         if self.stage == "weight":
             state = self.state
             state = state_of_rows(scores, rows) if state is None else parts.state_part(state, batch, head, rows)
-        if _is_run(rows) and _is_everything(columns, scores.keys.shape[2]):
-            scores = parts.of_rows(scores, rows)
-        else:
-            scores = parts.lattice(scores, rows, columns)
-        return engine_for(scores.queries).tile(scores, state, self.stage)
+        if _is_everything(columns, scores.keys.shape[2]):
+            columns = parts.EVERYTHING
+        return engine_for(scores.queries).tile(scores, state, self.stage, rows, columns)
 
 
 def _scores_for(attention: Attention, stage: Stage) -> Scores:
@@ -194,10 +192,6 @@ def _hull(index: parts.Index) -> slice:
     if isinstance(index, slice):
         return slice(index.start, index.stop)
     return slice(int(index.min()), int(index.max()) + 1)
-
-
-def _is_run(rows: parts.Index) -> bool:
-    return isinstance(rows, slice) and rows.step in (None, 1)
 
 
 def _is_everything(index: parts.Index, count: int) -> bool:

@@ -71,6 +71,11 @@ def unsupported(what: str, instead: str) -> Unsupported:
     return Unsupported(f"{what} is not supported.\n{instead}")
 
 
+def traced() -> Unsupported:
+    """What `torch.jit.trace` would record: the memory of results, not the computation."""
+    return unsupported("torch.jit.trace", "Use torch.compile or torch.export, which follow attention for any length.")
+
+
 def missing_package(what: str, *packages: str, instead: str = "") -> Unsupported:
     """A package that something needs and that is not installed, with the command that installs it here.
 

@@ -53,9 +53,9 @@ def _numpy_engine() -> Engine:
         from regard.kernels import native
 
         return cast(Engine, native)
-    from regard.kernels import reference
+    from regard.kernels import generic
 
-    return cast(Engine, reference)
+    return cast(Engine, generic)
 
 
 def _tensor_engine(on_cpu: bool) -> Engine:

@@ -120,8 +120,18 @@ class Engine(Protocol):
         Edges are NumPy integers of 64 bits that rise strictly, whatever the library of the scores.
         """
 
-    def tile(self, scores: Scores, state: RowState | None, stage: Stage) -> Array:
-        """The whole matrix of (small) `scores` at one stage; "weight" needs the state."""
+    def tile(
+        self,
+        scores: Scores,
+        state: RowState | None,
+        stage: Stage,
+        rows: Any = slice(None),
+        columns: Any = slice(None),
+    ) -> Array:
+        """Some queries and keys of the matrix at one stage, as many as fit into memory; "weight" needs the state.
+
+        Rows and columns are slices with a positive step or NumPy integers, none negative; `state` is that of the rows.
+        """
 
     def backward(
         self, scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
@@ -150,9 +160,6 @@ class Engine(Protocol):
 
         `in_place`: nobody else has x, and its memory may hold the result.
         """
-
-    def fingerprint(self, array: Array) -> int:
-        """A number that changes when the array's content is changed in place."""
 
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh", "quick_gelu")

@@ -118,16 +118,23 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
     return result
 
 
-def tile(scores: Scores, state: RowState | None, stage: Stage) -> Array:
-    """The whole matrix at one stage."""
+def tile(
+    scores: Scores,
+    state: RowState | None,
+    stage: Stage,
+    rows: parts.Index = parts.EVERYTHING,
+    columns: parts.Index = parts.EVERYTHING,
+) -> Array:
+    """Some queries and keys of the matrix at one stage."""
+    scores = parts.cut(scores, rows, columns)
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
-    for rows, strip in strips(scores):
-        whole = rows == parts.EVERYTHING
-        room = result if whole else np.empty_like(result[:, :, rows])
-        row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, rows])
+    for some, strip in strips(scores):
+        whole = some == parts.EVERYTHING
+        room = result if whole else np.empty_like(result[:, :, some])
+        row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, some])
         _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), room)
         if not whole:
-            result[:, :, rows] = room
+            result[:, :, some] = room
     return result
 
 
@@ -220,13 +227,6 @@ def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: 
     if x.size:
         _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
     return output
-
-
-def fingerprint(array: Array) -> int:
-    """A number that changes with the content, at the speed of memory."""
-    if array.ndim > 4:
-        array = array.reshape(-1, *array.shape[-3:])
-    return int(_core.fingerprint(readable(array)))
 
 
 # What goes into the kernel

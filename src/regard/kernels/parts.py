@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.arrays import is_number
+from regard.arrays import is_number, is_tensor
 from regard.kernels.interface import Array, RowState, Scores
 from regard.masks import Visible
 from regard.masks.visible import Dense
@@ -50,6 +50,18 @@ def of_rows(scores: Scores, rows: slice) -> Scores:
     )
 
 
+def cut(scores: Scores, rows: Index, columns: Index) -> Scores:
+    """Any queries against any keys, with mask and bias as arrays only where positions are lost."""
+    if is_run(rows) and (columns == EVERYTHING if isinstance(columns, slice) else False):
+        return of_rows(scores, rows)
+    return lattice(scores, rows, columns)
+
+
+def is_run(rows: Index) -> bool:
+    """Whether an index takes neighbours."""
+    return isinstance(rows, slice) and rows.step in (None, 1)
+
+
 def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
     """Any queries against any keys: mask and bias become arrays of just that size, for positions are lost."""
     bias = None if scores.bias is None else shared(shared(scores.bias, rows, 2), columns, 3)
@@ -85,20 +97,25 @@ def seen_part(visible: Visible, rows: Index, columns: Index) -> Visible:
 
 def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTHING) -> Array:
     """i − j for every query position i and key position j: integers (batch or 1, 1, row, column)."""
-    row = np.arange(scores.queries.shape[2])[rows]
-    column = np.arange(scores.keys.shape[2])[columns]
-    apart = row[:, None] - column  # (row, column)
+    row, column = _places(scores.queries, rows), _places(scores.keys, columns)
     offset: Any = scores.offset
-    if is_number(offset):
-        return (apart + offset)[None, None]
-    return offset[:, None, None, None] + like(apart, scores.queries)
+    if not is_number(offset):
+        offset = like(offset, scores.queries)[:, None, None, None]
+    return (row[:, None] - column)[None, None] + offset
+
+
+def _places(vectors: Array, index: Index) -> Array:
+    """The places along the third axis that an index takes, as integers of the library and device of the array."""
+    if is_tensor(vectors):
+        return taken(sys.modules["torch"].arange(vectors.shape[2], device=vectors.device), index, 0)
+    return np.arange(vectors.shape[2])[index]
 
 
 def relative_bias(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTHING) -> Array:
     """The bias by relative position as an array, (batch or 1, head or 1, row, column)."""
     assert scores.relative is not None
     apart = distances(scores, rows, columns)[:, 0] + scores.relative_zero  # (batch or 1, row, column)
-    return scores.relative[:, like(apart, scores.queries)].swapaxes(0, 1)
+    return scores.relative[:, apart].swapaxes(0, 1)
 
 
 def key_heads(head: Index, heads: int, key_head_count: int) -> Index:
@@ -153,11 +170,13 @@ def _exactly(array: Array) -> Array:
     return array.float() if array.device.type == "mps" else array.double()
 
 
-def like(indices: Array, array: Array) -> Array:
-    """Indices in a form that `array` can be indexed with."""
-    if isinstance(array, np.ndarray) or not isinstance(indices, np.ndarray):
-        return indices
-    return sys.modules["torch"].as_tensor(indices, device=array.device)
+def like(array: Array, other: Array) -> Array:
+    """Integers or booleans as an array of the library and the device of `other`."""
+    if isinstance(other, np.ndarray):
+        return array
+    if isinstance(array, np.ndarray):
+        array = np.require(array, requirements=("C", "W"))  # what is read-only or backwards in memory is copied
+    return sys.modules["torch"].as_tensor(array, device=other.device)
 
 
 def no_short_way(*_: Any) -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from regard.kernels import parts
 from regard.kernels.interface import Scores
-from regard.kernels.torch_tiles import as_tensor
 from regard.masks import Visible
 from regard.masks.visible import Dense
 
@@ -39,14 +38,13 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
     ends: list[Any] = [None] * 4
     visible = scores.visible
     if visible is not None and whole:
-        device = scores.queries.device
         rest = visible.rest
         if rest is None or rest.dense is not None:
-            mask = None if rest is None else as_tensor(rest.dense, device)
+            mask = None if rest is None else parts.like(rest.dense, scores.queries)
             ends = [getattr(visible, end) for end in INTERVALS]
-            ends = [None if end is None else as_tensor(end, device) for end in ends]
+            ends = [None if end is None else parts.like(end, scores.queries) for end in ends]
         else:
-            mask = as_tensor(visible.tile(parts.EVERYTHING, parts.EVERYTHING), device)
+            mask = parts.like(visible.tile(parts.EVERYTHING, parts.EVERYTHING), scores.queries)
     fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, offset, None if whole else visible)
     arrays = (scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
     return fixed, (*arrays, mask, *ends, offsets)

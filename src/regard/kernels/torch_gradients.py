@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from regard import errors
-from regard.kernels import torch_ops
+from regard.kernels import generic, torch_ops
 from regard.kernels.choosing import engine_for
 from regard.kernels.interface import ROW_STATE, RowState, Scores
+from regard.kernels.torch_arrays import in_forward_mode, transformed
 from regard.kernels.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
-from regard.kernels.torch_rows import forward_in_strips
-from regard.kernels.torch_tiles import in_forward_mode, transformed
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # in place of the tensors that a mask may be taken apart into
 
@@ -29,14 +28,14 @@ def forward(
     if torch.compiler.is_compiling():
         return torch_ops.forward(scores, values, statistics, top)
     if in_forward_mode():
-        return forward_in_strips(scores, values, statistics, top)
+        return generic.forward(scores, values, statistics, top)
     output: Tensor | None = None
     if values is not None and transformed():
         fixed, tensors = taken_apart(scores, values, whole=True)
         output = AttendTransformed.apply(fixed, *tensors)[0]
     elif values is not None:
         output = Attend.apply(scores, scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
-    return output, forward_in_strips(scores, None, statistics, top)[1] if statistics or top else {}
+    return output, generic.forward(scores, None, statistics, top)[1] if statistics or top else {}
 
 
 class Attend(torch.autograd.Function):  # type: ignore[misc]
@@ -65,8 +64,14 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
             return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
         scores, values = put_together(ctx.fixed, (*tensors, *MASK_IS_FIXED))
         state = RowState(row_max, row_sum)
-        flows = engine_for(values).backward(scores, values, output, state, flow, wanted)
-        return None, flows.queries, flows.keys, flows.values, flows.bias, flows.relative, flows.sinks
+
+        def flow_back(flow: Tensor) -> tuple[Tensor | None, ...]:
+            found = engine_for(values).backward(scores, values, output, state, flow, wanted)
+            return found.queries, found.keys, found.values, found.bias, found.relative, found.sinks
+
+        if torch._C._functorch.is_legacy_batchedtensor(flow):
+            return None, *_for_each_flow(flow_back, flow)
+        return None, *flow_back(flow)
 
 
 class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
@@ -160,6 +165,15 @@ def _no_later_level() -> Exception:
 
 
 # A further axis
+
+
+def _for_each_flow(flow_back: Any, flow: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients of many flows, one by one: `torch.autograd.grad(is_grads_batched=True)` hides an axis in the tensor."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    flows = torch._remove_batch_dim(flow, level, 1, 0)  # the axis comes first
+    found = zip(*map(flow_back, flows), strict=True)
+    return tuple(None if arrays[0] is None else torch._add_batch_dim(torch.stack(arrays), 0, level) for arrays in found)
 
 
 def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Tensors | None:

@@ -1,7 +1,7 @@
 """CPU tensors through the native engine, in the memory they are in: NumPy views go in, tensors of new arrays come out.
 
 What has to be differentiated or transformed goes other ways: `A @ values` through `torch_gradients`, which calls this
-engine forwards and backwards; everything else through the strips of `torch_engine`, which PyTorch can follow.
+engine forwards and backwards; everything else through the strips of the generic engine, which PyTorch can follow.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from regard import _core, errors
-from regard.kernels import native, torch_engine, torch_gradients, torch_layers
+from regard.kernels import generic, native, parts, torch_gradients
 from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
-from regard.kernels.torch_tiles import followed, tensors_of
+from regard.kernels.torch_arrays import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index
 from regard.masks.visible import Dense, Rest
@@ -122,7 +122,7 @@ def short_product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visibl
 def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
     if followed(*tensors_in(state), rows, *tensors_of(scores)):
-        return torch_engine.backflow(scores, state, rows)
+        return generic.backflow(scores, state, rows)
     wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums of strips are rounded once
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
@@ -130,22 +130,28 @@ def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
 def received(scores: Scores, state: RowState) -> Tensor:
     """Column sums of the weights."""
     if followed(*tensors_in(state), *tensors_of(scores)):
-        return torch_engine.received(scores, state)
+        return generic.received(scores, state)
     return torch.from_numpy(native.received(in_numpy(scores), _state(state)))
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
     """Sum or largest weight of every cell."""
     if followed(*tensors_in(state), *tensors_of(scores)):
-        return torch_engine.pooled(scores, state, row_edges, column_edges, pool)
+        return generic.pooled(scores, state, row_edges, column_edges, pool)
     return torch.from_numpy(native.pooled(in_numpy(scores), _state(state), row_edges, column_edges, pool))
 
 
-def tile(scores: Scores, state: RowState | None, stage: Stage) -> Tensor:
-    """The whole matrix at one stage."""
+def tile(
+    scores: Scores,
+    state: RowState | None,
+    stage: Stage,
+    rows: parts.Index = parts.EVERYTHING,
+    columns: parts.Index = parts.EVERYTHING,
+) -> Tensor:
+    """Some queries and keys of the matrix at one stage."""
     if followed(*tensors_in(state), *tensors_of(scores)):
-        return torch_engine.tile(scores, state, stage)
-    return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage))
+        return generic.tile(scores, state, stage, rows, columns)
+    return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage, rows, columns))
 
 
 def backward(
@@ -170,34 +176,29 @@ def linear(
 ) -> Tensor:
     """activation(x @ weightᵀ + bias) · times + residual."""
     if followed(x, weight, bias, residual, times):
-        return torch_layers.linear(x, weight, bias, activation, residual, times)
+        return generic.linear(x, weight, bias, activation, residual, times)
     return tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual), _view(times)))
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
     """Layer norm over the last axis."""
     if followed(x, weight, bias):
-        return torch_layers.layer_norm(x, weight, bias, epsilon)
+        return generic.layer_norm(x, weight, bias, epsilon)
     return tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon))
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root mean square norm over the last axis."""
     if followed(x, weight):
-        return torch_layers.rms_norm(x, weight, epsilon)
+        return generic.rms_norm(x, weight, epsilon)
     return tensor(native.rms_norm(view(x), view(weight), epsilon))
 
 
 def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool, in_place: bool = False) -> Tensor:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
     if followed(x, cosines, sines):
-        return torch_layers.rotary(x, cosines, sines, interleaved)
+        return generic.rotary(x, cosines, sines, interleaved)
     return tensor(native.rotary(view(x), view(cosines), view(sines), interleaved))
-
-
-def fingerprint(array: Tensor) -> int:
-    """PyTorch's count of changes in place; a number that changes with the content where it does not count."""
-    return native.fingerprint(view(array)) if array.is_inference() else int(array._version)
 
 
 # Tensors as NumPy sees them

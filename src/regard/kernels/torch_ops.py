@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.kernels import generic
 from regard.kernels.choosing import engine_for
+from regard.kernels.generic import names
 from regard.kernels.interface import ROW_STATE, RowState, Scores
+from regard.kernels.torch_arrays import any_gradient, exact_type, tensors_of, wide
 from regard.kernels.torch_flat import ALWAYS, NAMES, OPTIONAL, Fixed, put_together, taken_apart
-from regard.kernels.torch_rows import forward_in_strips, names
-from regard.kernels.torch_tiles import any_gradient, exact_type, tensors_of, wide
 
 _OPTIONS = ", ".join(f"Tensor? {name}" for name in NAMES[3:])
 _NUMBERS = "float scale, float softcap, SymInt relative_zero, SymInt offset"
@@ -31,7 +32,7 @@ def forward(
     """As an engine's `forward`, as nodes of a graph."""
     if any_gradient(values, *tensors_of(scores)):
         output = None if values is None else _attend(*_arguments(scores, values), True)[0]
-        return output, forward_in_strips(scores, None, statistics, top)[1]
+        return output, generic.forward(scores, None, statistics, top)[1]
     if not statistics and not top and values is not None:
         return _attend(*_arguments(scores, values), False)[0], {}
     output, *found = _statistics(*_arguments(scores, values), ",".join(statistics), top)

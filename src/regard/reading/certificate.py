@@ -11,7 +11,7 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.scores import scores_of
-from regard.kernels import parts, reference
+from regard.kernels import generic, parts
 from regard.kernels.choosing import engine_for
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     key_heads = parts.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
     truth = parts.lattice(scores_of(_in_double(part)), rows, parts.EVERYTHING)
-    expected, found = reference.forward(truth, numpy_of(values)[None].astype(np.float64), ("logsumexp",))
+    expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ("logsumexp",))
     assert expected is not None
-    forbidden = np.isneginf(reference.tile(truth, None, "masked"))[0]  # (head, row, key)
+    forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
     weights = numpy_of(part[:, rows, :]).astype(np.float64)
     sums = weights.sum(axis=-1)
     if attention.sinks is not None:

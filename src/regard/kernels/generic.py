@@ -1,0 +1,485 @@
+"""The generic engine: attention over any array namespace. NumPy in float64 (the reference), PyTorch.
+
+`xp` is the namespace of the arrays, `numpy_arrays` or `torch_arrays`: functions that both libraries share, and the few
+that differ. Every pass walks over strips: some queries of some heads against all their keys, at most `xp.STRIP` weights
+at once. The results of strips are joined, never written into a shared array, so that PyTorch can differentiate,
+transform and compile all of it.
+
+Each strip normalises its own rows instead of relying on a row state computed earlier. A matrix product of another shape
+may round a score differently, and at scores of 10¹⁰ one unit in the last place decides the whole weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce, wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from regard.arrays import cast, wide_type
+from regard.kernels import numpy_arrays, parts
+from regard.kernels.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
+
+Place = tuple[slice, slice, slice]  # batch, head, query
+Compute = Callable[[Scores, Place, Array | None], tuple[Array, ...]]
+Result = TypeVar("Result")
+
+
+def namespace(array: Array) -> Any:
+    """The array namespace that computes with this array."""
+    if isinstance(array, np.ndarray):
+        return numpy_arrays
+    from regard.kernels import torch_arrays
+
+    return torch_arrays
+
+
+def exact(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A function of scores or arrays, called without warnings; scores are not rounded by automatic casts."""
+
+    @wraps(function)
+    def exact(given: Any, *arguments: Any, **options: Any) -> Result:
+        array = given.queries if isinstance(given, Scores) else given
+        found: Result = namespace(array).exactly(function, given, *arguments, **options)
+        return found
+
+    return exact
+
+
+# The functions of an engine
+
+
+@exact
+def forward(
+    scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
+) -> tuple[Array | None, dict[str, Array]]:
+    """Outputs and row statistics, in one pass."""
+    if values is None and not statistics and not top:
+        return None, {}
+
+    def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
+        rows = softmax(part)
+        found = [_statistic(name, part, rows) for name in statistics]
+        if top:
+            found.extend(_strongest(rows, top, wide_type(scores.queries)))
+        if values is not None:
+            found.append(cast(from_keys(rows.weights, rows.hidden, part_values), values.dtype))
+        return tuple(found)
+
+    found = in_strips(scores, compute, values)
+    return None if values is None else found[-1], dict(zip(names(statistics, top), found, strict=False))
+
+
+def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
+    """The names of what `forward` finds besides the outputs, in order."""
+    return (*statistics, *(("top_index", "top_weight") if top else ()))
+
+
+@exact
+def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
+    """Weights transposed times rows."""
+    xp = namespace(rows)
+
+    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+        found = softmax(part)
+        return (product(found.weights.mT, found.hidden.mT, xp.wide(rows[place])),)
+
+    return cast(in_strips(scores, compute, add=xp.add)[0], rows.dtype)
+
+
+@exact
+def received(scores: Scores, state: RowState) -> Array:
+    """Column sums of the weights."""
+
+    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+        return (softmax(part).weights.sum(axis=2),)
+
+    found = in_strips(scores, compute, add=namespace(scores.queries).add)[0]
+    return cast(found, wide_type(scores.queries))
+
+
+@exact
+def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
+    """Sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
+    xp = namespace(scores.queries)
+    region, columns = (slice(int(edges[0]), int(edges[-1])) for edges in (row_edges, column_edges))
+    row_cells, column_cells = (
+        np.repeat(np.arange(len(edges) - 1), np.diff(edges)) for edges in (row_edges, column_edges)
+    )
+
+    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+        weights = softmax(part).weights[..., columns]
+        by_column = xp.by_cell(weights, 3, column_cells, len(column_edges) - 1, pool)
+        return (xp.by_cell(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
+
+    add = xp.add if pool == "sum" else xp.maximum
+    found = in_strips(parts.of_rows(scores, region), compute, add=add)[0]
+    return cast(found, wide_type(scores.queries))
+
+
+@exact
+def tile(
+    scores: Scores,
+    state: RowState | None,
+    stage: Stage,
+    rows: parts.Index = parts.EVERYTHING,
+    columns: parts.Index = parts.EVERYTHING,
+) -> Array:
+    """Some queries and keys of the matrix at one stage; weights by way of whole rows."""
+    xp, is_weight = namespace(scores.queries), stage == "weight"
+    chunks = [rows]
+    if is_weight and not parts.is_run(rows):  # their masks and biases are arrays of so many queries and all keys
+        index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
+        chunks = [index[start : start + step] for start in range(0, len(index), step)]
+
+    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+        found = parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
+        return (cast(found, wide_type(scores.queries)),)
+
+    found = [in_strips(parts.cut(scores, some, parts.EVERYTHING if is_weight else columns), compute) for some in chunks]
+    return _joined(found, 2)[0]
+
+
+@exact
+def backward(
+    scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
+) -> Gradients:
+    """Gradients, given `flow`, the gradient of the output."""
+    xp = namespace(values)
+    given = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
+    sums = {name: xp.zeros_like(xp.wide(array)) for name, array in given.items() if array is not None}
+
+    def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
+        rows, part_flow = softmax(part), xp.wide(flow[place])
+        to_weights = xp.where(rows.hidden, 0, to_keys(part_flow, part_values))  # gradient of the weights
+        weighted_flow = (rows.weights * to_weights).sum(axis=-1, keepdims=True)
+        to_scores = xp.where(rows.hidden, 0, rows.weights * (to_weights - weighted_flow))  # of the biased scores
+        _add_options(sums, scores, part, place, to_scores, weighted_flow, rows)
+        to_scores = xp.where(rows.hidden, 0, to_scores * _slope(part)) * _in_range(scores.scale, to_scores)
+        of_keys = place[0], parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+        heads = part.keys.shape[1]
+        sums["keys"][of_keys] += back_to_keys(to_scores, rows.hidden, xp.wide(part.queries), heads, signed=True)
+        sums["values"][of_keys] += back_to_keys(rows.weights, rows.hidden, part_flow, heads)
+        return (cast(from_keys(to_scores, rows.hidden, part.keys, signed=True), scores.queries.dtype),)
+
+    with xp.no_grad():
+        queries = in_strips(scores, compute, values)[0]
+    return Gradients(queries, **{name: cast(total, given[name].dtype) for name, total in sums.items()})
+
+
+short_product = parts.no_short_way
+
+
+# Strips
+
+
+def in_strips(
+    scores: Scores, compute: Compute, values: Array | None = None, add: Callable[..., Array] | None = None
+) -> tuple[Array, ...]:
+    """What `compute` gives for every strip, joined along batch, head and query; along the query by `add` if given."""
+    xp = namespace(scores.queries)
+    (batch, head, query, _), (_, key_head, key, _) = scores.queries.shape, scores.keys.shape
+    if xp.in_one_graph() or batch * head * query * key <= xp.STRIP:
+        everything = slice(0, batch), slice(0, head), slice(0, query)
+        return compute(scores, everything, None if values is None else xp.wide(values))
+    rows = max(1, xp.STRIP // key)
+    heads, group = max(1, rows // query), head // key_head
+    heads = heads - heads % group if heads >= group else 1  # whole groups, so that the keys they share are not copied
+    over_batch = []
+    for some in _chunks(batch, max(1, rows // (head * query))):
+        over_heads = []
+        for some_heads in _chunks(head, heads):
+            one = parts.selected(scores, some, some_heads)
+            one = replace(one, keys=xp.wide(one.keys))  # once for all strips of these heads
+            one_values = None
+            if values is not None:
+                one_values = xp.wide(values[some][:, parts.key_heads(some_heads, head, key_head)])
+            strips = [
+                xp.of_strip(compute, parts.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
+                for some_rows in _chunks(query, rows)
+            ]
+            over_heads.append(_joined(strips, 2, add))
+        over_batch.append(_joined(over_heads, 1))
+    return _joined(over_batch, 0)
+
+
+def _chunks(count: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _joined(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array] | None = None) -> tuple[Array, ...]:
+    if len(pieces) == 1:
+        return pieces[0]
+    if add is not None:
+        return tuple(reduce(add, found) for found in zip(*pieces, strict=True))
+    return tuple(namespace(found[0]).concat(found, axis) for found in zip(*pieces, strict=True))
+
+
+# The stages: score → scaled → capped → biased → masked → weight
+
+
+def at_stage(scores: Scores, stage: Stage) -> Array:
+    """The scores at one stage before the weights, (batch, head, query, key)."""
+    xp = namespace(scores.queries)
+    seen = seen_keys(scores) if stage == "masked" else None
+    keys = xp.wide(scores.keys)
+    found = to_keys(xp.wide(scores.queries), keys if seen is None else xp.without_unseen(keys, seen))
+    for step in (scaled, capped, biased)[: STAGES.index(stage)]:
+        found = step(found, scores)
+    return found if seen is None else xp.where(seen, found, -xp.inf)
+
+
+def scaled(score: Array, scores: Scores) -> Array:
+    """score · scale."""
+    return score if scores.scale == 1 else score * _in_range(scores.scale, score)
+
+
+def capped(score: Array, scores: Scores) -> Array:
+    """softcap · tanh(score / softcap), where there is a soft cap."""
+    cap = scores.softcap
+    return cap * namespace(score).tanh(score / cap) if cap else score
+
+
+def biased(score: Array, scores: Scores) -> Array:
+    """score + bias; a bias of −inf masks a key even if its score is NaN."""
+    xp = namespace(score)
+    for bias in (scores.bias, None if scores.relative is None else parts.relative_bias(scores)):
+        if bias is not None:
+            bias = cast(bias, score.dtype)
+            score = xp.where(xp.isneginf(bias), -xp.inf, score + bias)
+    return score
+
+
+def seen_keys(scores: Scores) -> Array | None:
+    """Which keys the queries may see, booleans (batch or 1, head or 1, query, key); None for all."""
+    if scores.visible is None:
+        return None
+    return parts.like(scores.visible.tile(parts.EVERYTHING, parts.EVERYTHING), scores.queries)
+
+
+def _slope(scores: Scores) -> Array | float:
+    """The derivative of the soft cap: 1 − tanh²."""
+    return 1 - (at_stage(scores, "capped") / scores.softcap) ** 2 if scores.softcap else 1.0
+
+
+def _in_range(scale: float, score: Array) -> float:
+    """The scale as the type of the scores can hold it: inf · 0 would be NaN."""
+    largest = float(namespace(score).finfo(score.dtype).max)
+    if -largest <= scale <= largest:
+        return scale
+    return largest if scale > 0 else -largest
+
+
+# Weights
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Softmax:
+    """Whole rows of weights, and what their statistics need; row_max and row_sum are (batch, head, query, 1).
+
+    weight = exp(factor · (score − row_max)) / row_sum, in the units of `softmax_units`.
+    """
+
+    score: Array
+    hidden: Array  # booleans: score is −inf
+    exponent: Array  # factor · (score − row_max)
+    factor: float
+    row_max: Array  # −inf where a query sees no key
+    row_sum: Array  # 0 where a query sees no key
+    weights: Array
+    sink: Array | None  # the weight of the sink
+
+
+def softmax(scores: Scores) -> Softmax:
+    """The weights of all rows."""
+    xp, sinks = namespace(scores.queries), scores.sinks
+    before, factor = softmax_units(scores)
+    score = at_stage(replace(scores, scale=before), "masked")
+    row_max = xp.amax(xp.detached(score), axis=-1, keepdims=True)
+    if sinks is not None:
+        sinks = cast(sinks, score.dtype)[:, None, None]  # (head, 1, 1)
+        row_max = xp.maximum(row_max, xp.detached(sinks))
+    empty, hidden = xp.isneginf(row_max), xp.isneginf(score)
+    level = xp.where(empty, 0, row_max)  # −inf − −inf is NaN
+    exponent = score - level if factor == 1 else (score - level) * _in_range(factor, score)
+    exponentials = xp.exp(exponent)
+    row_sum = exponentials.sum(axis=-1, keepdims=True)
+    sink = None if sinks is None else xp.exp(sinks - level)
+    row_sum = row_sum if sink is None else row_sum + sink
+    total = xp.where(empty, 1, row_sum)
+    weights = xp.where(hidden, 0, exponentials / total)  # exactly zero even in a row of NaN
+    return Softmax(score, hidden, exponent, factor, row_max, row_sum, weights, None if sink is None else sink / total)
+
+
+def _statistic(name: str, scores: Scores, rows: Softmax) -> Array:
+    """One of ROW_STATE or ROW_STATISTICS, (batch, head, query)."""
+    if name in ROW_STATE:
+        found: Array = getattr(rows, name)[..., 0]
+        return found
+    xp, kind = namespace(scores.queries), wide_type(scores.queries)
+    empty = xp.isneginf(rows.row_max)
+    log_sum = xp.log(xp.where(empty, 1, rows.row_sum))
+    if name == "logsumexp":
+        row_max = xp.at_least_float64(rows.row_max) * rows.factor
+        return xp.where(empty, -xp.inf, row_max + xp.at_least_float64(log_sum))[..., 0]
+    if name == "entropy":
+        surprise = xp.where(rows.weights == 0, 0, log_sum - rows.exponent)
+        return cast((rows.weights * surprise).sum(axis=-1), kind)
+    if name == "peak":
+        return cast(xp.amax(rows.weights, axis=-1), kind)
+    assert name == "distance", name
+    return cast((rows.weights * abs(parts.distances(scores))).sum(axis=-1), kind)
+
+
+def _strongest(rows: Softmax, top: int, kind: Any) -> tuple[Array, Array]:
+    """Indices and weights of the strongest keys; by score, because small weights can round to equal ones."""
+    xp = namespace(rows.score)
+    index = xp.argsort(-xp.detached(rows.score), axis=-1, stable=True)[..., :top]  # stable: ties to the lower index
+    weight = cast(xp.take_along(rows.weights, index), kind)
+    index = xp.where(xp.take_along(rows.hidden, index), -1, index)
+    return xp.padded(index, top, -1), xp.padded(weight, top, 0)
+
+
+# Products, with grouped queries: query heads that share a key head are stacked along the queries
+
+
+def to_keys(rows: Array, keys: Array) -> Array:
+    """rows @ keysᵀ for (batch, head, query, size) and (batch, key head, key, size)."""
+    return (_stacked(rows, keys.shape[1]) @ keys.mT).reshape(*rows.shape[:3], keys.shape[2])
+
+
+def from_keys(matrix: Array, hidden: Array, values: Array, signed: bool = False) -> Array:
+    """matrix @ values for (batch, head, query, key) and (batch, key head, key, size)."""
+    heads, wide = values.shape[1], namespace(values).wide(values)
+    result = product(_stacked(matrix, heads), _stacked(hidden, heads), wide, signed)
+    return result.reshape(*matrix.shape[:3], values.shape[3])
+
+
+def back_to_keys(matrix: Array, hidden: Array, rows: Array, heads: int, signed: bool = False) -> Array:
+    """matrixᵀ @ rows, summed over the query heads that share one of so many key heads."""
+    return product(_stacked(matrix, heads).mT, _stacked(hidden, heads).mT, _stacked(rows, heads), signed)
+
+
+def product(matrix: Array, hidden: Array, values: Array, signed: bool = False) -> Array:
+    """matrix @ values in which a hidden value has no influence, not even as NaN: 0 · NaN would be NaN.
+
+    Weights are not negative, and one that has become 0 is still a small positive number; with `signed`, the matrix has
+    both signs, and 0 · inf is NaN.
+    """
+    xp = namespace(values)
+    if xp.all_finite(values):
+        return matrix @ values
+    finite = xp.isfinite(values)
+    result = matrix @ xp.where(finite, values, 0)
+    odd = cast(xp.concat([values == xp.inf, values == -xp.inf, xp.isnan(values)], -1), result.dtype)
+
+    def reached(by: Array) -> tuple[Array, Array, Array]:
+        found, size = cast(by & ~hidden, result.dtype) @ odd > 0, values.shape[-1]
+        return found[..., :size], found[..., size : 2 * size], found[..., 2 * size :]
+
+    above, below, unknown = reached(~hidden if not signed else matrix > 0)
+    if signed:
+        less_below, less_above, still_unknown = reached(matrix < 0)
+        above, below, unknown = above | less_above, below | less_below, unknown | still_unknown
+        for found in reached(matrix == 0):
+            unknown = unknown | found
+    result = result + xp.where(above, xp.inf, 0.0) - xp.where(below, xp.inf, 0.0)
+    return xp.where(unknown, xp.nan, result)
+
+
+def _stacked(rows: Array, heads: int) -> Array:
+    """(batch, key head · group, query, x) as (batch, key head, group · query, x)."""
+    batch, all_heads, query, last = rows.shape
+    return rows if all_heads == heads else rows.reshape(batch, heads, all_heads // heads * query, last)
+
+
+# Gradients of what changes scores
+
+
+def _add_options(
+    sums: dict[str, Array],
+    scores: Scores,
+    part: Scores,
+    place: Place,
+    to_scores: Array,
+    weighted_flow: Array,
+    rows: Softmax,
+) -> None:
+    """Add a strip's share to the gradients of bias, relative bias and sinks, where they are wanted."""
+    xp = namespace(to_scores)
+    if "bias" in sums:
+        total = sums["bias"]
+        where = tuple(slice(None) if total.shape[axis] == 1 else place[axis] for axis in range(3))
+        shared = tuple(axis for axis in range(4) if total.shape[axis] == 1)
+        total[where] += to_scores.sum(axis=shared, keepdims=True) if shared else to_scores
+    if "relative" in sums:
+        total = sums["relative"]
+        index = parts.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
+        index = xp.broadcast_to(index[:, 0], (to_scores.shape[0], *to_scores.shape[2:])).reshape(-1)
+        by_head = to_scores.swapaxes(0, 1).reshape(to_scores.shape[1], -1)  # (head, batch · query · key)
+        of_heads = place[1] if total.shape[0] > 1 else slice(None)
+        by_head = by_head if total.shape[0] > 1 else by_head.sum(axis=0, keepdims=True)
+        total[of_heads] += xp.by_index(by_head, index, total.shape[1])
+    if "sinks" in sums and rows.sink is not None:
+        sums["sinks"][place[1]] -= (rows.sink * weighted_flow).sum(axis=(0, 2, 3))
+
+
+# Layers
+
+
+@exact
+def linear(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    activation: str | None = None,
+    residual: Array | None = None,
+    times: Array | None = None,
+) -> Array:
+    """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in)."""
+    xp = namespace(x)
+    result = xp.ACTIVATION[activation](xp.affine(x, weight, bias))
+    if times is not None:
+        result = result * xp.wide(times)
+    if residual is not None:
+        result = result + xp.wide(residual)
+    return cast(result, x.dtype)
+
+
+@exact
+def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
+    """(x − mean) / √(variance + ε) · weight + bias over the last axis."""
+    return cast(namespace(x).layer_norm(x, weight, bias, epsilon), x.dtype)
+
+
+@exact
+def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
+    """x / √(mean of squares + ε) · weight over the last axis."""
+    xp = namespace(x)
+    wide = xp.wide(x)
+    root = xp.sqrt(xp.square(wide).mean(axis=-1, keepdims=True) + epsilon)
+    return cast(wide / root * xp.wide(weight), x.dtype)
+
+
+@exact
+def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
+    """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
+
+    Pairs are neighbours where interleaved, and otherwise number p and number pairs + p; what lies past the last pair
+    stays as it is.
+    """
+    xp, pairs = namespace(x), cosines.shape[-1]
+    wide = xp.wide(x)
+    cosines, sines = (
+        cast(cosines, wide.dtype)[:, None],
+        cast(sines, wide.dtype)[:, None],
+    )  # (batch or 1, 1, token, pairs)
+    if interleaved:
+        one, other = wide[..., 0 : 2 * pairs : 2], wide[..., 1 : 2 * pairs : 2]
+    else:
+        one, other = wide[..., :pairs], wide[..., pairs : 2 * pairs]
+    turned = one * cosines - other * sines, other * cosines + one * sines
+    joined = xp.stack(turned, -1).reshape(*x.shape[:-1], 2 * pairs) if interleaved else xp.concat(turned, -1)
+    return cast(xp.concat([joined, wide[..., 2 * pairs :]], -1), x.dtype)

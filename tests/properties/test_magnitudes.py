@@ -1,0 +1,211 @@
+"""Weights, outputs and gradients at every magnitude of the scores, from 10⁻³⁰ to 10³⁰.
+
+Vectors are small integers times a power of two, so that every product q · k is exact in float32. What an engine
+computes from it may then be off by its own rounding alone, however large the scores are: the exponent
+scale · (score − row_max) is off by 2 u of itself, and a weight is 0 where it is below −104 (float32) or −746 (float64).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import regard
+from regard.attention.scores import scores_of
+from regard.kernels.choosing import engine_for
+from regard.kernels.interface import ROW_STATE, RowState
+
+from ..effort import examples
+from ..engines import ENGINES, as_numpy, for_engine, using
+
+EXACT_ENGINES = [engine for engine in ENGINES if "native" not in engine]
+UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
+DEEPEST = {"float32": 104, "float64": 746}  # below this, exp rounds to zero
+LARGEST = {"float32": 100, "float64": 200}  # powers of two
+
+
+@dataclass(frozen=True)
+class Large:
+    queries: Any
+    keys: Any
+    values: Any
+    flow: Any
+    causal: bool
+
+    @property
+    def kind(self) -> str:
+        return str(self.queries.dtype)
+
+    @property
+    def bound(self) -> float:
+        """The relative error of a weight: its exponent, the division, and a sum over the keys."""
+        return (4 * DEEPEST[self.kind] + self.keys.shape[2] + 32) * UNIT[self.kind]
+
+    def weights(self) -> Any:
+        """The formula in float64, with the subtraction before the scaling."""
+        queries, keys = (array.astype(np.float64) for array in (self.queries, self.keys))
+        scores = queries @ keys.swapaxes(-1, -2)
+        seen = np.tri(*scores.shape[2:], dtype=bool) if self.causal else np.ones(scores.shape[2:], bool)
+        scores = np.where(seen, scores, -np.inf)
+        exponentials = np.exp((scores - scores.max(axis=-1, keepdims=True)) * self.queries.shape[3] ** -0.5)
+        return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+@st.composite
+def large(draw: st.DrawFn) -> Large:
+    kind = draw(st.sampled_from(["float32", "float64"]))
+    powers = st.integers(-LARGEST[kind], LARGEST[kind])
+    of_queries = draw(powers)
+    of_keys = draw(powers.filter(lambda power: abs(power + of_queries) <= LARGEST[kind]))
+    rng = np.random.default_rng(draw(st.integers(0, 9999)))
+    count, keys, size = (
+        draw(st.sampled_from([1, 3, 17])),
+        draw(st.sampled_from([1, 4, 33])),
+        draw(st.sampled_from([4, 8])),
+    )
+    causal = draw(st.booleans())
+    keys = count if causal else keys
+    shapes = (1, 2, count, size), (1, 2, keys, size), (1, 2, keys, 3), (1, 2, count, 3)
+    queries, keys, values, flow = (rng.integers(-7, 8, shape).astype(kind) for shape in shapes)
+    return Large(queries * kind_of(2.0**of_queries, kind), keys * kind_of(2.0**of_keys, kind), values, flow, causal)
+
+
+def kind_of(number: float, kind: str) -> Any:
+    return np.dtype(kind).type(number)
+
+
+def attention(engine: str, case: Large) -> regard.Attention:
+    arrays = (for_engine(engine, array) for array in (case.queries, case.keys))
+    return regard.Attention(*arrays, mask=regard.causal() if case.causal else None)
+
+
+@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@given(case=large())
+@examples(60)
+def test_weights_outputs_and_statistics_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
+    expected, bound = case.weights(), case.bound
+    with using(engine):
+        A = attention(engine, case)
+        output, weights, peak, entropy = map(
+            as_numpy, (A @ for_engine(engine, case.values), A.dense(), A.peak(), A.entropy())
+        )
+        row, column, point = map(as_numpy, (A[:, :, 0], A[..., -1], A[0, [0, 1], 0, -1]))
+        received, backflow = as_numpy(A.received()), as_numpy(A.mT @ for_engine(engine, case.flow))
+        pooled, top = as_numpy(A.pooled((1, 1), pool="max").array), as_numpy(A.top(1).weight)
+    assert_allclose(weights, expected, rtol=bound, atol=1e-30)
+    assert_allclose(weights.sum(axis=-1, dtype=np.float64), 1, rtol=0, atol=2e-6)
+    assert (peak <= 1).all() and (weights <= 1).all()
+    assert_allclose(peak, expected.max(axis=-1), rtol=bound)
+    assert_allclose(top[..., 0], expected.max(axis=-1), rtol=bound)
+    assert_allclose(pooled[..., 0, 0], expected.max(axis=(-2, -1)), rtol=bound)
+    for found, wanted in ((row, expected[:, :, 0]), (column, expected[..., -1]), (point, expected[0, :, 0, -1])):
+        assert_allclose(found, wanted, rtol=bound, atol=1e-30)
+    logarithms = np.log(np.where(expected > 0, expected, 1))
+    assert_allclose(entropy, -(expected * logarithms).sum(axis=-1), rtol=0, atol=10 * bound)
+    assert_allclose(output, expected @ case.values, rtol=0, atol=8 * bound)
+    assert_allclose(received, expected.sum(axis=2), rtol=2 * bound, atol=1e-30)
+    assert_allclose(backflow, expected.swapaxes(2, 3) @ case.flow, rtol=0, atol=8 * case.flow.shape[2] * bound)
+
+
+@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@given(case=large())
+@examples(30)
+def test_gradients_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
+    weights, scale = case.weights(), case.queries.shape[3] ** -0.5
+    queries, keys, values, flow = (
+        array.astype(np.float64) for array in (case.queries, case.keys, case.values, case.flow)
+    )
+    with using(engine):
+        scores, values_given, flow_given = (
+            scores_of(attention(engine, case)),
+            for_engine(engine, case.values),
+            for_engine(engine, case.flow),
+        )
+        module = engine_for(scores.queries)
+        output, found = module.forward(scores, values_given, ROW_STATE)
+        gradients = module.backward(scores, values_given, output, RowState.of(found), flow_given)
+    to_weights = flow @ values.swapaxes(2, 3)
+    to_scores = weights * (to_weights - (weights * to_weights).sum(axis=-1, keepdims=True))
+    off = 400 * case.bound  # |flow · value| ≤ 3 · 49, twice
+    assert_allclose(as_numpy(gradients.values), weights.swapaxes(2, 3) @ flow, rtol=0, atol=off)
+    for name, truth, size in (
+        ("queries", to_scores @ keys * scale, np.abs(keys).max()),
+        ("keys", to_scores.swapaxes(2, 3) @ queries * scale, np.abs(queries).max()),
+    ):
+        assert_allclose(
+            as_numpy(getattr(gradients, name)), truth, rtol=0, atol=off * size * weights.shape[2], err_msg=name
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("engine", EXACT_ENGINES)
+def test_a_row_sums_to_one_where_its_scores_are_rounded(engine: str, dtype: str) -> None:
+    """Products of other shapes may round the same score differently: rows and single columns are of whole rows."""
+    rng = np.random.default_rng(1)
+    for magnitude in (1e-30, 1.0, 1e5, 1e9, 1e15) + ((1e30,) if dtype == "float64" else ()):
+        q, k = ((magnitude * rng.normal(size=(1, 2, count, 64))).astype(dtype) for count in (40, 70))
+        with using(engine):
+            A = regard.Attention(for_engine(engine, q), for_engine(engine, k))
+            weights, peak = as_numpy(A.dense()), as_numpy(A.peak())
+            rows, some = as_numpy(A[:, :, 5]), as_numpy(A[:, :, [3, 5, 9]])
+        for found in (weights, rows, some):
+            assert_allclose(found.sum(axis=-1, dtype=np.float64), 1, rtol=0, atol=2e-6)
+            assert (found <= 1).all()
+        assert (peak <= 1).all()
+
+
+EXTREMES: dict[str, dict[str, Any]] = {
+    "tiny scale": {"scale": 1e-300},
+    "scale 0": {"scale": 0.0},
+    "negative scale": {"scale": -0.7},
+    "negative scale, causal": {"scale": -0.7, "mask": regard.causal()},
+    "large scale": {"scale": 1e30},
+    "large softcap": {"softcap": 1e300},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", EXTREMES)
+@pytest.mark.parametrize("engine", EXACT_ENGINES)
+def test_extreme_options_give_what_the_formula_gives(engine: str, case: str, dtype: str, weights: Any) -> None:
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.normal(size=(1, 2, 9, 8)).astype(dtype) for _ in range(3))
+    options = dict(EXTREMES[case])
+    seen = np.tri(9, dtype=bool) if "mask" in options else True
+    if case == "large scale":  # one-hot
+        expected = (q @ k.swapaxes(2, 3)).argmax(axis=-1)[..., None] == np.arange(9)
+    else:
+        scale = options.get("scale", 8**-0.5)
+        expected = weights(q, k, scale=scale, seen=seen)  # the softcap is so large that nothing is capped
+    with using(engine):
+        A = regard.Attention(for_engine(engine, q), for_engine(engine, k), **options)
+        found, output = as_numpy(A.dense()), as_numpy(A @ for_engine(engine, v))
+    tolerance = {"rtol": 0, "atol": 2e-6 if dtype == "float32" else 1e-14}
+    assert_allclose(found, expected, **tolerance)
+    assert_allclose(output, expected @ v, **tolerance)
+
+
+@pytest.mark.parametrize("bias", [-1e6, -1e7, -1e9, -1e30, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("engine", EXACT_ENGINES)
+def test_a_row_with_the_same_large_bias_everywhere_is_that_of_torch(engine: str, bias: float) -> None:
+    """As additive masks of Hugging Face models do it; the reference computes in float64, and so does its peer."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.normal(size=(1, 2, 9, 8)).astype(np.float32) for _ in range(3))
+    added = np.zeros((9, 9), np.float32)
+    added[4:] = bias
+    kind = torch.float64 if engine == "reference" else torch.float32
+    tensors = [torch.from_numpy(array).to(kind) for array in (q, k, v, added)]
+    scores = tensors[0] @ tensors[1].mT * 8**-0.5 + tensors[3]
+    expected = (torch.softmax(scores, -1) @ tensors[2]).numpy()
+    with using(engine):
+        A = regard.Attention(for_engine(engine, q), for_engine(engine, k), bias=for_engine(engine, added))
+        found, weights = as_numpy(A @ for_engine(engine, v)), as_numpy(A.dense())
+    assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=2e-6)
+    assert_allclose(found, expected, rtol=0, atol=2e-6)
