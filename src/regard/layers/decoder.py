@@ -11,7 +11,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.encoder import Observed, attended, fed_forward, feed_forward_from_torch
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
@@ -76,7 +76,7 @@ class Decoder(Layer):
         cache: Cache | None = None,
     ) -> Observed:
         """What the block gives, and its attentions: to the tokens themselves, and to the memory."""
-        x = given.sequence("x", x, self.attention.w_q.weight, self.width)
+        x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
         x, seen = attended(self.attention, self.norm_1, self.norm_first, x, mask=mask, offset=offset, cache=cache)
         if self.cross is None or self.norm_2 is None:
             if memory is not None:

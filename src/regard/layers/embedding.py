@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
 
@@ -26,7 +26,7 @@ class Embedding(Layer):
     weight: Array  # (vocabulary, width)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
         if len(self.weight.shape) != 2:
             raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}; expected (vocabulary, width).")
 
@@ -37,7 +37,7 @@ class Embedding(Layer):
 
     def __call__(self, tokens: Any) -> Array:
         """(…, token) → (…, token, width)."""
-        return self.weight[given.numbers_of_tokens(tokens, self.weight)]
+        return self.weight[inputs.numbers_of_tokens(tokens, self.weight)]
 
     @classmethod
     def seeded(cls, vocabulary: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:

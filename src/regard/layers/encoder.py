@@ -12,7 +12,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
@@ -61,7 +61,7 @@ class Encoder(Layer):
 
     def observe(self, x: Any, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None) -> Observed:
         """What the block gives, and its attention."""
-        x = given.sequence("x", x, self.attention.w_q.weight, self.width)
+        x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
         x, seen = attended(self.attention, self.norm_1, self.norm_first, x, mask=mask, offset=offset, cache=cache)
         return Observed(fed_forward(self.feed_forward, self.norm_2, self.norm_first, x), (seen,))
 

@@ -10,7 +10,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, constant, seed_of
 
@@ -27,9 +27,9 @@ class Linear(Layer):
     bias: Array | None = None  # (out,)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
         if self.bias is not None:
-            object.__setattr__(self, "bias", given.weights("bias", self.bias))
+            object.__setattr__(self, "bias", inputs.weights("bias", self.bias))
         if len(self.weight.shape) != 2 or (self.bias is not None and tuple(self.bias.shape) != (self.outputs,)):
             bias = "" if self.bias is None else f", `bias` {tuple(self.bias.shape)}"
             raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}{bias}; expected (out, in) and (out,).")
@@ -48,7 +48,7 @@ class Linear(Layer):
         self, x: Any, *, activation: str | None = None, residual: Array | None = None, times: Array | None = None
     ) -> Array:
         """activation(x @ weightᵀ + bias) · times + residual, in the type of x."""
-        x = given.rows("x", x, self.weight, self.weight.shape[1])
+        x = inputs.rows("x", x, self.weight, self.weight.shape[1])
         return engine_for(x).linear(x, self.weight, self.bias, activation, residual, times)
 
     @classmethod

@@ -11,7 +11,7 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.joining import joined_rows
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
@@ -127,7 +127,7 @@ class MultiHead(Layer):
             offset = before
         first = 0 if offset is None else offset
         if context is None and type(first) is int and first == before:
-            x = given.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+            x = inputs.sequence("x", x, self.w_q.weight, self.w_q.inputs)
             queries, keys, values = self.projections(x, self.turns(first, x))
         else:
             queries = self.queries(x, first)
@@ -151,12 +151,12 @@ class MultiHead(Layer):
 
     def queries(self, x: Any, offset: Any = 0) -> Array:
         """(…, head, token, size), the first token at `offset`."""
-        x = given.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+        x = inputs.sequence("x", x, self.w_q.weight, self.w_q.inputs)
         return self._turned(self._normed(self.w_q(x), self.heads, self.q_norm), offset)
 
     def keys_and_values(self, context: Any, offset: Any = 0) -> tuple[Array, Array]:
         """Each (…, key head, token, size), the first token at `offset`."""
-        context = given.sequence("context", context, self.w_k.weight, self.w_k.inputs)
+        context = inputs.sequence("context", context, self.w_k.weight, self.w_k.inputs)
         keys = self._normed(self.w_k(context), self.groups, self.k_norm)
         return self._turned(keys, offset), self.split(self.w_v(context), self.groups)
 
@@ -314,7 +314,7 @@ class MultiHead(Layer):
 
 
 def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
-    matrices = [given.weights(name, matrix) for matrix in of_heads]
+    matrices = [inputs.weights(name, matrix) for matrix in of_heads]
     if not matrices or len({tuple(matrix.shape) for matrix in matrices}) > 1:
         shapes = ", ".join(str(tuple(matrix.shape)) for matrix in matrices) or "no matrix"
         raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (size, width) for each head, all alike.")

@@ -10,7 +10,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import constant
 
@@ -28,15 +28,15 @@ class LayerNorm(Layer):
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
         if self.bias is not None:
-            object.__setattr__(self, "bias", given.weights("bias", self.bias))
+            object.__setattr__(self, "bias", inputs.weights("bias", self.bias))
         _check_vectors(self.weight, self.bias)
         object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""
-        x = given.rows("x", x, self.weight, self.weight.shape[0])
+        x = inputs.rows("x", x, self.weight, self.weight.shape[0])
         return engine_for(x).layer_norm(x, self.weight, self.bias, self.epsilon)
 
     @classmethod
@@ -65,13 +65,13 @@ class RMSNorm(Layer):
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
         _check_vectors(self.weight, None)
         object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""
-        x = given.rows("x", x, self.weight, self.weight.shape[0])
+        x = inputs.rows("x", x, self.weight, self.weight.shape[0])
         return engine_for(x).rms_norm(x, self.weight, self.epsilon)
 
     @classmethod

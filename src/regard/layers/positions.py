@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard import arrays, biases, errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
-from regard.layers import given
+from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
 
@@ -62,7 +62,7 @@ class Learned(Layer):
     padding: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", given.weights("weight", self.weight))
+        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
 
     def __call__(self, x: Array, offset: Any = 0, tokens: Any = None) -> Array:
         """The first row of x stands at `offset`: one number, or one per sequence; `tokens` are needed for `padding`."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, MultiHead, RMSNorm, Transformer
-from regard.layers import given as of_layers
+from regard.layers import inputs as of_layers
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, explain, several_sequences
 from regard.trace.provenance import Fed, Projection, Provenance, Sum, Taken
