@@ -294,9 +294,13 @@ class Softmax:
 
 def softmax(scores: Scores) -> Softmax:
     """The weights of all rows."""
-    xp, sinks = namespace(scores.queries), scores.sinks
     before, factor = softmax_units(scores)
-    score = at_stage(replace(scores, scale=before), "masked")
+    return softmax_rows(at_stage(replace(scores, scale=before), "masked"), scores.sinks, factor)
+
+
+def softmax_rows(score: Array, sinks: Array | None = None, factor: float = 1.0) -> Softmax:
+    """The weights of rows of masked scores, (batch, head, query, key), that are still to be multiplied by `factor`."""
+    xp = namespace(score)
     row_max = xp.amax(xp.detached(score), axis=-1, keepdims=True)
     if sinks is not None:
         sinks = cast(sinks, score.dtype)[:, None, None]  # (head, 1, 1)

@@ -13,11 +13,11 @@ from regard.arrays import Array, four_axes
 from regard.attention import arguments
 from regard.attention.scores import scores_of
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
-from regard.kernels import parts
+from regard.kernels import generic, parts
 from regard.kernels.interface import Scores
 from regard.trace.labels import place_of, words_for
-from regard.trace.softmax import blend, seen_keys, softmax_over_keys, weigh
 from regard.trace.trace import Origin, Step, Trace
+from regard.trace.weighted_values import weigh
 
 if TYPE_CHECKING:
     from regard.attention import Attention
@@ -125,12 +125,12 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
     with np.errstate(all="ignore"):  # a masked key may hold NaN or inf
         steps += _stages(scores, origin, queries, keys)
         before = steps[-1]
-        weights = as_step(softmax_over_keys(before.array, scores.sinks))
-    seen = seen_keys(before.array)
+        rows = generic.softmax_rows(before.array[None], scores.sinks)
+        weights, hidden = as_step(rows.weights[0]), rows.hidden[0]
+        output = as_step(generic.product(weights, hidden, values))
     sink = "" if scores.sinks is None else " + e^sink"
     total = f"(Σ e^{before.name}{sink})" if sink else f"Σ e^{before.name}"
     steps.append(Step("weight", weights, PER_KEY, f"weight = e^{before.name} / {total}"))
-    output = as_step(blend(weights, seen, values))
     full = (*weights.shape, values.shape[-1])
 
     def weighted() -> Array:
@@ -141,7 +141,7 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
                 f"{size_in_bytes(WEIGHTED_LIMIT)}.\n"
                 "Take those of one query: trace.weighted_values(query=0, head=0), or explain(..., query=0)."
             )
-        return weigh(weights, seen, values[:, None])
+        return weigh(weights, hidden, values[:, None])
 
     def flow_to_weighted() -> Array | None:
         """Every term of a sum has the gradient of the sum."""
@@ -155,32 +155,26 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
 
 def _stages(scores: Scores, origin: Origin, queries: Array, keys: Array) -> list[Step]:
     """Score and scaled; capped, biased and masked if there is a cap, a bias or a mask."""
-    xp = arrays.library(queries)
     if origin.is_cosine:
         queries, keys = arrays.unit_length(queries), arrays.unit_length(keys)
-    score = as_step(queries @ keys.swapaxes(-1, -2))
-    formula = "score = q · k / (‖q‖ · ‖k‖)" if origin.is_cosine else "score = q · k"
-    found = [Step("score", score, PER_KEY, formula)]
+    found: list[Step] = []
 
     def then(name: str, array: Array, formula: str) -> Array:
-        array = as_step(array)
-        found.append(Step(name, array, PER_KEY, formula))
-        return array
+        """Add a step of one sequence, given with its batch axis."""
+        array = as_step(array[0])
+        found.append(Step(name, array, PER_KEY, f"{name} = {formula}"))
+        return array[None]
 
+    formula = "q · k / (‖q‖ · ‖k‖)" if origin.is_cosine else "q · k"
+    stage = then("score", generic.to_keys(queries[None], keys[None]), formula)
     by = "score / √d_k" if origin.is_root else f"score · {scores.scale:.6g}"
-    stage = then("scaled", score / keys.shape[-1] ** 0.5 if origin.is_root else score * scores.scale, f"scaled = {by}")
+    stage = then("scaled", generic.scaled(stage, scores), by)
     if scores.softcap:
-        cap = scores.softcap
-        stage = then("capped", cap * xp.tanh(stage / cap), f"capped = {cap:g} · tanh(scaled / {cap:g})")
+        stage = then("capped", generic.capped(stage, scores), f"{scores.softcap:g} · tanh(scaled / {scores.softcap:g})")
     if scores.bias is not None or scores.relative is not None:
-        formula = f"biased = {found[-1].name} + bias"
-        bias = [] if scores.bias is None else [scores.bias[0]]
-        bias += [] if scores.relative is None else [parts.relative_bias(scores)[0]]
-        for part in bias:
-            stage = stage + arrays.cast(part, stage.dtype)
-        stage = then("biased", stage, formula)
-    if scores.visible is not None:
-        formula = f"masked = {found[-1].name} where the query may see the key, −∞ elsewhere"
-        visible = parts.like(scores.visible.tile(parts.EVERYTHING, parts.EVERYTHING)[0], stage)
-        then("masked", xp.where(visible, stage, -math.inf), formula)
+        stage = then("biased", generic.biased(stage, scores), f"{found[-1].name} + bias")
+    visible = generic.seen_keys(scores)
+    if visible is not None:
+        formula = f"{found[-1].name} where the query may see the key, −∞ elsewhere"
+        then("masked", arrays.library(stage).where(visible, stage, -math.inf), formula)
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered, own_key_of, query_label
-from regard.trace.softmax import weighted_values_of
+from regard.trace.weighted_values import weighted_values_of
 
 if TYPE_CHECKING:
     from regard.trace.trace import Trace

@@ -14,7 +14,7 @@ from regard.errors import OptionError, did_you_mean
 from regard.tables import Table
 from regard.trace import tables
 from regard.trace.labels import row_of
-from regard.trace.softmax import weighted_values_of
+from regard.trace.weighted_values import weighted_values_of
 
 if TYPE_CHECKING:
     from regard.trace.why import Why

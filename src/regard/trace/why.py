@@ -14,7 +14,7 @@ from regard.arrays import numpy_of
 from regard.trace.formatting import dot, factor, number, softmax_line, vector
 from regard.trace.labels import key_of, row_of
 from regard.trace.provenance import Fed, Projection, Sum, Taken
-from regard.trace.softmax import last_stage, weighted_values_of
+from regard.trace.weighted_values import last_stage, weighted_values_of
 
 if TYPE_CHECKING:
     from regard.trace.trace import Trace
