@@ -35,10 +35,10 @@ def test_the_list_fits_eighty_columns_and_says_licence_size_and_what_is_here(own
 
 
 def test_a_model_is_got_listed_and_removed(served, own_cache):
-    assert run("get", "owner/tiny") == f"owner/tiny is there: {own_cache / 'owner--tiny'} (7 MB)\n"
-    assert "owner/tiny was there already" in run("get", "owner/tiny")
+    assert run("get", "owner/tiny") == f"owner/tiny is downloaded: {own_cache / 'owner--tiny'} (7 MB)\n"
+    assert "owner/tiny is already in the cache" in run("get", "owner/tiny")
     assert "owner/tiny from the hub mit 7 MB yes" in [" ".join(line.split()) for line in run().splitlines()]
-    assert run("remove", "owner/tiny") == "Removed owner/tiny: 7 MB are free again.\n"
+    assert run("remove", "owner/tiny") == "Removed owner/tiny: 7 MB freed.\n"
     assert store.kept("owner/tiny") is None
 
 

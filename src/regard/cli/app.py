@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, its errors, its exit codes."""
+"""The command line: its commands, error handling and exit codes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from regard.cli import (
     lookup,
     models,
     positions,
-    printing,
     scaling,
     see,
     steps,
     studio,
+    terminal,
 )
 from regard.errors import RegardError
 from regard.output import encoding
@@ -52,7 +52,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """Commands that end with the exit codes above, and with a sentence instead of a traceback."""
+    """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
 
     def get_help(self, ctx: Any) -> str:
         return encoding.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
@@ -61,7 +61,7 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except RegardError as problem:
-            printing.complain(str(problem))
+            terminal.complain(str(problem))
             raise typer.Exit(BAD_INPUT) from None
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -83,15 +83,15 @@ class _Group(TyperGroup):
             if code is not None:  # a usage error whose message cannot be written to standard error
                 sys.exit(code)
             if problem.filename is not None:
-                printing.complain(f"{str(problem.filename)!r}: {files.reason(problem)}.")
+                terminal.complain(f"{str(problem.filename)!r}: {files.reason(problem)}.")
                 sys.exit(BAD_INPUT)
             _abandon(sys.stdout)
-            printing.complain(f"Standard output cannot be written: {files.reason(problem)}.")
+            terminal.complain(f"Standard output cannot be written: {files.reason(problem)}.")
             sys.exit(NOT_WRITTEN)
 
 
 def _abandon(stream: Any) -> None:
-    """Let a stream end in nothing, so that Python's own flush at exit does not fail again."""
+    """Redirect a stream to the null device, so that the flush at exit does not fail again."""
     with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, stream.fileno())
@@ -112,16 +112,16 @@ app = typer.Typer(
 def _print_version(wanted: bool) -> None:
     if wanted:
         try:
-            printing.show([f"regard {version('regard')}"])
+            terminal.show([f"regard {version('regard')}"])
         except PackageNotFoundError:
-            printing.show(["regard (sources that were not installed)"])
+            terminal.show(["regard (sources that were not installed)"])
         raise typer.Exit
 
 
 @app.callback()
 def regard_(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -145,5 +145,5 @@ app.add_typer(models.app, name="models")
 
 def run() -> None:
     """Run the command line with the arguments of this process."""
-    printing.prepare()
+    terminal.prepare()
     app(prog_name="regard")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import files, outputs, printing, rendering
+from regard.cli import files, outputs, rendering, terminal
 from regard.cli.outputs import Format, Out
 from regard.cli.words import asked_for, words_of
 from regard.errors import OptionError
@@ -67,7 +67,7 @@ def block(
     )  # fmt: skip
     tables = lesson.tables() if query is None else (lesson.table(asked_for(query, words)),)
     if out is None and targets[0].format is Format.TABLE:
-        printing.show(tables, full)
+        terminal.show(tables, full)
         return
     outputs.write(targets, lambda wanted: rendering.file_of(tables, lambda: figure.block(lesson), wanted))
 

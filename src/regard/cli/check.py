@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import printing
+from regard.cli import terminal
 from regard.hand_check import Check, Verdict, check_notes
 from regard.tables import Table
 
@@ -35,7 +35,7 @@ def check(
 ) -> None:
     """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, or wrong."""
     found = check_notes(file)
-    printing.show([_table(found, full)] if full or found.slips else [found.summary()])
+    terminal.show([_table(found, full)] if full or found.slips else [found.summary()])
     if not found.ok:
         raise typer.Exit(SOMETHING_WRONG)
 

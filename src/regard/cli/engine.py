@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from regard.cli import printing
+from regard.cli import terminal
 from regard.kernels import choosing
 
 
 def engine() -> None:
     """Print which engine computes attention, and why it was chosen."""
-    printing.show([str(choosing.engine())])
+    terminal.show([str(choosing.engine())])

@@ -1,4 +1,4 @@
-"""`regard examples`: all sentences, dictionaries, vectors and worked examples."""
+"""`regard examples`: sentences, dictionaries, vectors and worked examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard import examples as stored
-from regard.cli import printing
+from regard.cli import terminal
 from regard.tables import Column, Table
 
 EXAMPLES = """Examples:
@@ -21,17 +21,17 @@ EXAMPLES = """Examples:
 
 
 def examples(
-    name: Annotated[str | None, typer.Argument(help="Print this one, to read or for a file.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The example to print.")] = None,
 ) -> None:
     """List the examples, or print one of them."""
     if name is None:
         rows = tuple((example.name, example.kind, example.about) for example in stored.EXAMPLES.values())
-        columns = (Column("Name", "word"), Column("Kind", "text"), Column("What it is", "text"))
-        printing.show([Table("Examples", columns, rows, ("`regard examples NAME` prints one of them.",))])
+        columns = (Column("Name", "word"), Column("Kind", "text"), Column("Description", "text"))
+        terminal.show([Table("Examples", columns, rows, ("`regard examples NAME` prints one of them.",))])
         return
     chosen = stored.named(name)
-    if printing.is_terminal():  # a file or a pipe gets the content alone
+    if terminal.is_terminal():  # a file or a pipe gets only the content
         tries = [f"  {command}" for command in chosen.commands]
-        printing.show([f"{chosen.about}.", str(chosen), *(["\n".join(["Try:", *tries])] if tries else [])])
+        terminal.show([f"{chosen.about}.", str(chosen), *(["\n".join(["Try:", *tries])] if tries else [])])
     else:
-        printing.raw(str(chosen))
+        terminal.raw(str(chosen))

@@ -1,4 +1,4 @@
-"""Files that people name on the command line: read, or refused in one sentence."""
+"""Input files of the command line: text and JSON, with errors in one sentence."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from regard.errors import OptionError
 
-STANDARD = "-"  # stands for standard input, or output
+STANDARD = "-"  # standard input or output
 
 
 def called(name: str) -> str:
-    """What messages call a file."""
+    """The name of a file in messages."""
     return "standard input" if name == STANDARD else name
 
 
 def text_of(name: str) -> str:
-    """The text of a file, or of standard input."""
+    """The text of a file or of standard input, decoded as UTF-8."""
     try:
         raw = sys.stdin.buffer.read() if name == STANDARD else Path(name).read_bytes()
     except FileNotFoundError:
@@ -32,11 +32,11 @@ def text_of(name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise OptionError(f"{called(name)} is not text in UTF-8: byte {problem.start} does not fit.") from None
+        raise OptionError(f"{called(name)} is not UTF-8 text: byte {problem.start} is invalid.") from None
 
 
 def json_of(name: str) -> Any:
-    """What a JSON file holds."""
+    """The content of a JSON file."""
     text = text_of(name)
     if not text.strip():
         raise OptionError(f"{called(name)} is empty; expected JSON.")
@@ -46,9 +46,10 @@ def json_of(name: str) -> Any:
         where = f"line {problem.lineno}, column {problem.colno}"
         raise OptionError(f"{called(name)} is not JSON: {problem.msg.lower()} at {where}.") from None
     except (RecursionError, ValueError):  # a number of more than 4,300 digits is a plain ValueError
-        raise OptionError(f"{called(name)} is JSON that is nested too deeply, or holds too long a number.") from None
+        why = "it is nested too deeply, or a number has too many digits"
+        raise OptionError(f"{called(name)} cannot be read as JSON: {why}.") from None
 
 
 def reason(problem: OSError) -> str:
-    """Why the system refused, in its words."""
+    """The system's reason for an error."""
     return (problem.strerror or str(problem)).lower()

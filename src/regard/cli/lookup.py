@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from regard.cli import files, outputs, printing, rendering
+from regard.cli import files, outputs, rendering, terminal
 from regard.cli.outputs import Format, Out
 from regard.errors import OptionError
 from regard.output import figure
@@ -89,7 +89,7 @@ def lookup(
     if out is None and targets[0].format is Format.TABLE:
         equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
         parts = (equal, soft.table())
-        printing.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
+        terminal.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
         return
     tables = [_detailed(found, hard), _detailed(found, soft)]
     title = "Hard and soft look-up"

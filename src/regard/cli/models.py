@@ -1,6 +1,6 @@
-"""`regard models`: what there is by name, what is in the cache, getting and removing.
+"""`regard models`: list, download and remove models.
 
-The store is imported when a command runs: it takes a while to load, and the others do not need it.
+The store is imported when a command runs, because it is slow to import and other commands do not need it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import files, printing
+from regard.cli import files, terminal
 from regard.errors import OptionError, RegardError
 from regard.tables import Column, Table
 
@@ -34,7 +34,7 @@ REMOVE_EXAMPLES = """Examples:
 """
 
 app = typer.Typer(
-    help="List models by name; get them, remove them.",
+    help="List models; download and remove them.",
     epilog=EXAMPLES,
     invoke_without_command=True,
     rich_markup_mode=None,  # keeps the lines of the examples as they are
@@ -44,24 +44,25 @@ app = typer.Typer(
 
 @app.callback()
 def models(context: typer.Context) -> None:
-    """List models by name; get them, remove them."""
+    """List models; download and remove them."""
     if context.invoked_subcommand is None:
-        printing.show([listing()])
+        terminal.show([listing()])
 
 
 @app.command(epilog=GET_EXAMPLES)
-def get(name: Annotated[str, typer.Argument(help="A name of the list, or owner/name on the hub.")]) -> None:
-    """Get a model into the cache, once."""
+def get(name: Annotated[str, typer.Argument(help="A name from the list, or owner/name on the hub.")]) -> None:
+    """Download a model into the cache."""
     from regard.models import store
 
     there = store.kept(name)
     found = there or store.get(name)
-    printing.show([f"{name} {'was there already' if there else 'is there'}: {found.path} ({_size(found.size)})"])
+    state = "is already in the cache" if there else "is downloaded"
+    terminal.show([f"{name} {state}: {found.path} ({_size(found.size)})"])
 
 
 @app.command(epilog=REMOVE_EXAMPLES)
 def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -> None:
-    """Remove a model from the cache, whole or in part."""
+    """Remove a model, or an incomplete download of it, from the cache."""
     from regard.models import store
 
     try:
@@ -72,12 +73,12 @@ def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -
         raise OptionError(f"The model {name!r} cannot be removed: {files.reason(problem)}.") from None
     if not freed:
         kept = ", ".join(one.name for one in store.all_kept()) or "empty"
-        raise OptionError(f"The model {name!r} is not in the cache.\nThe cache {store.root()} holds: {kept}.")
-    printing.show([f"Removed {name}: {_size(freed)} are free again."])
+        raise OptionError(f"The model {name!r} is not in the cache.\nIn the cache {store.root()}: {kept}.")
+    terminal.show([f"Removed {name}: {_size(freed)} freed."])
 
 
 def listing() -> Table:
-    """The models of the catalogue, and others that are in the cache."""
+    """The models of the catalogue, and other models in the cache."""
     from regard.models import store
 
     kept = {one.name: one for one in store.all_kept()}
@@ -90,9 +91,9 @@ def listing() -> Table:
         for one in kept.values()
         if one.name not in store.CATALOGUE
     ]
-    columns = (Column("Name", "word"), *(Column(name) for name in ("What it is", "Licence", "Size", "Here")))
+    columns = (Column("Name", "word"), *(Column(name) for name in ("Description", "Licence", "Size", "Here")))
     notes = (
-        "`regard models get NAME` fetches one. A folder or GGUF file is used by its path.",
+        "`regard models get NAME` downloads one. Folders and GGUF files are used by their path.",
         f"The cache: {store.root()}",
     )
     return Table("Models", columns, tuple(rows), notes)

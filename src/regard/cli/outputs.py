@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from regard import atomic_file
-from regard.cli import files, printing
+from regard.cli import files, terminal
 from regard.errors import OptionError
 
 
@@ -80,13 +80,13 @@ def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) ->
     aloud = all(target.path is not None for target in wanted)
     for target in wanted:
         if target.path is None:
-            printing.raw(contents[target.format])
+            terminal.raw(contents[target.format])
             continue
         atomic_file.write(target.path, contents[target.format])
         if aloud:
-            printing.show([f"Wrote {target.path}."])
+            terminal.show([f"Wrote {target.path}."])
         else:  # standard output holds a result
-            printing.remark(f"Wrote {target.path}.")
+            terminal.remark(f"Wrote {target.path}.")
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:
@@ -109,7 +109,7 @@ def _format(name: str | None, show: Format | None, usual: Format, formats: Colle
 
 def _check(target: Target) -> None:
     if target.path is None:
-        if target.format in BINARY and printing.is_terminal():
+        if target.format in BINARY and terminal.is_terminal():
             raise OptionError(f"A {target.format} is not text: name a file, as in --out figure.{target.format}.")
         return
     path = Path(target.path)

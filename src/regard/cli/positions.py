@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import outputs, printing, rendering
+from regard.cli import outputs, rendering, terminal
 from regard.cli.outputs import Format, Out
 from regard.errors import OptionError
 from regard.output import figure
@@ -53,7 +53,7 @@ def positions(
         kind.value, length=length, width=width, base=base, weights=weights, source=f"learned by {model}", seed=seed
     )
     if out is None and targets[0].format is Format.TABLE:
-        printing.show([lesson.table()], full)
+        terminal.show([lesson.table()], full)
         return
     outputs.write(targets, lambda wanted: rendering.file_of([lesson.table()], lambda: figure.positions(lesson), wanted))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import numpy_of
-from regard.cli import printing
+from regard.cli import terminal
 from regard.cli.outputs import FIGURES, Format
 from regard.cli.tracing import Traced
 from regard.errors import OptionError
@@ -79,7 +79,7 @@ def tables(steps: Traced, wanted: Wanted, *, everything: bool = False, with_inpu
 def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
     """The content of a file."""
     if kind is Format.TABLE:
-        return printing.plain(tables(steps, wanted), wanted.full)
+        return terminal.plain(tables(steps, wanted), wanted.full)
     if kind is Format.MARKDOWN:
         return "\n".join(map(markdown.render, tables(steps, wanted, with_inputs=True)))
     if kind is Format.LATEX:
@@ -109,7 +109,7 @@ def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, titl
         return "\n".join(map(markdown.render, tables))
     if kind is Format.CSV:
         return csv_json.to_csv(tables)
-    return csv_json.to_json(tables) if kind is Format.JSON else printing.plain(tables)
+    return csv_json.to_json(tables) if kind is Format.JSON else terminal.plain(tables)
 
 
 def figure_file(drawn: Svg, kind: Format) -> str | bytes:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import outputs, printing, rendering
+from regard.cli import outputs, rendering, terminal
 from regard.cli.outputs import Format, Out
 from regard.errors import OptionError
 from regard.output import figure
@@ -44,6 +44,6 @@ def scaling(
         raise OptionError(f"--size {max(size)} is more than {MOST_SIZE:,}.")
     lesson = scaling_lesson(divisor or USUAL, sizes=size or SIZES, seed=seed)
     if out is None and targets[0].format is Format.TABLE:
-        printing.show(lesson.tables())
+        terminal.show(lesson.tables())
         return
     outputs.write(targets, lambda kind: rendering.file_of(lesson.tables(), lambda: figure.scaling(lesson), kind))

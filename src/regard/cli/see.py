@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import files, outputs, printing
+from regard.cli import files, outputs, terminal
 from regard.cli.outputs import Format, Out
 from regard.cli.words import asked_for
 from regard.errors import OptionError
@@ -138,7 +138,7 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
 
     reader = model(name)
     if generate is not None:
-        with printing.progress(f"{name} writes", generate) as one_more:
+        with terminal.progress(f"{name} writes", generate) as one_more:
             written: Reading = reader.generate(text, generate, on_token=lambda _piece: one_more())
         return written
     read: Reading = reader.read(text)  # long texts show their own progress bar
@@ -156,11 +156,11 @@ def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
     from regard.output import see_report
     from regard.output.sentence import sentence
 
-    printing.show([sentence(shown.reading), ""])
+    terminal.show([sentence(shown.reading), ""])
     if steps:
-        printing.show([_steps(shown, asked)], asked.full)
+        terminal.show([_steps(shown, asked)], asked.full)
     else:
-        printing.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
+        terminal.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
 
 
 def _steps(shown: Sight, asked: Asked) -> Table:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import outputs, printing, rendering
+from regard.cli import outputs, rendering, terminal
 from regard.cli.outputs import FIGURES, Format, Out
 from regard.cli.rendering import Figure, Wanted
 from regard.cli.tracing import traced
@@ -79,8 +79,8 @@ def steps(
         raise OptionError(f"There is no head {head}: there are {found.heads}, counted from 0.")
     wanted = Wanted(asked_for(query, found.words), asked_for(key, found.key_words), head, figure, full)
     if out is None and targets[0].format is Format.TABLE:
-        printing.show(rendering.tables(found, wanted), full)
+        terminal.show(rendering.tables(found, wanted), full)
         return
     if found.note is not None and all(target.format is Format.CSV for target in targets):
-        printing.remark(found.note)  # CSV has no place for it
+        terminal.remark(found.note)  # CSV has no place for it
     outputs.write(targets, lambda kind: rendering.written(found, wanted, kind))

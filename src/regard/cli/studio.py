@@ -1,4 +1,4 @@
-"""`regard studio`: see attention in the browser."""
+"""`regard studio`: the viewer in the browser."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import files, printing
+from regard.cli import files, terminal
 from regard.errors import OptionError
 
 EXAMPLES = """Examples:
@@ -18,26 +18,26 @@ EXAMPLES = """Examples:
   regard studio "Once upon a time" --model smollm2
   regard studio --file letter.txt --port 8000 --no-browser
 """
-SIZE = 64  # of the vectors of a synthetic reading
+SIZE = 64  # head_dim of a synthetic reading
 HEADS = 8
 
 
 def studio(
-    text: Annotated[str | None, typer.Argument(help="A text to begin with; - reads it from standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="A text to start with; - reads it from standard input.")] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model that reads; `regard models` lists them.")
+        str | None, typer.Option(metavar="NAME", help="The model; `regard models` lists names.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text file, or a reading that was saved, to begin with.")
+        str | None, typer.Option(metavar="FILE", help="A text file or a saved reading to start with.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; a free one by default.")] = 0,
-    host: Annotated[str, typer.Option(help="The address to listen on: only this machine by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; any free one by default.")] = 0,
+    host: Annotated[str, typer.Option(help="The address to listen on; by default this machine only.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     synthetic: Annotated[
-        int | None, typer.Option(min=2, max=1_000_000, hidden=True, help="So many random tokens.")
+        int | None, typer.Option(min=2, max=1_000_000, hidden=True, help="Start with this number of random tokens.")
     ] = None,
 ) -> None:
-    """Open the studio: a local page that reads a text as you type, and shows its attention."""
+    """Open the viewer in the browser: a local page that reads a text as you type."""
     from regard.studio.serve import serve
 
     if sum(given is not None for given in (text, file, synthetic)) > 1:
@@ -54,11 +54,11 @@ def studio(
             subject, begin = _opened(file)
         return Studio(Library(model), begin, subject)
 
-    serve(make, host=host, port=port, browser=browser, tell=printing.remark)
+    serve(make, host=host, port=port, browser=browser, tell=terminal.remark)
 
 
 def _opened(path: str) -> tuple[Any, str | None]:
-    """A reading that was saved, or a text."""
+    """A saved reading, or a text."""
     from regard.reading import Reading
     from regard.studio.server import START, is_saved
 
@@ -71,7 +71,7 @@ def _opened(path: str) -> tuple[Any, str | None]:
 
 
 def _synthetic(count: int) -> Any:
-    """Random queries, keys and values of so many tokens, with a few that everybody looks at."""
+    """Random queries, keys and values for a number of tokens."""
     import numpy as np
 
     from regard.attention import Attention

@@ -12,9 +12,6 @@ from typing import Any
 
 from rich.console import Console
 
-from regard import atomic_file
-from regard.cli import files
-from regard.errors import OptionError
 from regard.output import encoding, text
 from regard.output.printable import printable
 from regard.tables import Table
@@ -79,17 +76,6 @@ def raw(content: str | bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
-
-
-def deliver(content: str | bytes, out: str | None) -> None:
-    """Content into a file, or into the pipe where none is named."""
-    if out is None and isinstance(content, bytes) and is_terminal():
-        raise OptionError("A PNG is not text: name a file for it, as in --out figure.png.")
-    if out is None or out == files.STANDARD:
-        raw(content)
-        return
-    atomic_file.write(out, content)
-    show([f"Wrote {out}."])
 
 
 def is_terminal() -> bool:
