@@ -43,7 +43,7 @@ def weights_of(
     if isinstance(subject, Weights):
         return subject
     if isinstance(subject, Trace):
-        return _of_trace(subject, head)
+        return _of_trace(subject, head, most)
     if isinstance(subject, Attention):
         return _of_attention(subject, head, words, query_words, most)
     array = numbers_of("weights", subject)
@@ -54,7 +54,7 @@ def weights_of(
         )
     heads = array.shape[0] if array.ndim == 3 else 1
     array = array[_checked(head, heads)] if array.ndim == 3 else array
-    return _worded(array, words, query_words, None, head, heads)
+    return _worded(array, words, query_words, None, head, heads, most)
 
 
 def head_count(subject: Any) -> int:
@@ -73,12 +73,12 @@ def numbers_of(name: str, given: Any) -> Numbers:
         raise errors.not_an_array(name, given) from None
 
 
-def _of_trace(trace: Trace, head: int) -> Weights:
+def _of_trace(trace: Trace, head: int, most: int) -> Weights:
     head = validate.index("head", head, trace.heads)
     array = numbers_of("weights", trace["weight"][head])
     hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
     weights = Weights(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
-    return weights if max(array.shape) <= MOST_CELLS else _pooled(weights)
+    return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
 def _of_attention(
@@ -97,7 +97,7 @@ def _of_attention(
     queries, keys = attention.shape
     if max(queries, keys) <= most:
         hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
-        return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads)
+        return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads, most)
     picture = attention.pooled((min(queries, most), min(keys, most)))
     return Weights(
         numbers_of("map", picture.array),
@@ -109,10 +109,10 @@ def _of_attention(
     )
 
 
-def _pooled(weights: Weights) -> Weights:
-    """Mean-pooled to MOST_CELLS per side."""
+def _pooled(weights: Weights, most: int) -> Weights:
+    """Mean-pooled to at most `most` cells per side."""
     array = weights.array
-    edges = [np.linspace(0, count, min(count, MOST_CELLS) + 1).astype(int)[:-1] for count in array.shape]
+    edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
     return Weights(
@@ -129,14 +129,14 @@ def _pooled(weights: Weights) -> Weights:
 
 def _worded(
     array: Numbers, words: Sequence[str] | None, query_words: Sequence[str] | None, hidden: Booleans | None, head: int,
-    heads: int,
+    heads: int, most: int,
 ) -> Weights:  # fmt: skip
     queries, keys = array.shape
     if query_words is None and queries == keys:
         query_words = words
     rows = _labels("query_words", query_words, queries)
     weights = Weights(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
-    return weights if max(array.shape) <= MOST_CELLS else _pooled(weights)
+    return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
 def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ...]:

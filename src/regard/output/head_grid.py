@@ -20,9 +20,10 @@ from regard.trace import Trace
 from regard.trace.provenance import Projection
 
 MOST_HEADS = 32
+MOST_CELLS = 64  # along each side of a head's map; larger ones are pooled
 GRID_WIDTH = 760.0  # of all maps of a row
 GAP = 22.0
-MOST_DRAWN = 64  # wider matrices are drawn as boxes with their shape
+MOST_ROWS, MOST_DRAWN = 24, 64  # words and numbers of a matrix; larger ones are drawn as boxes with their shape
 ALL_LABELLED = 26  # up to this many words, cells are large enough to label every word
 MATRIX = 190.0  # height of W_O, at most
 HEAD = 13.0  # font size of the heads' names
@@ -64,7 +65,7 @@ def heads(
     given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], Weights)
     count = len(subject) if given else head_count(subject)
     shown = subject[:MOST_HEADS] if given else [
-        weights_of(subject, head, words, query_words) for head in range(min(count, MOST_HEADS))
+        weights_of(subject, head, words, query_words, MOST_CELLS) for head in range(min(count, MOST_HEADS))
     ]  # fmt: skip
     scale = scale_for(np.concatenate([one.array.ravel() for one in shown]), top=top)
     grid = _grid(shown, scale)
@@ -135,7 +136,7 @@ def _after(trace: Trace) -> Drawing | None:
     made = trace.origin.parts.get("projected")
     matrix = numbers_of("W_O", made.linear.weight).T if isinstance(made, Projection) else None  # (in, out)
     shapes = Shapes(trace.heads, len(joined), joined.shape[1], result.shape[1])
-    if matrix is None or max(matrix.shape) > MOST_DRAWN:
+    if matrix is None or max(matrix.shape) > MOST_DRAWN or len(joined) > MOST_ROWS:
         return _after_shapes(shapes)
     return _headed(shapes, _matrices(trace, joined, matrix, result))
 

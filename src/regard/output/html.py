@@ -34,8 +34,8 @@ font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'
 .regard .number{text-align:right;white-space:nowrap}
 .regard .vector{white-space:nowrap}
 .regard .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));min-width:5.5rem}
-.regard tr.asks{background:var(--mark)}
-.regard tr.asks th{font-weight:700}
+.regard tr.query{background:var(--mark)}
+.regard tr.query th{font-weight:700}
 .regard .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
 .regard figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
 overflow-x:auto;width:fit-content;max-width:100%}
@@ -132,12 +132,12 @@ def _table(table: Table) -> str:
     heads = "".join(f'<th scope="col" class="{column.kind}">{_text(column.name)}</th>' for column in table.columns)
     rows = []
     for place, row in enumerate(table.rows):
-        asks = ' class="asks"' if place == table.highlight else ""
+        marked = ' class="query"' if place == table.highlight else ""
         cells = "".join(
             _cell(cell, column, first=position == 0)
             for position, (cell, column) in enumerate(zip(row, table.columns, strict=True))
         )
-        rows.append(f"<tr{asks}>{cells}</tr>")
+        rows.append(f"<tr{marked}>{cells}</tr>")
     caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""
     name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
     notes = "".join(f'<p class="note">{_text(note)}</p>' for note in table.notes)

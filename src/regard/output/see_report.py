@@ -15,7 +15,7 @@ from rich.text import Text
 
 from regard import validate
 from regard.output import csv_json, html, text
-from regard.output.head_grid import Shapes, heads
+from regard.output.head_grid import MOST_CELLS, Shapes, heads
 from regard.output.heat_map import heat_map
 from regard.output.printable import printable
 from regard.output.svg import Svg
@@ -228,12 +228,13 @@ def figure(shown: Sight) -> Svg:
 def heads_figure(shown: Sight) -> Svg:
     """All heads of one layer between words, on one colour scale."""
     reading, layer = shown.reading, shown.layer
-    weights = [weights_between_words(reading, layer, head) for head in range(reading.attention(layer).shape[0])]
+    count = reading.attention(layer).shape[0]
+    weights = [weights_between_words(reading, layer, head, MOST_CELLS) for head in range(count)]
     values = reading.seen[layer].values
     shapes = None
     if reading.states and values is not None:
-        shapes = Shapes(len(weights), len(reading.tokens), len(weights) * values.shape[-1], reading.states[0].shape[-1])
-    return heads(weights, title=f"Layer {layer}: {len(weights)} heads, each with its own weights", shapes=shapes)
+        shapes = Shapes(count, len(reading.tokens), count * values.shape[-1], reading.states[0].shape[-1])
+    return heads(weights, title=f"Layer {layer}: {count} heads, each with its own weights", shapes=shapes)
 
 
 def page(shown: Sight, remarks: tuple[str, ...] = ()) -> str:
