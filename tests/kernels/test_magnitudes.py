@@ -105,8 +105,8 @@ def test_a_word_that_looks_at_itself_gets_the_whole_weight(engine: str, size: fl
 @pytest.mark.parametrize("queries", [QUERIES, FEW])
 @pytest.mark.parametrize(
     ("kind", "power", "level"),
-    [("float32", power, level) for power in (-90, -30, 0, 31, 60, 90) for level in (0, 12, 20)]
-    + [("float64", power, level) for power in (-900, -200, 0, 201, 900) for level in (0, 20, 48)],
+    [("float32", power, level) for power in (-90, 0, 31, 90) for level in (0, 20)]
+    + [("float64", power, level) for power in (-900, 0, 201, 900) for level in (0, 48)],
 )
 def test_weights_do_not_depend_on_the_size_of_the_scores(
     engine: str, kind: str, power: int, level: int, queries: int
@@ -250,7 +250,6 @@ def test_gradients_do_not_depend_on_the_size_of_the_scores(engine: str, power: i
     """dL/dQ, dL/dK and dL/dV of exact products, against PyTorch's automatic differentiation of the softmax."""
     torch = pytest.importorskip("torch")
     from regard.attention.scores import scores_of
-
     from regard.kernels.choosing import engine_for
     from regard.kernels.interface import ROW_STATE, RowState
 
@@ -287,9 +286,8 @@ def test_nan_of_any_payload_stays_nan(engine: str, payload: int, queries: int) -
     seen = np.ones((queries, KEYS), bool)
     seen[0, 5] = False
     with using(engine):
-        A = regard.Attention(
-            for_engine(engine, q), for_engine(engine, k), scale=21.36, mask=regard.masks.allowed(for_engine(engine, seen))
-        )
+        mask = regard.masks.allowed(for_engine(engine, seen))
+        A = regard.Attention(for_engine(engine, q), for_engine(engine, k), scale=21.36, mask=mask)
         dense, output = as_numpy(A.dense()), as_numpy(A @ for_engine(engine, v))
     assert np.isnan(dense[1:]).all() and np.isnan(output[1:]).all()
     assert np.isfinite(dense[0]).all() and np.isfinite(output[0]).all() and dense[0, 5] == 0
