@@ -205,6 +205,13 @@ def test_latex_splits_what_is_wider_than_the_page():
     assert len(numbers) >= 64 * (1 + 5 + 5 + 5 + 1)  # q, k, v, softmax × v and their sum, all of them
 
 
+def test_html_sets_indices_below_the_line_and_aligns_vectors():
+    columns = Column("W_q", "vector", 0), Column("score/√d_k", "number")
+    page = html.page(Table("q = x · W_q", columns, (([1, -2], 0.5), ([-10, 0], 1.0))))
+    assert "<caption>q = x · W<sub>q</sub></caption>" in page and "score/√d<sub>k</sub></th>" in page
+    assert "[\u2007\u20071 \u2007−2]" in page and "[−10 \u2007\u20070]" in page
+
+
 ENGINES = ("pdflatex", "lualatex", "xelatex")
 
 

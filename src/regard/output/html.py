@@ -7,13 +7,14 @@ from html import escape
 from typing import Any
 
 from regard.attention import Attention
-from regard.output.cells import printed
+from regard.output.cells import parts_of, printed
 from regard.output.drawn_weights import weights_of
 from regard.output.printable import printable
-from regard.output.svg import Svg
+from regard.output.svg import SUBSCRIPT, Svg
 from regard.tables import Column, Table
 from regard.trace import Trace
 
+FIGURE_SPACE = "\u2007"  # as wide as a digit
 FEW_TABLES = 12  # tables of a trace in a notebook
 FEW_CELLS = 64  # cells per side of an attention in a notebook
 MOST_WORK = 1 << 34  # multiplications to draw an attention unasked: 16,384 words of head_dim 64 take a few seconds
@@ -36,6 +37,7 @@ font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'
 .regard .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));min-width:5.5rem}
 .regard tr.query{background:var(--mark)}
 .regard tr.query th{font-weight:700}
+.regard sub{line-height:0;font-size:.75em}
 .regard .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
 .regard figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
 overflow-x:auto;width:fit-content;max-width:100%}
@@ -57,7 +59,7 @@ def page(
     """A whole page with figures and tables."""
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", *(f'<p class="note">{_text(note)}</p>' for note in notes)]
+    body = [f"<h1>{_text(title)}</h1>", *(f'<p class="note">{_formula(note)}</p>' for note in notes)]
     body += [f"<figure>{figure}</figure>" for figure in figures]
     body += [_table(table) for table in tables]
     return "\n".join(
@@ -129,18 +131,19 @@ def _trace(trace: Trace) -> str:
 
 def _table(table: Table) -> str:
     """A table with a caption, and row and column headers for screen readers."""
-    heads = "".join(f'<th scope="col" class="{column.kind}">{_text(column.name)}</th>' for column in table.columns)
+    heads = "".join(f'<th scope="col" class="{column.kind}">{_formula(column.name)}</th>' for column in table.columns)
+    widths = [_component_width(table, place) for place in range(len(table.columns))]
     rows = []
     for place, row in enumerate(table.rows):
         marked = ' class="query"' if place == table.highlight else ""
         cells = "".join(
-            _cell(cell, column, first=position == 0)
-            for position, (cell, column) in enumerate(zip(row, table.columns, strict=True))
+            _cell(cell, column, width, first=position == 0)
+            for position, (cell, column, width) in enumerate(zip(row, table.columns, widths, strict=True))
         )
         rows.append(f"<tr{marked}>{cells}</tr>")
-    caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""
+    caption = f"<caption>{_formula(table.title)}</caption>" if table.title else ""
     name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
-    notes = "".join(f'<p class="note">{_text(note)}</p>' for note in table.notes)
+    notes = "".join(f'<p class="note">{_formula(note)}</p>' for note in table.notes)
     body = "\n".join(rows)
     return (
         f'<div class="wide" tabindex="0"{name}><table>{caption}<thead><tr>{heads}</tr></thead>\n'
@@ -148,15 +151,30 @@ def _table(table: Table) -> str:
     )
 
 
-def _cell(cell: Any, column: Column, *, first: bool) -> str:
+def _component_width(table: Table, place: int) -> int:
+    """Characters of the longest component of a column of vectors, to which the others are padded."""
+    column = table.columns[place]
+    if column.kind != "vector":
+        return 0
+    vectors = [parts_of(row[place], column.digits) for row in table.rows if row[place] is not None]
+    return max((len(part) for parts in vectors for part in parts), default=0)
+
+
+def _cell(cell: Any, column: Column, width: int, *, first: bool) -> str:
     text = _text(printed(cell, column))
-    text = f"[{text}]" if column.kind == "vector" and text else text
+    if column.kind == "vector" and cell is not None:
+        text = "[" + " ".join(part.rjust(width, FIGURE_SPACE) for part in parts_of(cell, column.digits)) + "]"
     if first and column.kind in ("word", "text"):
         return f'<th scope="row">{text}</th>'
     if column.shade and cell is not None:
         share = min(max(float(cell), 0.0), 1.0) if float(cell) == float(cell) else 0.0
         return f'<td class="number shade" style="--share:{share:.2%}">{text}</td>'
     return f'<td class="{column.kind}">{text}</td>'
+
+
+def _formula(content: str) -> str:
+    """Text with the indices of d_k, W_q and the like as subscripts."""
+    return SUBSCRIPT.sub(r"\1<sub>\2</sub>", _text(content))
 
 
 def _text(content: object) -> str:
