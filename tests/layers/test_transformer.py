@@ -11,7 +11,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from regard import errors
-from regard.layers import Decoder, Embedding, Encoder, FeedForward, Linear, MultiHead, RMSNorm, Rotary, Transformer
+from regard.layers import (
+    Decoder,
+    Embedding,
+    Encoder,
+    FeedForward,
+    Heads,
+    Linear,
+    MultiHead,
+    RMSNorm,
+    Rotary,
+    Transformer,
+)
 from regard.layers.norms import LayerNorm
 from regard.masks import lengths
 
@@ -153,3 +164,37 @@ def test_what_does_not_fit_is_said() -> None:
         llama(1).decoders[0](np.ones((2, WIDTH)), np.ones((2, WIDTH)))
     with pytest.raises(errors.OptionError, match="both or neither"):
         replace(decoder, cross=None)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("separate", [False, True])
+def test_steps_of_a_block_follow_from_each_other(draw: Draw, norm_first: bool, separate: bool) -> None:
+    block = Encoder.seeded(12, 3, norm_first=norm_first, dtype=np.float64)
+    x = draw(5, 12)
+    steps = dict(block.observe(x, separate=separate))
+    assert list(steps) == [
+        name
+        for name in ("normed", "heads", "projected", "attended", "feed_input", "fed_forward", "result")
+        if separate or name not in ("projected", "fed_forward")
+    ]
+    seen = steps["heads"].seen
+    outputs = np.concatenate(list(seen.attention.dense() @ seen.values), axis=-1)
+    np.testing.assert_allclose(steps["heads"].outputs, outputs, atol=1e-12)
+    attended = x + block.attention.w_o(outputs)
+    attended = attended if norm_first else block.norm_1(attended)
+    np.testing.assert_allclose(steps["attended"], attended, atol=1e-12)
+    fed = attended + block.feed_forward(block.norm_2(attended) if norm_first else attended)
+    np.testing.assert_allclose(steps["result"], fed if norm_first else block.norm_2(fed), atol=1e-12)
+    np.testing.assert_allclose(block(x), steps["result"], atol=1e-12)
+
+
+def test_an_attend_of_ones_own_replaces_the_attention(draw: Draw) -> None:
+    block = Encoder.seeded(12, 3, dtype=np.float64)
+    x = draw(5, 12)
+
+    def last_token(layer: Any, rows: Any) -> Heads:
+        seen = layer.attention(rows)
+        return Heads(layer.concatenate(seen.attention @ seen.values)[-1:], seen, slice(4, 5))
+
+    steps = dict(block.observe(x, attend=last_token))
+    np.testing.assert_allclose(steps["result"], block(x)[-1:], atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 import regard
 from regard.errors import OptionError, Unsupported
+from regard.layers import Alibi, Encoder
 from regard.models.architectures import opened
+from regard.models.forward import packed, run
 from regard.models.generate import Drawing
 from regard.models.model import Model
 from regard.reading import Reading
@@ -153,6 +156,24 @@ def test_a_prompt_that_is_not_text_is_named(llama: Model, prompt: Any) -> None:
 def test_a_model_that_is_not_named_by_text_is_refused(name: Any) -> None:
     with pytest.raises(OptionError, match="`model` is "):
         regard.model(name)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_generating_keeps_the_bias_of_alibi(llama: Model, window: int | None) -> None:
+    """What each new token computes with the KV cache is what reading the whole text computes."""
+
+    def with_alibi(block: Encoder) -> Encoder:
+        attention = replace(block.attention, rotary=None, alibi=Alibi.of(block.attention.heads), window=window)
+        return replace(block, attention=attention)
+
+    blocks = tuple(with_alibi(block) for block in llama.blocks)
+    model = replace(llama, transformer=replace(llama.transformer, encoders=blocks))
+    written = model.generate(PROMPT, 20)
+    together = packed([ids(written)])
+    for place, whole in enumerate(run(model.transformer, together)):
+        np.testing.assert_allclose(written.states[place + 1], whole.result, atol=1e-4 * np.abs(whole.result).max())
+        seen = whole.seen(model.blocks[place].attention, together.places[0])
+        np.testing.assert_allclose(written.seen[place].attention.dense(), seen.attention.dense(), atol=1e-4)
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 19, "rope_theta": 100.0}

@@ -72,17 +72,17 @@ def test_one_query_of_a_block_is_its_row(draw, norm_first):
 def test_decoder_looks_at_itself_and_at_the_memory(draw, norm_first):
     block = Decoder.seeded(WIDTH, HEADS, norm_first=norm_first, dtype=np.float64)
     x, memory = draw(TOKENS, WIDTH), draw(MEMORY, WIDTH)
-    seen = block.observe(x, memory)
+    steps = dict(block.observe(x, memory))
     itself = block.explain(x, memory)
     assert itself.names[-1] == "attended"
-    np.testing.assert_allclose(itself["weight"], seen.seen[0].attention.dense(), atol=1e-12)
+    np.testing.assert_allclose(itself["weight"], steps["heads"].seen.attention.dense(), atol=1e-12)
     words = {"words": list("abcde"), "memory_words": list("tuvwxyz")}
     cross = block.explain(x, memory, which="cross", **words)
     assert cross.words == tuple("tuvwxyz") and cross.query_words == tuple("abcde")
-    np.testing.assert_allclose(cross["weight"], seen.seen[1].attention.dense(), atol=1e-12)
-    np.testing.assert_allclose(cross["result"], seen.result, atol=1e-12)
+    np.testing.assert_allclose(cross["weight"], steps["cross_heads"].seen.attention.dense(), atol=1e-12)
+    np.testing.assert_allclose(cross["result"], steps["result"], atol=1e-12)
     row = block.explain(x, memory, which="cross", query="d", **words)
-    np.testing.assert_allclose(row["result"], seen.result[3:4], atol=1e-12)
+    np.testing.assert_allclose(row["result"], steps["result"][3:4], atol=1e-12)
     with pytest.raises(errors.OptionError, match="memory"):
         block.explain(x, which="cross")
 

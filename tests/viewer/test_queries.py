@@ -164,8 +164,9 @@ def test_steps_without_blocks_give_the_outputs():
 def test_steps_of_a_block_lead_to_its_result():
     block = Encoder.seeded(width=12, heads=3, dtype=np.float64)
     x = np.random.default_rng(2).normal(size=(5, 12))
-    result, seen = block.observe(x)
-    subject = Reading("a b c d e", causal_reading().tokens[1:6], seen, (), (x, result), (block,), "seeded")
+    steps = dict(block.observe(x))
+    result, seen = steps["result"], steps["heads"].seen
+    subject = Reading("a b c d e", causal_reading().tokens[1:6], (seen,), (), (x, result), (block,), "seeded")
     header, found = asked(subject, "steps", layer=0, head=1, query=3)
     np.testing.assert_allclose(found["result"], result[3], atol=1e-5)
     np.testing.assert_allclose(found["state"], x[3], atol=1e-6)

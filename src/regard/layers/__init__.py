@@ -9,10 +9,11 @@ Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTo
 ((3, 8), 872)
 """
 
+from regard.layers.block import Heads, Step
 from regard.layers.codec import load, save
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
-from regard.layers.encoder import Encoder, Observed
+from regard.layers.encoder import Encoder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
@@ -27,17 +28,18 @@ __all__ = [
     "Embedding",
     "Encoder",
     "FeedForward",
+    "Heads",
     "Layer",
     "LayerNorm",
     "Learned",
     "Linear",
     "MultiHead",
-    "Observed",
     "RMSNorm",
     "Rotary",
     "Run",
     "Seen",
     "Sinusoidal",
+    "Step",
     "Transformer",
     "load",
     "save",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -12,7 +12,8 @@ from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
 from regard.layers import inputs
-from regard.layers.encoder import Observed, attended, fed_forward, feed_forward_from_torch
+from regard.layers.block import Attend, Step, attend_all, attention_part, feed_forward_part, result_of
+from regard.layers.encoder import feed_forward_from_torch
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.multi_head import MultiHead
@@ -63,7 +64,8 @@ class Decoder(Layer):
         cache: Cache | None = None,
     ) -> Array:
         """Tokens (token, width) or (batch, token, width) in, and out; `memory_mask` is that of the cross attention."""
-        return self.observe(x, memory, mask=mask, memory_mask=memory_mask, offset=offset, cache=cache).result
+        steps = self.observe(x, memory, mask=mask, memory_mask=memory_mask, offset=offset, cache=cache)
+        return result_of(steps)
 
     def observe(
         self,
@@ -74,18 +76,33 @@ class Decoder(Layer):
         memory_mask: Mask | None = None,
         offset: Any = None,
         cache: Cache | None = None,
-    ) -> Observed:
-        """What the block gives, and its attentions: to the tokens themselves, and to the memory."""
+        attend: Attend | None = None,
+        separate: bool = False,
+    ) -> Iterator[Step]:
+        """The steps of the block by name, each as soon as it is computed: see `Step`.
+
+        attend     how the heads attend to the tokens, in place of `mask`, `offset` and `cache`
+        separate   yield the results of W_O and of the feed-forward before their residuals are added
+        """
+        if self.cross is None and memory is not None:
+            raise errors.option("memory", memory, "none", "This decoder has no cross attention that could see it.")
         x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
-        x, seen = attended(self.attention, self.norm_1, self.norm_first, x, mask=mask, offset=offset, cache=cache)
-        if self.cross is None or self.norm_2 is None:
-            if memory is not None:
-                raise errors.option("memory", memory, "none", "This decoder has no cross attention that could see it.")
-            return Observed(fed_forward(self.feed_forward, self.norm_3, self.norm_first, x), (seen,))
-        if memory is None:
+        attend = attend_all(None, mask, offset, cache) if attend is None else attend
+        for step in attention_part(self.attention, self.norm_1, self.norm_first, x, attend, separate=separate):
+            yield step
+        if self.cross is not None and memory is None:
             raise errors.option("memory", None, "what an encoder gave", "This decoder attends to an encoder's result.")
-        x, crossed = attended(self.cross, self.norm_2, self.norm_first, x, memory, mask=memory_mask)
-        return Observed(fed_forward(self.feed_forward, self.norm_3, self.norm_first, x), (seen, crossed))
+        yield from self.cross_steps(step.value, attend_all(memory, memory_mask), separate=separate)
+
+    def cross_steps(self, x: Array, attend: Attend, *, separate: bool = False) -> Iterator[Step]:
+        """The steps after the attention to the tokens: that to the memory, if there is one, and the feed-forward."""
+        if self.cross is not None and self.norm_2 is not None:
+            for step in attention_part(
+                self.cross, self.norm_2, self.norm_first, x, attend, separate=separate, cross="cross_"
+            ):
+                yield step
+            x = step.value
+        yield from feed_forward_part(self.feed_forward, self.norm_3, self.norm_first, x, separate=separate)
 
     def explain(
         self,

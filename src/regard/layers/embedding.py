@@ -9,6 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
+from regard.kernels.memory import empty
 from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
@@ -37,7 +38,7 @@ class Embedding(Layer):
 
     def __call__(self, tokens: Any) -> Array:
         """(…, token) → (…, token, width)."""
-        return self.weight[inputs.numbers_of_tokens(tokens, self.weight)]
+        return rows_of(self.weight, inputs.numbers_of_tokens(tokens, self.weight))
 
     @classmethod
     def seeded(cls, vocabulary: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
@@ -49,3 +50,12 @@ class Embedding(Layer):
     def from_torch(cls, module: Any) -> Self:
         """The very weights of an `nn.Embedding`."""
         return cls(module.weight)
+
+
+def rows_of(table: Array, numbers: Array) -> Array:
+    """The rows of a table with these numbers, which must be in range, as a new array."""
+    if not isinstance(table, np.ndarray):
+        return table[numbers]
+    # "clip" saves a copy of `out`; reused memory saves clearing fresh pages.
+    room = empty((*numbers.shape, table.shape[1]), table.dtype)
+    return table.take(numbers, axis=0, out=room, mode="clip")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,25 +13,14 @@ from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
 from regard.layers import inputs
+from regard.layers.block import Attend, Step, attend_all, attention_part, feed_forward_part, result_of
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
-from regard.layers.multi_head import MultiHead, Seen
+from regard.layers.multi_head import MultiHead
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask
-
-
-class Observed(NamedTuple):
-    """What a block gives, and the attentions it took on the way, in their order.
-
-    >>> found = Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32))
-    >>> found.result.shape, found.seen[0].attention.shape
-    ((5, 12), (3, 5, 5))
-    """
-
-    result: Array
-    seen: tuple[Seen, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,13 +46,33 @@ class Encoder(Layer):
 
     def __call__(self, x: Any, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None) -> Array:
         """Tokens (token, width) or (batch, token, width) in, and out."""
-        return self.observe(x, mask=mask, offset=offset, cache=cache).result
+        return result_of(self.observe(x, mask=mask, offset=offset, cache=cache))
 
-    def observe(self, x: Any, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None) -> Observed:
-        """What the block gives, and its attention."""
+    def observe(
+        self,
+        x: Any,
+        *,
+        mask: Mask | None = None,
+        offset: Any = None,
+        cache: Cache | None = None,
+        attend: Attend | None = None,
+        separate: bool = False,
+    ) -> Iterator[Step]:
+        """The steps of the block by name, each as soon as it is computed: see `Step`.
+
+        attend     how the heads attend, in place of `mask`, `offset` and `cache`
+        separate   yield the results of W_O and of the feed-forward before their residuals are added
+
+        >>> steps = dict(Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32)))
+        >>> list(steps), steps["heads"].seen.attention.shape
+        (['normed', 'heads', 'attended', 'feed_input', 'result'], (3, 5, 5))
+        """
         x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
-        x, seen = attended(self.attention, self.norm_1, self.norm_first, x, mask=mask, offset=offset, cache=cache)
-        return Observed(fed_forward(self.feed_forward, self.norm_2, self.norm_first, x), (seen,))
+        attend = attend_all(None, mask, offset, cache) if attend is None else attend
+        for step in attention_part(self.attention, self.norm_1, self.norm_first, x, attend, separate=separate):
+            yield step
+        del x  # the residual of the attention; the feed-forward starts from the step before
+        yield from feed_forward_part(self.feed_forward, self.norm_2, self.norm_first, step.value, separate=separate)
 
     def explain(
         self,
@@ -115,20 +124,6 @@ class Encoder(Layer):
             LayerNorm.from_torch(module.norm2),
             module.norm_first,
         )
-
-
-def attended(
-    layer: MultiHead, norm: Norm, norm_first: bool, x: Array, context: Array | None = None, **options: Any
-) -> tuple[Array, Seen]:
-    """x with what it attends to added, normed before or after."""
-    seen = layer.attention(norm(x) if norm_first else x, context, **options)
-    after = layer.project(seen.attention @ seen.values, residual=x)
-    return (after if norm_first else norm(after)), seen
-
-
-def fed_forward(layer: FeedForward, norm: Norm, norm_first: bool, x: Array) -> Array:
-    """x with its feed-forward added, normed before or after."""
-    return layer(norm(x), residual=x) if norm_first else norm(layer(x, residual=x))
 
 
 def feed_forward_from_torch(module: Any) -> FeedForward:

@@ -137,13 +137,15 @@ class MultiHead(Layer):
             keys, values = cache.keys, cache.values
         return Seen(self.look(queries, keys, mask=mask, offset=offset), values)
 
-    def look(self, queries: Array, keys: Array, *, mask: Mask | None = None, offset: Any = None) -> Attention:
-        """The lazy matrix of queries and keys that are projected already."""
+    def look(
+        self, queries: Array, keys: Array, *, mask: Mask | None = None, offset: Any = None, visible: bool = False
+    ) -> Attention:
+        """The lazy matrix of projected queries and keys; `visible`: no masks, as every query may see every key."""
         return Attention(
             queries,
             keys,
             scale=self.scale,
-            mask=self.mask(mask),
+            mask=None if visible else self.mask(mask),
             bias=None if self.alibi is None else self.alibi.bias,
             softcap=self.softcap,
             offset=offset,
@@ -207,8 +209,11 @@ class MultiHead(Layer):
         return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
 
     def project(self, outputs: Array, *, residual: Array | None = None) -> Array:
-        """The outputs of all heads concatenated and through W_O, plus a residual."""
-        rows = self.concatenate(outputs)
+        """The outputs of all heads, (…, head, token, size), concatenated and through W_O, plus a residual."""
+        return self.output(self.concatenate(outputs), residual=residual)
+
+    def output(self, rows: Array, *, residual: Array | None = None) -> Array:
+        """Concatenated outputs, (…, token, head · size), through W_O, plus a residual."""
         if self.w_o is not None:
             return self.w_o(rows, residual=residual)
         return rows if residual is None else rows + residual

@@ -14,6 +14,7 @@ from regard import arrays, biases, errors, validate
 from regard.arrays import Array
 from regard.kernels.choosing import engine_for
 from regard.layers import inputs
+from regard.layers.embedding import rows_of
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of
 
@@ -43,9 +44,12 @@ class Sinusoidal(Layer):
     base: float = 10000.0
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
-        """The first row of x stands at `offset`: one number, or one a sequence."""
-        waves = _waves(positions_of(offset, x.shape[-2], x), x.shape[-1], self.base, arrays.library(x))
-        return x + arrays.cast(waves, x.dtype)
+        """The first row of x stands at `offset`: one number, or one per sequence."""
+        return self.at(x, positions_of(offset, x.shape[-2], x))
+
+    def at(self, x: Array, positions: Array, *, in_place: bool = False) -> Array:
+        """x with these positions, (token,) or (batch, token), added; `in_place` has no effect here."""
+        return x + arrays.cast(_waves(positions, x.shape[-1], self.base, arrays.library(x)), x.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,15 +70,20 @@ class Learned(Layer):
 
     def __call__(self, x: Array, offset: Any = 0, tokens: Any = None) -> Array:
         """The first row of x stands at `offset`: one number, or one per sequence; `tokens` are needed for `padding`."""
-        positions, longest = positions_of(offset, x.shape[-2], x), self.weight.shape[0]
-        if self.padding is not None:
-            if tokens is None:
-                raise errors.option("tokens", None, "the tokens of x, since one of them takes no position")
-            positions = self.positions(arrays.library(x).asarray(tokens), offset)
+        if self.padding is None:
+            return self.at(x, positions_of(offset, x.shape[-2], x))
+        if tokens is None:
+            raise errors.option("tokens", None, "the tokens of x, since one of them takes no position")
+        return self.at(x, self.positions(arrays.library(x).asarray(tokens), offset))
+
+    def at(self, x: Array, positions: Array, *, in_place: bool = False) -> Array:
+        """x with the rows of these positions, (token,) or (batch, token), added; `in_place`: x may be overwritten."""
+        longest = self.weight.shape[0]
         if not arrays.tracing() and 0 not in positions.shape and int(positions.max()) >= longest:
             fix = f"It has learned positions 0 to {longest - 1} only: give it less, or take rotary or sinusoidal ones."
             raise errors.option("position", int(positions.max()), f"less than {longest}", fix)
-        return x + arrays.cast(self.weight[positions.clip(0)], x.dtype)
+        rows = arrays.cast(rows_of(self.weight, positions.clip(0)), x.dtype)
+        return np.add(x, rows, out=x) if in_place and isinstance(x, np.ndarray) else x + rows
 
     def positions(self, tokens: Array, offset: Any = 0) -> Array:
         """The row of the weight for each of these tokens, (token,) or (batch, token); O(n)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Cache
+from regard.layers.block import Step
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder
@@ -18,7 +19,7 @@ from regard.layers.layer import Layer
 from regard.layers.linear import Linear
 from regard.layers.multi_head import Seen
 from regard.layers.norms import LayerNorm, Norm
-from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal
+from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, positions_of
 from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask
 
@@ -124,15 +125,40 @@ class Transformer(Layer):
         x = x if self.norm is None else self.norm(x)
         return Run(x if self.head is None else self.head(x), tuple(states), tuple(seen))
 
-    def embed(self, tokens: Any, start: Any = 0, embedding: Embedding | None = None) -> Array:
-        """Vectors of tokens with their positions, normed where the model does so."""
+    def embed(
+        self, tokens: Any, start: Any = 0, embedding: Embedding | None = None, *, positions: Array | None = None
+    ) -> Array:
+        """Vectors of tokens with their positions, normed where the model does so; see `embedding_steps`."""
+        *_, (_, x) = self.embedding_steps(tokens, start, embedding, positions=positions)
+        return x
+
+    def embedding_steps(
+        self,
+        tokens: Any,
+        start: Any = 0,
+        embedding: Embedding | None = None,
+        *,
+        positions: Array | None = None,
+        separate: bool = False,
+    ) -> Iterator[Step]:
+        """The steps embedding, positioned and normed, as far as the model has them.
+
+        start       the position of the first token, one number or one per sequence
+        positions   the position of every token, instead
+        separate    keep every step; otherwise a step may be overwritten by the next one
+        """
         x = (embedding or self.embedding)(tokens)
         x = x if self.embedding_scale == 1.0 else x * self.embedding_scale
-        if isinstance(self.positions, Learned):
-            x = self.positions(x, start, tokens)
-        elif self.positions is not None:
-            x = self.positions(x, start)
-        return x if self.embedding_norm is None else self.embedding_norm(x)
+        yield Step("embedding", x)
+        if self.positions is not None:
+            if positions is None and isinstance(self.positions, Learned) and self.positions.padding is not None:
+                x = self.positions(x, start, tokens)
+            else:
+                positions = positions_of(start, x.shape[-2], x) if positions is None else positions
+                x = self.positions.at(x, positions, in_place=not separate)
+            yield Step("positioned", x)
+        if self.embedding_norm is not None:
+            yield Step("normed", self.embedding_norm(x))
 
     def explain(
         self,
@@ -170,9 +196,12 @@ class Transformer(Layer):
     ) -> Array:
         states.append(x)
         for place, block in enumerate(blocks):
-            x, looks = block.observe(x, cache=None if caches is None else caches[place], **options)
+            for name, value in block.observe(x, cache=None if caches is None else caches[place], **options):
+                if name in ("heads", "cross_heads"):
+                    seen.append(value.seen)
+                elif name == "result":
+                    x = value
             states.append(x)
-            seen += looks
         return x
 
     @classmethod

@@ -10,9 +10,9 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.attention import Attention
-from regard.layers import Encoder, Seen, Transformer
-from regard.models.forward import Step, embedded, finished, packed, run
+from regard.layers import Heads, MultiHead, Seen, Transformer
+from regard.layers.block import Attend, result_of
+from regard.models.forward import LayerRun, packed, run
 from regard.reading import Reading, Token
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What one layer has seen so far, with room for what is to come: nothing is computed twice, nothing is moved."""
+    """The KV cache of one layer, with the queries, outputs and states that the reading needs; allocated once."""
 
     queries: Array  # (head, token, size)
     keys: Array  # (key head, token, size)
@@ -66,10 +66,29 @@ class Memory:
     states: Array  # (token, width)
 
     @classmethod
-    def after(cls, step: Step, room: int) -> Memory:
+    def after(cls, done: LayerRun, room: int) -> Memory:
         """Of the prompt, with room for so many tokens in all."""
-        queries, keys, values = (_roomy(part, room, 1) for part in (step.queries, step.keys, step.values))
-        return cls(queries, keys, values, _roomy(step.outputs, room, 0), _roomy(step.result, room, 0))
+        queries, keys, values = (_roomy(part, room, 1) for part in done.heads[:3])
+        return cls(queries, keys, values, _roomy(done.outputs, room, 0), _roomy(done.result, room, 0))
+
+
+    def attend(self, place: int) -> Attend:
+        """Attention of the token at `place`, which sees all before it within the window: no mask is needed."""
+
+        def attend(layer: MultiHead, x: Array) -> Heads:
+            queries, keys, values = layer.projections(x, layer.turns(place, x))
+            self.queries[:, place] = queries[:, 0]
+            self.keys[:, place] = keys[:, 0]
+            self.values[:, place] = values[:, 0]
+            first = 0 if layer.window is None else max(0, place - layer.window)
+            seen = slice(first, place + 1)
+            offset = None if layer.alibi is None else place - first
+            attention = layer.look(queries[None], self.keys[None, :, seen], offset=offset, visible=True)
+            outputs = layer.concatenate(attention @ self.values[None, :, seen])[0]  # (1, head · head_dim)
+            self.outputs[place] = outputs[0]
+            return Heads(outputs, attention)
+
+        return attend
 
 
 def generate(
@@ -139,27 +158,12 @@ class _Writing:
         """One more token through all blocks."""
         place = len(self.ids)
         self.ids.append(number)
-        x = embedded(self.transformer, np.array([number]), np.array([place]))
+        x = self.transformer.embed(np.array([number]), place)
         self.first[place] = x[0]
         for block, memory in zip(self.transformer.encoders, self.memories, strict=True):
-            x = _one_more(block, memory, x, place)
+            x = result_of(block.observe(x, attend=memory.attend(place)))
+            memory.states[place] = x[0]
         self.last = x
-
-
-def _one_more(block: Encoder, memory: Memory, x: Array, place: int) -> Array:
-    """The token at `place` through one block: it sees all before it, so that no mask is needed."""
-    layer = block.attention
-    queries, keys, values = layer.projections(block.norm_1(x) if block.norm_first else x, layer.turns(place, x))
-    memory.queries[:, place] = queries[:, 0]
-    memory.keys[:, place] = keys[:, 0]
-    memory.values[:, place] = values[:, 0]
-    visible = slice(0 if layer.window is None else max(0, place - layer.window), place + 1)
-    attention = Attention(queries[None], memory.keys[None, :, visible], scale=layer.scale, softcap=layer.softcap)
-    outputs = layer.concatenate(attention @ memory.values[None, :, visible])[0]  # (1, head · size)
-    memory.outputs[place] = outputs[0]
-    x = finished(block, x, outputs)
-    memory.states[place] = x[0]
-    return x
 
 
 def _reading(model: Model, prompt: str, count: int, writing: _Writing) -> Reading:

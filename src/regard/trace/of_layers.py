@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from regard import arrays, errors, validate
 from regard.arrays import Array
-from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, MultiHead, RMSNorm, Transformer
+from regard.layers import Decoder, Encoder, FeedForward, Heads, LayerNorm, MultiHead, RMSNorm, Transformer
+from regard.layers import Step as BlockStep
 from regard.layers import inputs as of_layers
+from regard.layers.block import Attend
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, explain, several_sequences
 from regard.trace.provenance import Fed, Projection, Provenance, Sum, Taken
@@ -46,7 +48,8 @@ class Before:
 def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: Asked) -> Trace:
     """From tokens to the outputs of all heads, concatenated and through W_O."""
     before = _given(x, layer)
-    return _attention(layer, before, before.tokens, _context(context, layer), asked)
+    heads = _attend(before, _context(context, layer), asked)(layer, before.tokens)
+    return _projected(heads.seen, layer, layer.output(heads.outputs))
 
 
 def of_encoder(block: Encoder, x: Any, asked: Asked) -> Trace:
@@ -119,20 +122,19 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
     if numbers.ndim != 1:
         raise several_sequences(numbers.shape[0] if numbers.ndim else 0)
     scale = model.embedding_scale
-    embedding = table(numbers)
-    embedding = as_step(embedding if scale == 1.0 else embedding * scale)
     times = "" if scale == 1.0 else f" · {scale:.4g}"
+    found = {name: as_step(value) for name, value in model.embedding_steps(numbers, 0, table, separate=True)}
+    embedding = found["embedding"]
     steps = [Step("embedding", embedding, TOKENS, f"embedding = the token's row of the table{times}")]
     recipes: dict[str, Provenance] = {"embedding": Taken(f"the token's row of the table{times}")}
     x = embedding
     if model.positions is not None or model.embedding_norm is not None:
-        x = x if model.positions is None else model.positions(x)
-        position = x - embedding
-        x = as_step(x if model.embedding_norm is None else model.embedding_norm(x))
+        positioned = found.get("positioned", embedding)
+        x = found.get("normed", positioned)
         formula = "embedding + position" if model.positions is not None else "embedding"
         formula = formula if model.embedding_norm is None else f"norm({formula})"
         steps.append(Step("positioned", x, TOKENS, f"positioned = {formula}"))
-        recipes["positioned"] = Sum(embedding, position, model.embedding_norm)
+        recipes["positioned"] = Sum(embedding, positioned - embedding, model.embedding_norm)
     return Before(x, tuple(steps), recipes)
 
 
@@ -143,27 +145,34 @@ def _moved_on(before: Before, tokens: Array) -> Before:
 # Attention, and what follows it
 
 
-def _attention(
-    layer: MultiHead, before: Before, x: Array, context: Array | None, asked: Asked, normed: bool = False
-) -> Trace:
-    """Attention of rows x, which are the tokens or their norm."""
-    attention, values = layer.attention(x, context, mask=asked.mask, offset=asked.offset)
-    words, query_words = (asked.words, None) if context is None else (asked.context_words, asked.words)
-    if context is not None and query_words is None:
-        query_words = range(x.shape[0])
-    trace = explain(attention, values, asked.query, words, query_words=query_words, note=asked.note)
-    rows = _rows(trace)
-    steps = [*before.steps, *(_projected_step(step, layer, _called(step, normed, context)) for step in trace.steps)]
-    recipes = {**before.recipes, **_projections(layer, x[rows], x if context is None else context)}
-    joined = as_step(arrays.cast(layer.concatenate(steps[-1].array), x.dtype))
-    formula = "concatenated = the outputs of all heads, side by side"
-    steps.append(Step("concatenated", joined, QUERIES, formula))
-    if layer.w_o is not None:
-        shift = "" if layer.w_o.bias is None else " + b_O"
-        formula = f"projected = concatenated · W_Oᵀ{shift}"
-        steps.append(Step("projected", as_step(layer.w_o(joined)), QUERIES, formula))
-        recipes["projected"] = Projection(joined, layer.w_o, "O")
-    return replace(trace, steps=tuple(steps), origin=replace(trace.origin, parts=recipes))
+def _attend(before: Before, context: Array | None, asked: Asked, normed: bool = False) -> Attend:
+    """The attention of a layer as a trace up to the concatenated outputs, which the block goes on from."""
+
+    def attend(layer: MultiHead, x: Array) -> Heads:
+        attention, values = layer.attention(x, context, mask=asked.mask, offset=asked.offset)
+        words, query_words = (asked.words, None) if context is None else (asked.context_words, asked.words)
+        if context is not None and query_words is None:
+            query_words = range(x.shape[0])
+        trace = explain(attention, values, asked.query, words, query_words=query_words, note=asked.note)
+        rows = slice(trace.first_query, trace.first_query + len(trace.query_words))
+        steps = [*before.steps, *(_projected_step(step, layer, _called(step, normed, context)) for step in trace.steps)]
+        recipes = {**before.recipes, **_projections(layer, x[rows], x if context is None else context)}
+        joined = as_step(arrays.cast(layer.concatenate(steps[-1].array), x.dtype))
+        formula = "concatenated = the outputs of all heads, side by side"
+        steps.append(Step("concatenated", joined, QUERIES, formula))
+        trace = replace(trace, steps=tuple(steps), origin=replace(trace.origin, parts=recipes))
+        return Heads(joined, trace, rows)
+
+    return attend
+
+
+def _projected(trace: Trace, layer: MultiHead, projected: Array) -> Trace:
+    """With W_O's result; without W_O, the concatenated outputs are the result."""
+    if layer.w_o is None:
+        return trace
+    shift = "" if layer.w_o.bias is None else " + b_O"
+    step = Step("projected", as_step(projected), QUERIES, f"projected = concatenated · W_Oᵀ{shift}")
+    return _with(trace, step, Projection(trace.steps[-1].array, layer.w_o, "O"))
 
 
 def _called(step: Step, normed: bool, context: Array | None) -> str:
@@ -171,10 +180,6 @@ def _called(step: Step, normed: bool, context: Array | None) -> str:
     if context is not None and step.name != "query":
         return "context"
     return "norm(x)" if normed else "x"
-
-
-def _rows(trace: Trace) -> slice:
-    return slice(trace.first_query, trace.first_query + len(trace.query_words))
 
 
 def _projected_step(step: Step, layer: MultiHead, x: str) -> Step:
@@ -202,31 +207,6 @@ def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Proven
     }
 
 
-def _add_and_norm(trace: Trace, x: Array, norm: Norm, norm_first: bool) -> Trace:
-    """With the residual added, and normed where the norm comes after."""
-    last = trace.steps[-1]
-    rows = x[_rows(trace)]
-    attended = rows + last.array
-    formula = f"attended = x + {last.name}" if norm_first else f"attended = norm(x + {last.name})"
-    attended = as_step(attended if norm_first else norm(attended))
-    recipe = Sum(rows, last.array, None if norm_first else norm)
-    return _with(trace, Step("attended", attended, QUERIES, formula), recipe)
-
-
-def _feed(trace: Trace, layer: FeedForward, norm: Norm, norm_first: bool) -> Trace:
-    """Through the feed-forward, with its residual and norm."""
-    attended = trace.steps[-1].array
-    rows = norm(attended) if norm_first else attended
-    inner = "norm(attended)" if norm_first else "attended"
-    fed = as_step(layer(rows))
-    trace = _with(trace, Step("fed_forward", fed, QUERIES, f"fed forward = {_feeding(layer, inner)}"), Fed(rows, layer))
-    result = attended + fed
-    formula = "attended + fed forward" if norm_first else "norm(attended + fed forward)"
-    result = as_step(result if norm_first else norm(result))
-    recipe = Sum(attended, fed, None if norm_first else norm)
-    return _with(trace, Step("result", result, QUERIES, f"result = {formula}"), recipe)
-
-
 def _feeding(layer: FeedForward, x: str) -> str:
     up, down = ("" if part.bias is None else f" + b_{place}" for place, part in ((1, layer.up), (2, layer.down)))
     if layer.gate is not None:
@@ -242,17 +222,43 @@ def _with(trace: Trace, step: Step, recipe: Provenance) -> Trace:
 # Blocks
 
 
-def _whole_block(block: Encoder | Decoder, last_norm: Norm, before: Before, asked: Asked) -> Trace:
-    trace = _self_attention(block, before, asked)
-    return _feed(trace, block.feed_forward, last_norm, block.norm_first)
+def _observed(
+    steps: Iterator[BlockStep], layer: MultiHead, x: Array, norm: Norm, block: Encoder | Decoder, last_norm: Norm | None
+) -> Trace:
+    """The steps of a block as a trace, from those of one attention on; without `last_norm`, up to its residual."""
+    trace: Any = None
+    residual: Any = None
+    cross = "cross_" if layer is getattr(block, "cross", None) else ""
+    first = block.norm_first
+    for name, value in steps:
+        if name == f"{cross}heads":
+            trace, residual = value.seen, x[value.rows]
+        elif name == f"{cross}projected":
+            trace = _projected(trace, layer, value)
+        elif name == f"{cross}attended":
+            last = trace.steps[-1]
+            formula = f"x + {last.name}" if first else f"norm(x + {last.name})"
+            step = Step("attended", as_step(value), QUERIES, f"attended = {formula}")
+            trace = _with(trace, step, Sum(residual, last.array, None if first else norm))
+            if last_norm is None:
+                break
+        elif name == "feed_input":
+            residual, fed = trace.steps[-1].array, value
+        elif name == "fed_forward":
+            formula = _feeding(block.feed_forward, "norm(attended)" if first else "attended")
+            step = Step("fed_forward", as_step(value), QUERIES, f"fed forward = {formula}")
+            trace = _with(trace, step, Fed(fed, block.feed_forward))
+        elif name == "result":
+            formula = "attended + fed forward" if first else "norm(attended + fed forward)"
+            recipe = Sum(residual, trace.steps[-1].array, None if first else last_norm)
+            trace = _with(trace, Step("result", as_step(value), QUERIES, f"result = {formula}"), recipe)
+    return cast("Trace", trace)
 
 
-def _self_attention(block: Encoder | Decoder, before: Before, asked: Asked) -> Trace:
+def _whole_block(block: Encoder | Decoder, last_norm: Norm | None, before: Before, asked: Asked) -> Trace:
     x = before.tokens
-    trace = _attention(
-        block.attention, before, block.norm_1(x) if block.norm_first else x, None, asked, block.norm_first
-    )
-    return _add_and_norm(trace, x, block.norm_1, block.norm_first)
+    steps = block.observe(x, attend=_attend(before, None, asked, block.norm_first), separate=True)
+    return _observed(steps, block.attention, x, block.norm_1, block, last_norm)
 
 
 def _decoder(
@@ -264,17 +270,16 @@ def _decoder(
             raise errors.option("which", which, '"self"', "This decoder has no cross attention.")
         return _whole_block(block, block.norm_3, before, asked)
     if which == "self":
-        return _self_attention(block, before, asked)
+        return _whole_block(block, None, before, asked)
     if memory is None:
         raise errors.option("memory", None, "what an encoder gave", "This decoder attends to an encoder's result.")
-    x = as_step(_self_attention(block, before, replace(asked, query=None, words=None, note=None))["attended"])
+    steps = block.observe(before.tokens, memory, mask=asked.mask, offset=asked.offset, separate=True)
+    x = as_step(next(value for name, value in steps if name == "attended"))
     before = Before(
         x,
         (Step("embedding", x, TOKENS, "what the attention to the tokens themselves gave"),),
         {"embedding": Taken("what the attention to the tokens themselves gave")},
     )
-    rows = block.norm_2(x) if block.norm_first else x
     asked = replace(asked, mask=memory_mask, offset=None)
-    trace = _attention(block.cross, before, rows, memory, asked, block.norm_first)
-    trace = _add_and_norm(trace, x, block.norm_2, block.norm_first)
-    return _feed(trace, block.feed_forward, block.norm_3, block.norm_first)
+    crossing = block.cross_steps(x, _attend(before, memory, asked, block.norm_first), separate=True)
+    return _observed(crossing, block.cross, x, block.norm_2, block, block.norm_3)
