@@ -31,7 +31,7 @@ CALLS = {
     "a map": "A.pooled((512, 512))",
     "what flows back": "A.mT @ v",
     "gradients": (
-        "native.backward(scores_of(A), v[None, None], v[None, None], np.zeros((1, 1, len(v))), v[None, None])"
+        "native.backward(scores_of(A), v[None, None], v[None, None], RowState(zeros, zeros + 1), v[None, None])"
     ),
 }
 
@@ -41,8 +41,10 @@ import numpy as np
 import regard
 from regard.attention.scores import scores_of
 from regard.kernels import native
+from regard.kernels.interface import RowState
 q, k, v = np.random.default_rng(0).normal(size=(3, 131072, 64)).astype(np.float32)
 A = regard.Attention(q, k)
+zeros = np.zeros((1, 1, len(v)), np.float32)
 small = regard.Attention(q[:500], k[:500])
 before = small @ v[:500]
 print("started", flush=True)
@@ -68,7 +70,7 @@ def test_a_long_call_comes_back_when_interrupted(what: str, record_property: Any
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n", process.stderr and process.stderr.read()
-        wait_until_it_computes(process.pid)
+        wait_until_it_computes(process)
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         try:
@@ -82,13 +84,13 @@ def test_a_long_call_comes_back_when_interrupted(what: str, record_property: Any
     assert said == "interrupted\n", complaints
 
 
-def wait_until_it_computes(process: int) -> None:
-    """Until the process has used some time of its cores since it said that it starts, which reading `/proc` shows."""
+def wait_until_it_computes(process: subprocess.Popen[str]) -> None:
+    """Until the process has used some CPU time since it printed that it starts, as /proc shows, or has ended."""
     if not sys.platform.startswith("linux"):
         time.sleep(0.5)
         return
-    start = used_time(process)
-    while used_time(process) < start + 0.3:
+    start = used_time(process.pid)
+    while process.poll() is None and used_time(process.pid) < start + 0.3:
         time.sleep(0.01)
 
 
