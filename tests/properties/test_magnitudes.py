@@ -24,7 +24,6 @@ from regard.kernels.interface import ROW_STATE, RowState
 from ..effort import examples
 from ..engines import ENGINES, as_numpy, for_engine, using
 
-EXACT_ENGINES = [engine for engine in ENGINES if "native" not in engine]
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
 DEEPEST = {"float32": 104, "float64": 746}  # below this, exp rounds to zero
 LARGEST = {"float32": 100, "float64": 200}  # powers of two
@@ -85,7 +84,7 @@ def attention(engine: str, case: Large) -> regard.Attention:
     return regard.Attention(*arrays, mask=regard.causal() if case.causal else None)
 
 
-@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 @given(case=large())
 @examples(60)
 def test_weights_outputs_and_statistics_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
@@ -113,7 +112,7 @@ def test_weights_outputs_and_statistics_do_not_feel_the_magnitude(engine: str, c
     assert_allclose(backflow, expected.swapaxes(2, 3) @ case.flow, rtol=0, atol=8 * case.flow.shape[2] * bound)
 
 
-@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 @given(case=large())
 @examples(30)
 def test_gradients_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
@@ -144,7 +143,7 @@ def test_gradients_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_sums_to_one_where_its_scores_are_rounded(engine: str, dtype: str) -> None:
     """Products of other shapes may round the same score differently: rows and single columns are of whole rows."""
     rng = np.random.default_rng(1)
@@ -172,7 +171,7 @@ EXTREMES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", EXTREMES)
-@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_extreme_options_give_what_the_formula_gives(engine: str, case: str, dtype: str, weights: Any) -> None:
     rng = np.random.default_rng(2)
     q, k, v = (rng.normal(size=(1, 2, 9, 8)).astype(dtype) for _ in range(3))
@@ -192,7 +191,7 @@ def test_extreme_options_give_what_the_formula_gives(engine: str, case: str, dty
 
 
 @pytest.mark.parametrize("bias", [-1e6, -1e7, -1e9, -1e30, float(np.finfo(np.float32).min)])
-@pytest.mark.parametrize("engine", EXACT_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_with_the_same_large_bias_everywhere_is_that_of_torch(engine: str, bias: float) -> None:
     """As additive masks of Hugging Face models do it; the reference computes in float64, and so does its peer."""
     torch = pytest.importorskip("torch")
