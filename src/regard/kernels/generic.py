@@ -61,11 +61,11 @@ def forward(
 
     def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
         rows = softmax(part)
-        found = [_statistic(name, part, rows) for name in statistics]
+        found = _statistics(statistics, part, rows)
         if top:
             found.extend(_strongest(rows, top, wide_type(scores.queries)))
         if values is not None:
-            found.append(cast(from_keys(rows.weights, rows.hidden, part_values), values.dtype))
+            found.append(cast(from_keys(rows.weights, rows, part_values), values.dtype))
         return tuple(found)
 
     found = in_strips(scores, compute, values)
@@ -83,8 +83,8 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     xp = namespace(rows)
 
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
-        found = softmax(part)
-        return (product(found.weights.mT, found.hidden.mT, xp.wide(rows[place])),)
+        found, flow = softmax(part), xp.wide(rows[place])
+        return (back_to_keys(found.weights, found, flow, flow.shape[1]),)
 
     return cast(in_strips(scores, compute, add=xp.add)[0], rows.dtype)
 
@@ -153,16 +153,24 @@ def backward(
 
     def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
         rows, part_flow = softmax(part), xp.wide(flow[place])
-        to_weights = xp.where(rows.hidden, 0, to_keys(part_flow, part_values))  # gradient of the weights
+        to_weights = to_keys(part_flow, part_values)  # gradient of the weights
         weighted_flow = (rows.weights * to_weights).sum(axis=-1, keepdims=True)
-        to_scores = xp.where(rows.hidden, 0, rows.weights * (to_weights - weighted_flow))  # of the biased scores
+        clean = xp.all_finite(weighted_flow)  # otherwise NaN or inf may come from hidden keys
+        if not clean:
+            to_weights = xp.where(rows.hidden, 0, to_weights)
+            weighted_flow = (rows.weights * to_weights).sum(axis=-1, keepdims=True)
+        to_weights -= weighted_flow
+        to_weights *= rows.weights
+        to_scores = to_weights if clean else xp.where(rows.hidden, 0, to_weights)  # gradient of the biased scores
         _add_options(sums, scores, part, place, to_scores, weighted_flow, rows)
-        to_scores = xp.where(rows.hidden, 0, to_scores * _slope(part)) * _in_range(scores.scale, to_scores)
+        if scores.softcap:
+            to_scores = xp.where(rows.hidden, 0, to_scores * (1 - (at_stage(part, "capped") / scores.softcap) ** 2))
+        to_scores *= _in_range(scores.scale, to_scores)
         of_keys = place[0], parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
         heads = part.keys.shape[1]
-        sums["keys"][of_keys] += back_to_keys(to_scores, rows.hidden, xp.wide(part.queries), heads, signed=True)
-        sums["values"][of_keys] += back_to_keys(rows.weights, rows.hidden, part_flow, heads)
-        return (cast(from_keys(to_scores, rows.hidden, part.keys, signed=True), scores.queries.dtype),)
+        sums["keys"][of_keys] += back_to_keys(to_scores, rows, xp.wide(part.queries), heads, signed=True)
+        sums["values"][of_keys] += back_to_keys(rows.weights, rows, part_flow, heads)
+        return (cast(from_keys(to_scores, rows, part.keys, signed=True), scores.queries.dtype),)
 
     with xp.no_grad():
         queries = in_strips(scores, compute, values)[0]
@@ -259,11 +267,6 @@ def seen_keys(scores: Scores) -> Array | None:
     return parts.like(scores.visible.tile(parts.EVERYTHING, parts.EVERYTHING), scores.queries)
 
 
-def _slope(scores: Scores) -> Array | float:
-    """The derivative of the soft cap: 1 − tanh²."""
-    return 1 - (at_stage(scores, "capped") / scores.softcap) ** 2 if scores.softcap else 1.0
-
-
 def _in_range(scale: float, score: Array) -> float:
     """The scale as the type of the scores can hold it: inf · 0 would be NaN."""
     largest = float(namespace(score).finfo(score.dtype).max)
@@ -282,14 +285,18 @@ class Softmax:
     weight = exp(factor · (score − row_max)) / row_sum, in the units of `softmax_units`.
     """
 
-    score: Array
-    hidden: Array  # booleans: score is −inf
+    score: Array  # −inf where a key is hidden
     exponent: Array  # factor · (score − row_max)
     factor: float
     row_max: Array  # −inf where a query sees no key
     row_sum: Array  # 0 where a query sees no key
     weights: Array
     sink: Array | None  # the weight of the sink
+
+    @property
+    def hidden(self) -> Array:
+        """Booleans: the key is masked, or its score is −inf."""
+        return namespace(self.score).isneginf(self.score)
 
 
 def softmax(scores: Scores) -> Softmax:
@@ -305,36 +312,46 @@ def softmax_rows(score: Array, sinks: Array | None = None, factor: float = 1.0) 
     if sinks is not None:
         sinks = cast(sinks, score.dtype)[:, None, None]  # (head, 1, 1)
         row_max = xp.maximum(row_max, xp.detached(sinks))
-    empty, hidden = xp.isneginf(row_max), xp.isneginf(score)
+    empty = xp.isneginf(row_max)
     level = xp.where(empty, 0, row_max)  # −inf − −inf is NaN
-    exponent = score - level if factor == 1 else (score - level) * _in_range(factor, score)
+    exponent = score - level
+    if factor != 1:
+        exponent *= _in_range(factor, score)
     exponentials = xp.exp(exponent)
     row_sum = exponentials.sum(axis=-1, keepdims=True)
     sink = None if sinks is None else xp.exp(sinks - level)
     row_sum = row_sum if sink is None else row_sum + sink
     total = xp.where(empty, 1, row_sum)
-    weights = xp.where(hidden, 0, exponentials / total)  # exactly zero even in a row of NaN
-    return Softmax(score, hidden, exponent, factor, row_max, row_sum, weights, None if sink is None else sink / total)
+    weights = exponentials / total
+    if not xp.all_finite(row_sum):  # a row of NaN: hidden keys keep weight 0
+        weights = xp.where(xp.isneginf(score), 0, weights)
+    return Softmax(score, exponent, factor, row_max, row_sum, weights, None if sink is None else sink / total)
 
 
-def _statistic(name: str, scores: Scores, rows: Softmax) -> Array:
-    """One of ROW_STATE or ROW_STATISTICS, (batch, head, query)."""
-    if name in ROW_STATE:
-        found: Array = getattr(rows, name)[..., 0]
-        return found
-    xp, kind = namespace(scores.queries), wide_type(scores.queries)
+def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Array]:
+    """Some of ROW_STATE and ROW_STATISTICS, each (batch, head, query)."""
+    if not names:
+        return []
+    xp, weights = namespace(scores.queries), rows.weights
     empty = xp.isneginf(rows.row_max)
     log_sum = xp.log(xp.where(empty, 1, rows.row_sum))
-    if name == "logsumexp":
-        row_max = xp.at_least_float64(rows.row_max) * rows.factor
-        return xp.where(empty, -xp.inf, row_max + xp.at_least_float64(log_sum))[..., 0]
-    if name == "entropy":
-        surprise = xp.where(rows.weights == 0, 0, log_sum - rows.exponent)
-        return cast((rows.weights * surprise).sum(axis=-1), kind)
-    if name == "peak":
-        return cast(xp.amax(rows.weights, axis=-1), kind)
-    assert name == "distance", name
-    return cast((rows.weights * abs(parts.distances(scores))).sum(axis=-1), kind)
+
+    def statistic(name: str) -> Array:
+        if name in ROW_STATE:
+            return getattr(rows, name)[..., 0]
+        if name == "logsumexp":
+            natural = xp.at_least_float64(rows.row_max) * rows.factor + xp.at_least_float64(log_sum)
+            return xp.where(empty, -xp.inf, natural)[..., 0]
+        if name == "entropy":
+            found = (weights * xp.where(weights == 0, 0, log_sum - rows.exponent)).sum(axis=-1)
+        elif name == "peak":
+            found = xp.amax(weights, axis=-1)
+        else:
+            assert name == "distance", name
+            found = (weights * abs(parts.distances(scores))).sum(axis=-1)
+        return cast(found, wide_type(scores.queries))
+
+    return [statistic(name) for name in names]
 
 
 def _strongest(rows: Softmax, top: int, kind: Any) -> tuple[Array, Array]:
@@ -354,39 +371,43 @@ def to_keys(rows: Array, keys: Array) -> Array:
     return (_stacked(rows, keys.shape[1]) @ keys.mT).reshape(*rows.shape[:3], keys.shape[2])
 
 
-def from_keys(matrix: Array, hidden: Array, values: Array, signed: bool = False) -> Array:
+def from_keys(matrix: Array, rows: Softmax, values: Array, signed: bool = False) -> Array:
     """matrix @ values for (batch, head, query, key) and (batch, key head, key, size)."""
-    heads, wide = values.shape[1], namespace(values).wide(values)
-    result = product(_stacked(matrix, heads), _stacked(hidden, heads), wide, signed)
-    return result.reshape(*matrix.shape[:3], values.shape[3])
+    values, heads = namespace(values).wide(values), values.shape[1]
+    stacked = _stacked(matrix, heads)
+    if namespace(values).all_finite(values):
+        found = stacked @ values
+    else:
+        found = _guarded(stacked, _stacked(rows.hidden, heads), values, signed)
+    return found.reshape(*matrix.shape[:3], values.shape[3])
 
 
-def back_to_keys(matrix: Array, hidden: Array, rows: Array, heads: int, signed: bool = False) -> Array:
-    """matrixᵀ @ rows, summed over the query heads that share one of so many key heads."""
-    return product(_stacked(matrix, heads).mT, _stacked(hidden, heads).mT, _stacked(rows, heads), signed)
+def back_to_keys(matrix: Array, rows: Softmax, flow: Array, heads: int, signed: bool = False) -> Array:
+    """matrixᵀ @ flow, summed over the query heads that share one of so many key heads."""
+    stacked, flow = _stacked(matrix, heads).mT, _stacked(flow, heads)
+    if namespace(flow).all_finite(flow):
+        return stacked @ flow
+    return _guarded(stacked, _stacked(rows.hidden, heads).mT, flow, signed)
 
 
-def product(matrix: Array, hidden: Array, values: Array, signed: bool = False) -> Array:
+def _guarded(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array:
     """matrix @ values in which a hidden value has no influence, not even as NaN: 0 · NaN would be NaN.
 
-    Weights are not negative, and one that has become 0 is still a small positive number; with `signed`, the matrix has
+    Weights are not negative, and one that has become 0 is still a small positive number. With `signed`, the matrix has
     both signs, and 0 · inf is NaN.
     """
-    xp = namespace(values)
-    if xp.all_finite(values):
-        return matrix @ values
-    finite = xp.isfinite(values)
-    result = matrix @ xp.where(finite, values, 0)
+    xp, size = namespace(values), values.shape[-1]
+    result = matrix @ xp.where(xp.isfinite(values), values, 0)
     odd = cast(xp.concat([values == xp.inf, values == -xp.inf, xp.isnan(values)], -1), result.dtype)
 
     def reached(by: Array) -> tuple[Array, Array, Array]:
-        found, size = cast(by & ~hidden, result.dtype) @ odd > 0, values.shape[-1]
+        found = cast(by & ~hidden, result.dtype) @ odd > 0
         return found[..., :size], found[..., size : 2 * size], found[..., 2 * size :]
 
-    above, below, unknown = reached(~hidden if not signed else matrix > 0)
+    above, below, unknown = reached(matrix > 0 if signed else ~hidden)
     if signed:
-        less_below, less_above, still_unknown = reached(matrix < 0)
-        above, below, unknown = above | less_above, below | less_below, unknown | still_unknown
+        turned_below, turned_above, turned_unknown = reached(matrix < 0)
+        above, below, unknown = above | turned_above, below | turned_below, unknown | turned_unknown
         for found in reached(matrix == 0):
             unknown = unknown | found
     result = result + xp.where(above, xp.inf, 0.0) - xp.where(below, xp.inf, 0.0)

@@ -127,7 +127,7 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
         before = steps[-1]
         rows = generic.softmax_rows(before.array[None], scores.sinks)
         weights, hidden = as_step(rows.weights[0]), rows.hidden[0]
-        output = as_step(generic.product(weights, hidden, values))
+        output = as_step(arrays.cast(generic.from_keys(weights[None], rows, values[None])[0], values.dtype))
     sink = "" if scores.sinks is None else " + e^sink"
     total = f"(Σ e^{before.name}{sink})" if sink else f"Σ e^{before.name}"
     steps.append(Step("weight", weights, PER_KEY, f"weight = e^{before.name} / {total}"))
