@@ -24,7 +24,7 @@ Draw = Callable[..., Array]
 _QUIET: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # `make test` draws the same examples on every machine; `make fuzz` (tests/fuzz.py) draws new ones from a seed.
 settings.register_profile("regard", derandomize=True, **_QUIET)
-settings.register_profile("fuzz", database=None, print_blob=True, **_QUIET)
+settings.register_profile("fuzz", derandomize=False, database=None, print_blob=True, **_QUIET)
 settings.load_profile("fuzz" if FUZZING else "regard")
 # Hypothesis mixes in constants that it finds in the source of whatever local modules are loaded, so that the examples
 # would depend on which tests ran before in the same process. (An internal name: without it, nothing is lost but this.)

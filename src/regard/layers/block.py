@@ -29,6 +29,11 @@ class Step(NamedTuple):
     result       the tokens after the block
 
     Steps of the cross attention are named cross_normed, cross_heads, cross_projected and cross_attended.
+
+    >>> import numpy as np
+    >>> from regard.layers import Encoder
+    >>> [step.name for step in Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32))]
+    ['normed', 'heads', 'attended', 'feed_input', 'result']
     """
 
     name: str
@@ -36,7 +41,14 @@ class Step(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """The outputs of all heads."""
+    """The outputs of all heads.
+
+    >>> import numpy as np
+    >>> from regard.layers import Encoder
+    >>> steps = dict(Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32)))
+    >>> steps["heads"].outputs.shape
+    (5, 12)
+    """
 
     outputs: Array  # (…, token, head · head_dim), concatenated
     seen: Any  # what they came from: `Seen`, unless an `attend` of one's own returns something else
