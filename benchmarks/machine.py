@@ -81,7 +81,7 @@ def wait_until_quiet(enough: float = 0.05, longest: float = 2.0) -> float:
 
 
 def _busy_share(seconds: float = 0.1) -> float:
-    """The share of all cores that somebody uses during the next moments."""
+    """The share of all cores in use during the next moments."""
     before = _busy_and_total()
     time.sleep(seconds)
     after = _busy_and_total()

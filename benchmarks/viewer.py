@@ -107,7 +107,7 @@ def one_file(browser: Browser) -> Iterator[Line]:
 
 
 def panning(browser: Browser, tokens: int) -> Iterator[Line]:
-    """The longest task of the page's main thread while somebody pans over a long reading."""
+    """The longest task of the page's main thread while panning over a long reading."""
     with studio("--synthetic", str(tokens)) as address:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         started = time.perf_counter()

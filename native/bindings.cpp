@@ -290,7 +290,7 @@ uint64_t fingerprint(nb::handle array) {
     const View& v = buffer.view;
     const size_t width = bytes_of(v.type);
     uint64_t hash = 0x9e3779b97f4a7c15u;
-    // Axes that lie behind each other without a gap are one long row.
+    // Contiguous axes are one long row.
     int64_t row = v.shape[3];
     int outer = 3;
     if (v.stride[3] == 1)

@@ -105,7 +105,7 @@ class Pool {
 
     int size() const { return static_cast<int>(workers_.size()); }
 
-    // Lets the workers go when they have nothing to do. The pool itself stays: somebody may be about to use it.
+    // Ends idle workers. The pool itself stays: a call may be about to use it.
     void close() {
         std::lock_guard<std::mutex> lock(mutex_);
         closing_ = true;

@@ -50,7 +50,7 @@ struct Scores {
     View mask;           // u8, likewise; 0 hides a key
     View relative;       // head, 1, 1, span: adds relative[i - j + relative_zero]
     int64_t relative_zero = 0;
-    const double* sinks = nullptr;  // one a head
+    const double* sinks = nullptr;  // one per head
     Intervals visible;
     const int64_t* offset = nullptr;  // position of the first query; null: 0
     int64_t offset_stride = 0;        // 0: one for all sequences
@@ -129,7 +129,7 @@ struct Backward {
     View grad_queries, grad_keys, grad_values;
     View grad_bias;                // computing type, full or broadcast (stride 0) axes; none: not wanted
     View grad_relative;            // computing type, (head or 1, 1, 1, span); none: not wanted
-    double* grad_sinks = nullptr;  // one a head
+    double* grad_sinks = nullptr;  // one per head
 };
 
 enum class Activation : int32_t { none, relu, gelu, gelu_tanh, silu, tanh, quick_gelu };

@@ -1,4 +1,4 @@
-"""The studio in a browser: a text is read as it is typed, long work shows how far it is and can be given up."""
+"""The studio in a browser: a text is read as it is typed, long work shows its progress and can be cancelled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reader:
     def generate(self, prompt: str, tokens: int, *, on_token: Callable[[str], None], **_: Any) -> Reading:
         on_token(" one")
         while not self.go_on.wait(0.05):
-            on_token("")  # raises where nobody waits any longer
+            on_token("")  # raises if the request was cancelled
         on_token(" two")
         return self.read(f"{prompt} one two")
 

@@ -1,4 +1,4 @@
-"""Memory of large results is used again, and never while somebody still looks at it."""
+"""Memory of large results is used again, and never while it is still referenced."""
 
 from __future__ import annotations
 

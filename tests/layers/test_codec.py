@@ -66,7 +66,7 @@ def test_a_layer_comes_back_as_it_was(tmp_path: Path, layer: Any) -> None:
 
 
 def test_a_layer_of_views_comes_back(tmp_path: Path) -> None:
-    """Rows that do not lie behind each other, as a transposed matrix has them."""
+    """Rows that are not contiguous, as in a transposed matrix."""
     layer = Linear(np.arange(6.0).reshape(3, 2).T)
     save(layer, tmp_path / "layer")
     assert_array_equal(load(tmp_path / "layer").weight, layer.weight)

@@ -1,4 +1,4 @@
-"""From tokens to words, and from what somebody asks for to one of them."""
+"""From tokens to words, and from a word's name to its place."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What every engine offers: one small interface, said once.
+"""The interface of every engine.
 
 An engine is a module with the functions of `Engine`. All arrays that travel through it have their four axes
 (batch, head, query or key, head_dim); `Attention` adds the leading ones and takes them away again.
@@ -158,7 +158,7 @@ class Engine(Protocol):
     def rotary(self, x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
         """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
 
-        `in_place`: nobody else has x, and its memory may hold the result.
+        `in_place`: x is not shared, and its memory may hold the result.
         """
 
 

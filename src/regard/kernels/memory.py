@@ -1,7 +1,7 @@
 """Room for large results, taken from what earlier results have left: fresh memory costs as much as a product.
 
 A system hands out memory page by page, each cleared first: for 14 MB that took 8 to 40 ms in a virtual machine where
-the product that fills them takes 20. So the memory of a large array goes back to a list here when nobody uses it any
+the product that fills them takes 20. So the memory of a large array goes back to a list here when it is not used any
 more, and the next array of about its size gets it. Only so many bytes wait there; the rest goes back to the system.
 """
 

@@ -305,7 +305,7 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
 def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
     """Room for a result, (batch, head, token, size), that lies in memory as `rows` do.
 
-    Where the heads of a token lie behind each other, those of the result do so as well: concatenating them is a view.
+    Where the heads of a token are contiguous, those of the result are too: concatenating them is a view.
     """
     batch, head, token, _ = rows.shape
     if rows.strides[1] < rows.strides[2]:

@@ -106,7 +106,7 @@ def aligned(tensor: Tensor) -> Tensor:
 
 
 def short_product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor | None:
-    """Outputs of a few words in one call of the kernel, where nobody else has to see how they come about."""
+    """Outputs of a few tokens in one call of the kernel, where autograd and transforms record nothing."""
     if not DIRECT or followed(values, queries, keys):
         return None
     for tensor in (queries, keys, values):

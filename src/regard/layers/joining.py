@@ -1,4 +1,4 @@
-"""Several maps of the same tokens as one: a single product where their weights lie behind each other in memory."""
+"""Several maps of the same tokens as one: a single product where their weights are contiguous in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def together(weights: Sequence[Array], biases: Sequence[Array | None]) -> tuple[
 
 
 def joined_rows(*maps: Linear) -> Linear | None:
-    """One map that gives what all give, in their order; None where their weights do not lie behind each other.
+    """One map that gives what all give, in their order; None where their weights are not contiguous.
 
     >>> joined_rows(*together([np.ones((2, 3)), np.zeros((1, 3))], [None, None]))
     Linear(weight (3, 3) float64)

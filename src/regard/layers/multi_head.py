@@ -72,7 +72,7 @@ class MultiHead(Layer):
         if self.kv_heads is None:
             object.__setattr__(self, "kv_heads", self.heads)
         _check(self)
-        # Not a field: where the weights of all three lie behind each other in memory, one product gives all.
+        # Not a field: where the weights of all three are contiguous in memory, one product gives all.
         object.__setattr__(self, "_all_three", joined_rows(self.w_q, self.w_k, self.w_v))
 
     @property
@@ -185,7 +185,7 @@ class MultiHead(Layer):
         return queries, keys, self.split(values, self.groups)
 
     def turned(self, x: Array, turns: Turns) -> Array:
-        """Rows that nobody else has, (…, head, token, size), turned in place where the engine can."""
+        """Rows that are not shared, (…, head, token, head_dim), rotated in place where the engine can."""
         return x if self.rotary is None else self.rotary.turned(x, turns, in_place=True)
 
     def mask(self, more: Mask | None = None) -> Mask | None:
@@ -221,7 +221,7 @@ class MultiHead(Layer):
     def _normed(self, x: Array, heads: int, norm: Norm | None) -> Array:
         if norm is None:
             return self.split(x, heads)
-        # The norm comes before the swap, while the rows of each head still lie behind each other.
+        # The norm comes before the swap, while the rows of each head are still contiguous.
         return norm(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)).swapaxes(-3, -2)
 
     def _turned(self, x: Array, offset: Any) -> Array:

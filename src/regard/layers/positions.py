@@ -137,7 +137,7 @@ class Rotary(Layer):
             raise errors.option("long_after", self.long_after, "given together with `long_frequencies`")
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
-        """(…, head, token, size) turned; the first token stands at `offset`: one number, or one a sequence."""
+        """(…, head, token, size) turned; the first token stands at `offset`: one number, or one per sequence."""
         return self.turned(x, self.cosines_and_sines(offset, x.shape[-2], x))
 
     def turned(self, x: Array, turns: Turns, *, in_place: bool = False) -> Array:

@@ -99,7 +99,7 @@ class Transformer(Layer):
         """Tokens (token,) or (batch, token), and targets likewise, through all blocks.
 
         mask         of the tokens; target_mask, memory_mask: of the targets to themselves, and to the tokens
-        positions    where the first token (of the targets, if there are any) stands, one number or one a sequence
+        positions    where the first token (of the targets, if there are any) stands, one number or one per sequence
         caches       one for each block that the new tokens go through: what they hold came before
         memory       what the encoders gave earlier; they are not run again
         """

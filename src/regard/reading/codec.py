@@ -145,7 +145,7 @@ def _described(name: str, value: Any, stored: dict[str, Array]) -> Any:
 def _reading(described: dict[str, Any], stored: dict[str, Array]) -> Reading:
     given_tokens = described["given"]
     if given_tokens is not None and (isinstance(given_tokens, bool) or not isinstance(given_tokens, int)):
-        raise ValueError("'given' is no number of tokens")
+        raise ValueError("'given' is not a number of tokens")
     blocks = tuple(of_layers._layer(one, stored, 0) for one in described["blocks"])
     if not all(isinstance(block, Encoder) for block in blocks):
         raise ValueError("a block is no encoder")

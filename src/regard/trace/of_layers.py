@@ -26,7 +26,7 @@ QUERIES = ("query", "width")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Asked:
-    """What somebody wants to have explained, and with which words."""
+    """What to explain: the query, the words and the mask."""
 
     query: Any = None
     words: Words = None  # of the tokens

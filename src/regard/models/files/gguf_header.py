@@ -94,7 +94,7 @@ class _Reader:
             tensors[name] = self._tensor(name)
         alignment = metadata.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment not in [2**power for power in range(21)]:
-            raise self._broken(f"its alignment is {str(alignment)[:40]}, which is no power of two up to a million")
+            raise self._broken(f"its alignment is {str(alignment)[:40]}, which is not a power of two up to a million")
         return Header(metadata, tensors, -(-self.place // alignment) * alignment, content)
 
     def _tensor(self, name: str) -> StoredTensor:

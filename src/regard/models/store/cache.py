@@ -123,7 +123,7 @@ def remove(name: str) -> int:
         if not folder.is_dir():
             return 0
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        (folder / MANIFEST).unlink(missing_ok=True)  # first, so that nobody takes half a folder for a whole one
+        (folder / MANIFEST).unlink(missing_ok=True)  # first: half a folder is not a complete one
         shutil.rmtree(folder)
     return size
 

