@@ -4,13 +4,14 @@ import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 import regard
-from regard import examples
+from regard import examples, input_file
 from regard.cli.app import app
 
 COMMANDS = (
@@ -233,6 +234,16 @@ def test_files_that_are_not_there_or_no_files(tmp_path):
         assert "There is no file" in refused(*command)
     assert "folder" in refused("lookup", str(tmp_path), "a")
     assert "cannot be written" in refused("steps", "a b", "--out", str(tmp_path / "no" / "cat.svg"))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_endless_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_file, "LARGEST", 1 << 20)
+    endless = tmp_path / "endless.json"
+    endless.symlink_to("/dev/zero")
+    for command in (["steps", "a", "--embeddings"], ["lookup"], ["check"]):
+        rest = ["a"] if command == ["lookup"] else []
+        assert "more than 1 MiB" in refused(*command, str(endless), *rest)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
+from regard import input_file
 from regard.errors import OptionError
 
 STANDARD = "-"  # standard input or output
@@ -20,7 +20,7 @@ def called(name: str) -> str:
 def text_of(name: str) -> str:
     """The text of a file or of standard input, decoded as UTF-8."""
     try:
-        raw = sys.stdin.buffer.read() if name == STANDARD else Path(name).read_bytes()
+        raw = input_file.read(sys.stdin.buffer if name == STANDARD else name, called(name))
     except FileNotFoundError:
         raise OptionError(f"There is no file {name!r}.") from None
     except IsADirectoryError:

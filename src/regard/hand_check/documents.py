@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard import input_file
 from regard.errors import OptionError, kind_of, shown
 from regard.hand_check.grids import Grid, read_grids
 from regard.hand_check.notation import AXES, MATRICES, SETTINGS, SPELLING_OF, canonical, not_finite, step_named
@@ -70,7 +71,7 @@ def read(notes: str | Path | Mapping[str, Any]) -> Document:
         if ending not in ENDINGS and path.is_file():
             came = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
             raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(ENDINGS)}.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = input_file.read(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise OptionError(f"There is no file {str(path)!r}.\nCheck the name and the current folder.") from None
     except UnicodeDecodeError:
