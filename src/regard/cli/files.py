@@ -21,6 +21,8 @@ def text_of(name: str) -> str:
     """The text of a file or of standard input, decoded as UTF-8."""
     try:
         raw = input_file.read(sys.stdin.buffer if name == STANDARD else name, called(name))
+    except OptionError:  # too large; it is a ValueError too
+        raise
     except FileNotFoundError:
         raise OptionError(f"There is no file {name!r}.") from None
     except IsADirectoryError:

@@ -72,6 +72,8 @@ def read(notes: str | Path | Mapping[str, Any]) -> Document:
             came = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
             raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(ENDINGS)}.")
         text = input_file.read(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except OptionError:  # a wrong ending, or too large; it is a ValueError too
+        raise
     except FileNotFoundError:
         raise OptionError(f"There is no file {str(path)!r}.\nCheck the name and the current folder.") from None
     except UnicodeDecodeError:
