@@ -42,7 +42,7 @@ class Shapes:
     def note(self) -> str:
         """What follows the heads, in words."""
         return (
-            f"Each head gives every word a vector, Σ weight · v. The vectors of all {self.heads} heads are "
+            f"Each head gives every word a vector, Σ weight · v. The vectors of the {self.heads} heads are "
             f"concatenated ({self.tokens} × {self.joined}) and multiplied by W_O ({self.joined} × {self.out}), which "
             "mixes what the heads found."
         )

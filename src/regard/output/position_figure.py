@@ -35,7 +35,7 @@ def positions(lesson: PositionLesson, *, title: str | None = None) -> Svg:
 
 
 def _encoding(lesson: PositionLesson) -> Drawing:
-    """A row per position, a column per number of the vector."""
+    """A row per position, a column per component."""
     array = lesson.encoding[:MOST_ROWS, :MOST_COLUMNS]
     rows, columns = array.shape
     cell = cell_size(columns, SIDE * 1.2, 26.0), cell_size(rows, SIDE, 26.0)
@@ -44,7 +44,7 @@ def _encoding(lesson: PositionLesson) -> Drawing:
     scale = scale_for(array, signed=True, top=usual)  # a few numbers of learned positions dwarf all others
     drawn = panel(
         array, _counted(rows), _counted(columns), scale, cell, label_size=min(size, 11.0),
-        row_title="position", column_title="number of the vector", numbers=False, apart=1.6 if cell[0] > 9 else 4,
+        row_title="position", column_title="component", numbers=False, apart=1.6 if cell[0] > 9 else 4,
         hint="position {row}, number {column}: {number}",
     )  # fmt: skip
     return _with_bar("What is added to a word's vector", drawn.drawing, drawn.top, scale, SIDE)
