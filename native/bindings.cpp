@@ -315,7 +315,7 @@ uint64_t fingerprint(nb::handle array) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "The native engine: arrays in, arrays filled. regard.kernels.native is its face.";
+    m.doc() = "The native engine: arrays in, arrays filled. regard.engines.native is its face.";
     nb::class_<HeldScores>(m, "Scores")
         .def(nb::init<nb::handle, nb::handle, double, double, nb::handle, nb::handle, nb::handle, int64_t, nb::handle,
                       nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),

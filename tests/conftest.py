@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from numpy.typing import NDArray
 
-from regard.kernels import choosing
+from regard.engines import select
 
 from .effort import FUZZING
 
@@ -31,14 +31,14 @@ settings.load_profile("fuzz" if FUZZING else "regard")
 if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
 
-ENGINES = ["reference"] if choosing.NATIVE_PROBLEM else ["reference", "native"]
+ENGINES = ["reference"] if select.NATIVE_PROBLEM else ["reference", "native"]
 
 
 @pytest.fixture(params=ENGINES)
 def engine_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs the test once with each engine that computes NumPy arrays here."""
-    monkeypatch.setattr(choosing, "WANTED", request.param)
-    monkeypatch.setattr(choosing, "_for_numpy", choosing._numpy_engine())
+    monkeypatch.setattr(select, "WANTED", request.param)
+    monkeypatch.setattr(select, "_for_numpy", select._numpy_engine())
     return str(request.param)
 
 

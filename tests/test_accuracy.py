@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels.choosing import NATIVE_PROBLEM
+from regard.engines.select import NATIVE_PROBLEM
 
-from .engines import using
+from .engine_names import using
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(NATIVE_PROBLEM is not None, reason="the native engine is not built")

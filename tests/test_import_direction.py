@@ -9,11 +9,11 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
-# From the ground up. A module is named by its first part: kernels.torch_engine lives on the floor of kernels.
+# From the ground up. A module is named by its first part: engines.torch_engine lives on the floor of engines.
 FLOORS = (
     ("_core", "errors", "validate", "arrays", "tables", "examples", "atomic_file", "input_file"),
     ("masks", "biases"),
-    ("kernels",),
+    ("engines",),
     ("attention",),
     ("layers",),
     ("trace",),
@@ -47,12 +47,12 @@ HAND_OVERS: set[tuple[str, str]] = {
 }
 
 # The only ones that may import torch: all modules whose name begins so.
-TORCH_MODULES = ("kernels.torch", "watching", "transformers", "training")
+TORCH_MODULES = ("engines.torch", "watching", "transformers", "training")
 
 
 @dataclass(frozen=True)
 class Import:
-    target: str  # dotted, absolute: regard.kernels.native.forward or torch.nn
+    target: str  # dotted, absolute: regard.engines.native.forward or torch.nn
     line: int
     in_body: bool  # inside a function, so that it runs only when that is called
 

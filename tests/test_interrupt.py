@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from regard.kernels.choosing import NATIVE_PROBLEM
+from regard.engines.select import NATIVE_PROBLEM
 
 from .scripts import environment
 
@@ -40,8 +40,8 @@ import sys, time
 import numpy as np
 import regard
 from regard.attention.scores import scores_of
-from regard.kernels import native
-from regard.kernels.interface import RowState
+from regard.engines import native
+from regard.engines.interface import RowState
 q, k, v = np.random.default_rng(0).normal(size=(3, 131072, 64)).astype(np.float32)
 A = regard.Attention(q, k)
 zeros = np.zeros((1, 1, len(v)), np.float32)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels.choosing import NATIVE_PROBLEM
+from regard.engines.select import NATIVE_PROBLEM
 
-from .engines import ENGINES, as_numpy, for_engine, using
+from .engine_names import ENGINES, as_numpy, for_engine, using
 from .properties.cases import KINDS, Case
 from .properties.truth import Truth
 from .scripts import printed, run

@@ -10,7 +10,7 @@ import regard
 from cases import Case, Floats, inputs, sampled_rows
 from multihead import layer_input, layer_weights
 from peers import Call, Calls
-from regard.kernels.choosing import engine_for
+from regard.engines.select import engine_for
 from truth import Results
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard import errors, layers, masks
     from regard.attention import Attended, Attention, Cache, PooledMap, Stage, Top
     from regard.biases import alibi, relative_positions
+    from regard.engines.select import engine
     from regard.hand_check import check_notes
-    from regard.kernels.choosing import engine
     from regard.masks import Mask, causal, lengths, window
     from regard.models.architectures import model
     from regard.models.model import Model
@@ -61,7 +61,7 @@ _HOMES = {
     "regard.attention": ("Attended", "Attention", "Cache", "PooledMap", "Stage", "Top"),
     "regard.biases": ("alibi", "relative_positions"),
     "regard.hand_check": ("check_notes",),
-    "regard.kernels.choosing": ("engine",),
+    "regard.engines.select": ("engine",),
     "regard.masks": ("Mask", "causal", "lengths", "window"),
     "regard.models.architectures": ("model",),
     "regard.models.model": ("Model",),

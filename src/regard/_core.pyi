@@ -1,4 +1,4 @@
-"""The native engine, compiled from native/: arrays in, arrays filled. regard.kernels.native is its face.
+"""The native engine, compiled from native/: arrays in, arrays filled. regard.engines.native is its face.
 
 Arrays offer a buffer: float16, float32, float64, and 16-bit integers that stand for bfloat16. None: not given.
 """

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import regard
 from regard.errors import RegardError
 
-from ..engines import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+from ..engine_names import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
 
 BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 4
 Array = Any

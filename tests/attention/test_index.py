@@ -17,7 +17,7 @@ import regard
 from regard import errors
 from regard.attention import index as of_index
 from regard.attention.index import read
-from regard.kernels import choosing
+from regard.engines import select
 
 from ..effort import examples
 
@@ -167,14 +167,14 @@ def test_scattered_points_are_computed_in_small_tiles(draw: Draw, monkeypatch: p
     expected = A.dense()
     A = A.copy()  # which remembers nothing
     sizes = []
-    tile = choosing.engine_for(A.queries).tile
+    tile = select.engine_for(A.queries).tile
 
     def counted(scores: Any, *rest: Any) -> Any:
         found = tile(scores, *rest)
         sizes.append(found.size)
         return found
 
-    monkeypatch.setattr(choosing.engine_for(A.queries), "tile", counted)
+    monkeypatch.setattr(select.engine_for(A.queries), "tile", counted)
     diagonal = np.arange(n)
     assert_allclose(A[..., diagonal, diagonal], expected[..., diagonal, diagonal], rtol=1e-12, atol=1e-15)
     assert max(sizes) <= 4 * of_index.POINTS**2
@@ -187,7 +187,7 @@ def test_scattered_points_are_computed_in_small_tiles(draw: Draw, monkeypatch: p
 
 def test_one_row_is_computed_without_the_others(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     A = regard.Attention(draw(2, 2, 40, 3), draw(2, 2, 30, 3))
-    engine = choosing.engine_for(A.queries)
+    engine = select.engine_for(A.queries)
     forward, rows = engine.forward, []
 
     def counted(scores: Any, *rest: Any) -> Any:

@@ -13,7 +13,7 @@ import regard
 from regard import arrays
 from regard.biases import Bias
 
-from ..engines import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+from ..engine_names import BFLOAT16, ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
 
 Draw = Callable[..., Any]
 
@@ -144,12 +144,12 @@ def test_a_bias_from_elsewhere_may_change() -> None:
 
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
 def test_nothing_is_computed_twice_while_nothing_changes(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.kernels import choosing
+    from regard.engines import select
 
     rng = np.random.default_rng(5)
     with using(engine):
         A = regard.Attention(rng.normal(size=(3, 9, 4)), rng.normal(size=(3, 9, 4)), mask=regard.lengths([7]))
-        module = choosing.engine_for(A.queries)
+        module = select.engine_for(A.queries)
         forward, passes = module.forward, []
         monkeypatch.setattr(module, "forward", lambda *given: passes.append(given) or forward(*given))
         for act in ACTS.values():

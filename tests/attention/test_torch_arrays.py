@@ -11,20 +11,20 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.kernels import choosing
+from regard.engines import select
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("regard.kernels.torch_engine")
+pytest.importorskip("regard.engines.torch_engine")
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
 
 
-@pytest.fixture(params=["torch"] if choosing.NATIVE_PROBLEM else ["torch", "native"], autouse=True)
+@pytest.fixture(params=["torch"] if select.NATIVE_PROBLEM else ["torch", "native"], autouse=True)
 def tensor_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test runs with PyTorch's own engine, and with the native one where it is built."""
-    monkeypatch.setattr(choosing, "WANTED", request.param)
-    monkeypatch.setattr(choosing, "_for_tensors", {})
+    monkeypatch.setattr(select, "WANTED", request.param)
+    monkeypatch.setattr(select, "_for_tensors", {})
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import regard
 
-from ..engines import as_numpy, for_engine
+from ..engine_names import as_numpy, for_engine
 
 Numbers = NDArray[Any]
 Arrays = dict[str, Numbers]

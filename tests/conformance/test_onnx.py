@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from ..engines import BFLOAT16, ENGINES, using
+from ..engine_names import BFLOAT16, ENGINES, using
 
 onnx = pytest.importorskip("onnx", minversion="1.23")
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from regard import errors
-from regard.kernels.interface import ACTIVATIONS
-from regard.kernels.numpy_arrays import ACTIVATION
+from regard.engines.interface import ACTIVATIONS
+from regard.engines.numpy_arrays import ACTIVATION
 from regard.layers import (
     Decoder,
     Embedding,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import regard
 
-from ..engines import BFLOAT16, for_engine
+from ..engine_names import BFLOAT16, for_engine
 from .random_masks import Setting, masks
 
 Array = NDArray[Any]

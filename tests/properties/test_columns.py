@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ..effort import examples
-from ..engines import ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, as_numpy, for_engine, using
 from .cases import LAYOUTS, Case, cases, laid_out
 from .truth import Truth
 

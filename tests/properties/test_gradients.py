@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.scores import scores_of
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState
+from regard.engines.interface import ROW_STATE, RowState
+from regard.engines.select import engine_for
 
 from ..effort import examples
-from ..engines import ENGINES, NUMPY_ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, NUMPY_ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
 from .cases import LAYOUTS, Case, cases, laid_out
 from .gradient_truth import GradientTruth
 from .truth import Truth

@@ -18,11 +18,11 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard.attention.scores import scores_of
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState
+from regard.engines.interface import ROW_STATE, RowState
+from regard.engines.select import engine_for
 
 from ..effort import examples
-from ..engines import ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, as_numpy, for_engine, using
 
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
 DEEPEST = {"float32": 104, "float64": 746}  # below this, exp rounds to zero

@@ -13,11 +13,11 @@ from numpy.testing import assert_array_equal
 
 import regard
 from regard.attention.scores import scores_of
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState
+from regard.engines.interface import ROW_STATE, RowState
+from regard.engines.select import engine_for
 
 from ..effort import examples
-from ..engines import ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, NUMPY_ENGINES, as_numpy, for_engine, using
 from .cases import Case, cases
 from .gradient_truth import GradientTruth
 from .truth import Near, Truth

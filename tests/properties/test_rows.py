@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ..effort import examples
-from ..engines import ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, as_numpy, for_engine, using
 from .cases import Case, cases
 from .truth import Near, Truth
 

@@ -12,10 +12,10 @@ from hypothesis import given
 import regard
 from regard.attention.row_statistics import row_state
 from regard.attention.scores import scores_of
-from regard.kernels.choosing import NATIVE_PROBLEM
+from regard.engines.select import NATIVE_PROBLEM
 
 from ..effort import examples
-from ..engines import BFLOAT16, using
+from ..engine_names import BFLOAT16, using
 from .cases import Case, cases
 
 pytestmark = pytest.mark.skipif(NATIVE_PROBLEM is not None, reason="threads are the native engine's")
@@ -49,7 +49,7 @@ def same_for_every_count(compute: Callable[[], dict[str, Any]]) -> None:
 
 def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
     """All that the engine computes, gradients included."""
-    from regard.kernels import native
+    from regard.engines import native
 
     attended = A.attend(values, STATISTICS, top=5)
     found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}

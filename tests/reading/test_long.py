@@ -7,7 +7,7 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
-from regard.kernels import choosing
+from regard.engines import select
 from regard.masks import causal, window
 from regard.reading import Reading
 
@@ -16,7 +16,7 @@ ROOM = 64 << 20  # bytes; one dense matrix would take 37 GiB
 
 
 walks_over_all_rows = pytest.mark.skipif(
-    choosing.NATIVE_PROBLEM is not None or choosing.WANTED == "reference",
+    select.NATIVE_PROBLEM is not None or select.WANTED == "reference",
     reason="walks over 100,000 rows, which takes the reference engine minutes",
 )
 

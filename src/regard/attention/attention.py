@@ -19,8 +19,8 @@ from regard.attention.scores import offset_known, scores_of, visible_of
 from regard.attention.selection import copied, selected
 from regard.attention.views import Attended, Stage, Top, Transposed
 from regard.biases import Bias
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATISTICS, Scores
+from regard.engines.interface import ROW_STATISTICS, Scores
+from regard.engines.select import engine_for
 from regard.masks import Mask
 
 

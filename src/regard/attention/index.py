@@ -18,9 +18,9 @@ from regard import arrays, errors
 from regard.arrays import Array, numpy_of
 from regard.attention.row_statistics import state_for, state_of_rows
 from regard.attention.scores import scores_of
-from regard.kernels import parts
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import RowState, Scores, Stage
+from regard.engines import slicing
+from regard.engines.interface import RowState, Scores, Stage
+from regard.engines.select import engine_for
 
 if TYPE_CHECKING:  # numpy.typing costs 3 ms
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ LIMIT = 1 << 30  # bytes
 SCATTERED = 8  # a tile is computed whole unless it is more than 8 times the number of points
 POINTS = 64  # per small tile: at most 64 × 64 weights, and about 1 µs of Python per point
 
-Lattice = tuple[parts.Index, parts.Index, parts.Index, parts.Index]  # batch, head, query, key
+Lattice = tuple[slicing.Index, slicing.Index, slicing.Index, slicing.Index]  # batch, head, query, key
 AXES = ("batch", "head", "query", "key")
 
 
@@ -48,7 +48,7 @@ def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIM
     if 0 in reading.shape:
         return arrays.empty_weights(reading.shape, attention.queries)
     missing = 4 - len(attention.shape)
-    batch, head, rows, columns = [parts.EVERYTHING] * missing + reading.needed
+    batch, head, rows, columns = [slicing.EVERYTHING] * missing + reading.needed
     points = {axis + missing: array.reshape(-1) for axis, array in reading.points.items() if axis >= 0}
     source = Source(_scores_for(attention, stage), stage)
     if stage == "weight":
@@ -82,12 +82,12 @@ class Source:
     def tile(self, lattice: Lattice) -> Array:
         """The tile of these indices, with four axes."""
         batch, head, rows, columns = lattice
-        scores, state = parts.selected(self.scores, batch, head), None
+        scores, state = slicing.selected(self.scores, batch, head), None
         if self.stage == "weight":
             state = self.state
-            state = state_of_rows(scores, rows) if state is None else parts.state_part(state, batch, head, rows)
+            state = state_of_rows(scores, rows) if state is None else slicing.state_part(state, batch, head, rows)
         if _is_everything(columns, scores.keys.shape[2]):
-            columns = parts.EVERYTHING
+            columns = slicing.EVERYTHING
         return engine_for(scores.queries).tile(scores, state, self.stage, rows, columns)
 
 
@@ -123,13 +123,13 @@ def _points(source: Source, lattice: Lattice, points: Points) -> Array:
         for axis, index in points.items():
             values, inverse = np.unique(index[chunk], return_inverse=True)
             needed[axis] = _run(values)
-            places.append(parts.like(inverse, source.scores.queries))
+            places.append(slicing.like(inverse, source.scores.queries))
         tile = source.tile((needed[0], needed[1], needed[2], needed[3]))
         tile = arrays.library(tile).moveaxis(tile, tuple(points), tuple(range(len(points))))
         found.append(tile[tuple(places)] if places else tile[None])
     joined = found[0] if len(found) == 1 else arrays.library(found[0]).concatenate(found, 0)
     back = np.argsort(np.concatenate(chunks))
-    return joined[parts.like(back, joined)]
+    return joined[slicing.like(back, joined)]
 
 
 def _chunks(points: Points, count: int) -> Iterator[Integers]:
@@ -168,7 +168,7 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
     for group in _groups(points, order):
         batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
-        found = state_of_rows(parts.selected(scores, batch, head), rows)
+        found = state_of_rows(slicing.selected(scores, batch, head), rows)
         if everywhere is None:
             shape = tuple(scores.queries.shape[:3])  # of all rows; only those with points are read
             everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
@@ -181,20 +181,20 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
 # Indices
 
 
-def _run(values: Integers) -> parts.Index:
+def _run(values: Integers) -> slicing.Index:
     """Increasing integers; a slice if they are consecutive."""
     first, last = int(values[0]), int(values[-1])
     return slice(first, last + 1) if last - first == len(values) - 1 else values
 
 
-def _hull(index: parts.Index) -> slice:
+def _hull(index: slicing.Index) -> slice:
     """The smallest slice that contains an index."""
     if isinstance(index, slice):
         return slice(index.start, index.stop)
     return slice(int(index.min()), int(index.max()) + 1)
 
 
-def _is_everything(index: parts.Index, count: int) -> bool:
+def _is_everything(index: slicing.Index, count: int) -> bool:
     return isinstance(index, slice) and index.indices(count) == (0, count, 1)
 
 
@@ -205,7 +205,7 @@ def _is_everything(index: parts.Index, count: int) -> bool:
 class Reading:
     """A parsed index. All index arrays together select points; the other axes of the result are kept."""
 
-    needed: list[parts.Index] = field(default_factory=list)  # per axis: a slice, or integers
+    needed: list[slicing.Index] = field(default_factory=list)  # per axis: a slice, or integers
     points: dict[int, Integers] = field(default_factory=dict)  # axis → index array, all of one shape
     points_shape: tuple[int, ...] = ()
     points_at: int = 0  # where the axes of the points are inserted among the kept ones
@@ -260,14 +260,14 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
                 arrays_met.append((None, np.zeros(int(item), np.intp)))
             else:
                 arrays_met.append((axis, _bounded(item, shape[axis], axis, len(shape))))
-                reading.needed.append(parts.EVERYTHING)
+                reading.needed.append(slicing.EVERYTHING)
                 axis += 1
     if arrays_met:
         _place_points(reading, arrays_met, advanced, index)
     return reading
 
 
-def chosen_keys(index: Any, count: int) -> parts.Index:
+def chosen_keys(index: Any, count: int) -> slicing.Index:
     """An index along the key axis, as integers or a slice."""
     reading = read(index, (count,))
     return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
@@ -298,7 +298,7 @@ def _filled(index: Any, axes: int) -> list[Any]:
     if len(dots) > 1:
         raise _not_an_index(index)
     place = dots[0] if dots else len(items)
-    filling: list[Any] = [parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
+    filling: list[Any] = [slicing.EVERYTHING] * (axes - consumed) or [...] * len(dots)
     return [*items[:place], *filling, *items[place + 1 :]]
 
 
@@ -342,7 +342,7 @@ def _is_truth(item: Any) -> bool:
     return isinstance(item, np.ndarray) and item.dtype == bool
 
 
-def _from_slice(item: slice, count: int) -> tuple[parts.Index, int]:
+def _from_slice(item: slice, count: int) -> tuple[slicing.Index, int]:
     try:
         start, stop, step = item.indices(count)
     except (TypeError, ValueError):

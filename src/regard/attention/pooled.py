@@ -12,8 +12,8 @@ from regard.arrays import Array
 from regard.attention.index import LIMIT, check_size
 from regard.attention.row_statistics import state_for, state_of_rows
 from regard.attention.scores import scores_of
-from regard.kernels import parts
-from regard.kernels.choosing import engine_for
+from regard.engines import slicing
+from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool
     scores = scores_of(attention)
     state = state_for(attention, (rows.stop - rows.start) / scores.queries.shape[2])
     state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
-    region = parts.of_rows(scores, rows)
+    region = slicing.of_rows(scores, rows)
     engine = engine_for(scores.queries)
     found = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
     if pool in ("mean", "words"):
@@ -133,7 +133,7 @@ def _given_edges(name: str, edges: Any, count: int) -> Edges:
 
 
 def _like(counts: NDArray[Any], array: Array) -> Array:
-    return arrays.cast(parts.like(counts, array), array.dtype)
+    return arrays.cast(slicing.like(counts, array), array.dtype)
 
 
 def _bad_shape(shape: object, region: tuple[int, int]) -> errors.OptionError:

@@ -12,9 +12,9 @@ import numpy as np
 from regard import arrays
 from regard.arrays import Array
 from regard.attention.scores import offset_known, scores_of
-from regard.kernels import parts
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState, Scores
+from regard.engines import slicing
+from regard.engines.interface import ROW_STATE, RowState, Scores
+from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
     from regard.attention.attention import Attention
@@ -63,15 +63,15 @@ def state_for(attention: Attention, share: float) -> RowState | None:
     return RowState.of(_completed(attention, Cached(fingerprints, known), ROW_STATE))
 
 
-def state_of_rows(scores: Scores, rows: parts.Index) -> RowState:
+def state_of_rows(scores: Scores, rows: slicing.Index) -> RowState:
     """The state of some rows, O(rows · keys)."""
     engine = engine_for(scores.queries)
     if isinstance(rows, slice) and rows.step in (None, 1):
-        return RowState.of(engine.forward(parts.of_rows(scores, rows), None, ROW_STATE)[1])
+        return RowState.of(engine.forward(slicing.of_rows(scores, rows), None, ROW_STATE)[1])
     index = np.arange(scores.queries.shape[2])[rows]
     step = max(1, CHUNK // scores.keys.shape[2])
     found = [
-        engine.forward(parts.lattice(scores, index[start : start + step], parts.EVERYTHING), None, ROW_STATE)[1]
+        engine.forward(slicing.lattice(scores, index[start : start + step], slicing.EVERYTHING), None, ROW_STATE)[1]
         for start in range(0, len(index), step)
     ]
     join = arrays.library(scores.queries).concatenate

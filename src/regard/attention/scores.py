@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from regard import arrays, errors
 from regard.arrays import Array, four_axes
 from regard.biases import Bias
+from regard.engines.interface import Scores
 from regard.errors import size_in_bytes
-from regard.kernels.interface import Scores
 from regard.masks import Mask, Visible
 
 if TYPE_CHECKING:

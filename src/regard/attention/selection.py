@@ -11,7 +11,7 @@ import numpy as np
 from regard import arrays, errors
 from regard.arrays import Array, four_axes, is_tensor, numpy_of
 from regard.biases import Bias
-from regard.kernels import parts
+from regard.engines import slicing
 from regard.masks import Mask
 from regard.masks.intervals import take
 from regard.masks.visible import Keys, Place, Sizes
@@ -19,13 +19,13 @@ from regard.masks.visible import Keys, Place, Sizes
 if TYPE_CHECKING:
     from regard.attention.attention import Attention
 
-Index = parts.Index
+Index = slicing.Index
 
 
 def chosen(axis: str, given: Any, count: int) -> tuple[Index, bool]:
     """An index that keeps its axis, from an integer, a slice or several integers; and whether it was an integer."""
     if given is None:
-        return parts.EVERYTHING, False
+        return slicing.EVERYTHING, False
     if isinstance(given, slice):
         start, stop, step = given.indices(count)
         picked = np.arange(start, stop, step)
@@ -52,17 +52,17 @@ def selected(attention: Attention, batch: Any, head: Any) -> Attention:
     sequences, heads = (1, 1, *attention.shape[:-2])[-2:]
     batches, one_sequence = chosen("batch", batch, sequences)
     some_heads, one_head = chosen("head", head, heads)
-    key_heads = parts.key_heads(some_heads, heads, four_axes(attention.keys).shape[1])
+    key_heads = slicing.key_heads(some_heads, heads, four_axes(attention.keys).shape[1])
     dropped = 4 - attention.ndim + one_sequence  # leading axes that the result does not have
     dropped += one_head and dropped == 1
 
     def part(array: Array, head_part: Index) -> Array:
-        return parts.taken(parts.taken(four_axes(array), batches, 0), head_part, 1)[(0,) * dropped]
+        return slicing.taken(slicing.taken(four_axes(array), batches, 0), head_part, 1)[(0,) * dropped]
 
     def part_of_bias(bias: Any) -> Any:
         if isinstance(bias, Bias):
             return PartOfBias(bias, heads, some_heads)
-        return parts.shared(parts.shared(four_axes(bias), batches, 0), some_heads, 1)[(0,) * dropped]
+        return slicing.shared(slicing.shared(four_axes(bias), batches, 0), some_heads, 1)[(0,) * dropped]
 
     return replace(
         attention,
@@ -70,13 +70,13 @@ def selected(attention: Attention, batch: Any, head: Any) -> Attention:
         keys=part(attention.keys, key_heads),
         mask=part_of_mask(attention.mask, sequences, heads, batches, some_heads),
         bias=None if attention.bias is None else part_of_bias(attention.bias),
-        sinks=None if attention.sinks is None else parts.taken(attention.sinks, some_heads, 0),
+        sinks=None if attention.sinks is None else slicing.taken(attention.sinks, some_heads, 0),
         offset=_part_of_offset(attention.offset, batches),
     )
 
 
 def _part_of_offset(offset: Any, batch: Index) -> Any:
-    return parts.taken(offset, batch, 0) if hasattr(offset, "shape") else offset
+    return slicing.taken(offset, batch, 0) if hasattr(offset, "shape") else offset
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,7 +143,7 @@ class PartOfBias(Bias):
         self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
     ) -> Array:
         """The rows of the selected heads."""
-        return parts.shared(self.whole.table(self.heads, lowest, highest, xp, dtype, device), self.head, 0)
+        return slicing.shared(self.whole.table(self.heads, lowest, highest, xp, dtype, device), self.head, 0)
 
 
 def part_of_mask(mask: Mask | None, sequences: int, heads: int, batch: Index, head: Index) -> Mask | None:

@@ -12,8 +12,8 @@ from regard.arrays import Array, numpy_of
 from regard.attention import arguments
 from regard.attention.index import LIMIT, look
 from regard.attention.row_statistics import row_state
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import Stage as StageName
+from regard.engines.interface import Stage as StageName
+from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
     from regard.attention.attention import Attention

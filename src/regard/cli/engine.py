@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from regard.cli import terminal
-from regard.kernels import choosing
+from regard.engines import select
 
 
 def engine() -> None:
     """Print which engine computes attention, and why it was chosen."""
-    terminal.show([str(choosing.engine())])
+    terminal.show([str(select.engine())])

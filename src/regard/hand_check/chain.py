@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.engines import generic
 from regard.hand_check.inputs import Inputs, Numbers
-from regard.kernels import generic
 from regard.trace.formatting import dot, factor, precise, softmax_line, total
 
 Known = Mapping[str, Numbers]

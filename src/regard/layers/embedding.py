@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.kernels.memory import empty
+from regard.engines.memory import empty
 from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import Seed, seed_of

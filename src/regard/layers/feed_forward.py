@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.kernels.interface import ACTIVATIONS
+from regard.engines.interface import ACTIVATIONS
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear
 from regard.layers.seeding import Seed, seed_of

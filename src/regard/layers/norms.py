@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.kernels.choosing import engine_for
+from regard.engines.select import engine_for
 from regard.layers import inputs
 from regard.layers.layer import Layer
 from regard.layers.seeding import constant

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard import arrays, biases, errors, validate
 from regard.arrays import Array
-from regard.kernels.choosing import engine_for
+from regard.engines.select import engine_for
 from regard.layers import inputs
 from regard.layers.embedding import rows_of
 from regard.layers.layer import Layer

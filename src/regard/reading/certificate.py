@@ -11,8 +11,8 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.scores import scores_of
-from regard.kernels import generic, parts
-from regard.kernels.choosing import engine_for
+from regard.engines import generic, slicing
+from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
     from regard.reading.reading import Reading
@@ -68,9 +68,9 @@ def _chunks(attention: Attention, rows: int) -> Iterator[slice]:
 def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: Any) -> tuple[float, float, float]:
     """The three faults of some heads."""
     part = attention.select(head=heads)
-    key_heads = parts.key_heads(heads, attention.shape[0], values.shape[0])
+    key_heads = slicing.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
-    truth = parts.lattice(scores_of(_in_double(part)), rows, parts.EVERYTHING)
+    truth = slicing.lattice(scores_of(_in_double(part)), rows, slicing.EVERYTHING)
     expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ("logsumexp",))
     assert expected is not None
     forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
@@ -82,7 +82,7 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     sees = ~forbidden.all(axis=-1)
     if used is None:
         mine = scores_of(part)
-        outputs = engine_for(mine.queries).forward(parts.lattice(mine, rows, parts.EVERYTHING), values[None])[0]
+        outputs = engine_for(mine.queries).forward(slicing.lattice(mine, rows, slicing.EVERYTHING), values[None])[0]
         assert outputs is not None
         outputs = numpy_of(outputs)[0]
     else:

@@ -12,9 +12,9 @@ from regard import arrays
 from regard.arrays import Array, four_axes
 from regard.attention import arguments
 from regard.attention.scores import scores_of
+from regard.engines import generic, slicing
+from regard.engines.interface import Scores
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
-from regard.kernels import generic, parts
-from regard.kernels.interface import Scores
 from regard.trace.labels import place_of, words_for
 from regard.trace.trace import Origin, Step, Trace
 from regard.trace.weighted_values import weigh
@@ -54,7 +54,7 @@ def explain(
     row = 0
     if query is not None:
         row = place_of("query", query, asking)
-        scores = parts.of_rows(scores, slice(row, row + 1))
+        scores = slicing.of_rows(scores, slice(row, row + 1))
         asking = asking[row : row + 1]
     rows = slice(row, row + len(asking))
     given = tuple(

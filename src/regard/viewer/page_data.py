@@ -12,7 +12,7 @@ from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scores import scores_of
-from regard.kernels.interface import Scores
+from regard.engines.interface import Scores
 from regard.viewer import frames, vectors
 from regard.viewer.queries import Answers
 from regard.viewer.subject import Subject

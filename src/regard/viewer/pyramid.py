@@ -17,9 +17,9 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.attention.pooled import even_edges
 from regard.attention.scores import scores_of
-from regard.kernels import parts
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState, Scores
+from regard.engines import slicing
+from regard.engines.interface import ROW_STATE, RowState, Scores
+from regard.engines.select import engine_for
 from regard.viewer import sampling
 from regard.viewer.sampling import Asked
 from regard.viewer.subject import Subject
@@ -156,7 +156,7 @@ class Head:
 
     def _learn(self, first: int, last: int) -> None:
         """The state of some rows."""
-        scores = parts.of_rows(self._scores, slice(first, last))
+        scores = slicing.of_rows(self._scores, slice(first, last))
         found = self._engine.forward(scores, None, ROW_STATE)[1]
         for kept, name in zip(self._state, ROW_STATE, strict=True):
             kept[first:last] = numpy_of(found[name])[0, 0]
@@ -164,8 +164,8 @@ class Head:
 
     def _sums(self, row_edges: Integers, column_edges: Integers, pool: str) -> Floats:
         rows = slice(int(row_edges[0]), int(row_edges[-1]))
-        scores = parts.of_rows(self._scores, rows)
-        state = RowState(*(parts.like(kept[None, None, rows], scores.queries) for kept in self._state))
+        scores = slicing.of_rows(self._scores, rows)
+        state = RowState(*(slicing.like(kept[None, None, rows], scores.queries) for kept in self._state))
         how: Any = "max" if pool == "max" else "sum"
         found = self._engine.pooled(scores, state, row_edges - rows.start, column_edges, how)
         cells: Floats = numpy_of(found)[0, 0]

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.kernels import choosing, generic
-from regard.kernels.interface import ACTIVATIONS
+from regard.engines import generic, select
+from regard.engines.interface import ACTIVATIONS
 
 from . import torch_cases as cases
 from .torch_cases import (
@@ -32,8 +32,8 @@ from .torch_cases import (
 
 torch = pytest.importorskip("torch")
 
-torch_engine = pytest.importorskip("regard.kernels.torch_engine")
-torch_arrays = pytest.importorskip("regard.kernels.torch_arrays")
+torch_engine = pytest.importorskip("regard.engines.torch_engine")
+torch_arrays = pytest.importorskip("regard.engines.torch_arrays")
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
@@ -42,14 +42,14 @@ CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another or
 @pytest.fixture(autouse=True)
 def torch_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """CPU tensors stand in for those of other devices."""
-    monkeypatch.setattr(choosing, "WANTED", "torch")
-    monkeypatch.setattr(choosing, "_for_tensors", {})
+    monkeypatch.setattr(select, "WANTED", "torch")
+    monkeypatch.setattr(select, "_for_tensors", {})
     with one_thread():
         yield
 
 
 def test_it_computes() -> None:
-    assert choosing.engine_for(torch.ones(1)) is torch_engine
+    assert select.engine_for(torch.ones(1)) is torch_engine
     assert regard.engine(torch.ones(1)).name == "torch"
 
 

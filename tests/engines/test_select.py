@@ -10,7 +10,7 @@ import pytest
 
 import regard
 from regard import errors
-from regard.kernels import choosing
+from regard.engines import select
 
 
 def test_the_engine_is_named(engine_name: str) -> None:
@@ -21,21 +21,21 @@ def test_the_engine_is_named(engine_name: str) -> None:
 
 
 def test_an_unknown_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "WANTED", "nativ")
+    monkeypatch.setattr(select, "WANTED", "nativ")
     with pytest.raises(errors.OptionError, match="Did you mean 'native'"):
         regard.engine()
 
 
 def test_a_missing_native_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "NATIVE_PROBLEM", "the native module is not built: no compiler")
-    monkeypatch.setattr(choosing, "WANTED", None)
+    monkeypatch.setattr(select, "NATIVE_PROBLEM", "the native module is not built: no compiler")
+    monkeypatch.setattr(select, "WANTED", None)
     assert str(regard.engine()).startswith("reference") and "no compiler" in str(regard.engine())
-    monkeypatch.setattr(choosing, "WANTED", "native")
+    monkeypatch.setattr(select, "WANTED", "native")
     with pytest.raises(errors.Unsupported, match="no compiler"):
         regard.engine()
 
 
-@pytest.mark.skipif(choosing.NATIVE_PROBLEM is not None, reason=f"nothing to set: {choosing.NATIVE_PROBLEM}")
+@pytest.mark.skipif(select.NATIVE_PROBLEM is not None, reason=f"nothing to set: {select.NATIVE_PROBLEM}")
 @pytest.mark.parametrize(("name", "value"), [("REGARD_ISA", "mmx"), ("REGARD_THREADS", "many")])
 def test_a_setting_that_cannot_be_is_a_sentence(name: str, value: str) -> None:
     finished = subprocess.run(

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _core
-from regard.kernels import parts
-from regard.kernels.interface import (
+from regard.engines import slicing
+from regard.engines.interface import (
     ACTIVATIONS,
     STAGES,
     Gradients,
@@ -24,7 +24,7 @@ from regard.kernels.interface import (
     Scores,
     Stage,
 )
-from regard.kernels.memory import empty
+from regard.engines.memory import empty
 from regard.masks import Visible
 from regard.masks.visible import Dense
 
@@ -59,7 +59,7 @@ def forward(
         found["top_index"] = np.empty((*shape, top), np.int64)
         found["top_weight"] = np.empty((*shape, top), kind)
     for rows, strip in strips(scores):
-        whole = rows == parts.EVERYTHING
+        whole = rows == slicing.EVERYTHING
         room = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
         part = None if output is None else output[:, :, rows]
         _core.forward(held(strip), readable(values), readable(part), **room, top=top)
@@ -114,7 +114,7 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
         _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", room)
-        result = room if rows == parts.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
+        result = room if rows == slicing.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
     return result
 
 
@@ -122,14 +122,14 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: parts.Index = parts.EVERYTHING,
-    columns: parts.Index = parts.EVERYTHING,
+    rows: slicing.Index = slicing.EVERYTHING,
+    columns: slicing.Index = slicing.EVERYTHING,
 ) -> Array:
     """Some queries and keys of the matrix at one stage."""
-    scores = parts.cut(scores, rows, columns)
+    scores = slicing.cut(scores, rows, columns)
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for some, strip in strips(scores):
-        whole = some == parts.EVERYTHING
+        whole = some == slicing.EVERYTHING
         room = result if whole else np.empty_like(result[:, :, some])
         row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, some])
         _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), room)
@@ -158,7 +158,7 @@ def wide_gradients(
     batch, head = scores.queries.shape[:2]
     sinks = np.zeros((batch, head), DOUBLE)
     for rows, strip in strips(scores):
-        whole = rows == parts.EVERYTHING
+        whole = rows == slicing.EVERYTHING
         room_keys, room_values = (keys, of_values) if whole else (np.empty_like(keys), np.empty_like(of_values))
         room_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
         bias = options.get("bias")
@@ -171,7 +171,7 @@ def wide_gradients(
             queries[:, :, rows],
             room_keys,
             room_values,
-            grad_bias=None if bias is None else parts.shared(bias, rows, 2),
+            grad_bias=None if bias is None else slicing.shared(bias, rows, 2),
             grad_relative=options.get("relative"),
             grad_sinks=room_sinks,
         )
@@ -289,15 +289,15 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
     """All queries at once, or strips of them where a mask has to be evaluated; with it their place."""
     visible = scores.visible
     if visible is None or visible.rest is None or visible.rest.dense is not None:
-        yield parts.EVERYTHING, scores
+        yield slicing.EVERYTHING, scores
         return
     batch, head, query, _ = scores.queries.shape
     step = max(1, STRIP // max(1, batch * head * scores.keys.shape[2]))
     for start in range(0, query, step):
         rows = slice(start, min(start + step, query))
-        part = parts.of_rows(scores, rows)
+        part = slicing.of_rows(scores, rows)
         assert part.visible is not None
-        seen = part.visible.tile(parts.EVERYTHING, parts.EVERYTHING)
+        seen = part.visible.tile(slicing.EVERYTHING, slicing.EVERYTHING)
         dense = Dense(seen, seen.shape[2], seen.shape[3], np)
         yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels.interface import RowState, Scores
+from regard.engines.interface import RowState, Scores
 
 torch = pytest.importorskip("torch")
 

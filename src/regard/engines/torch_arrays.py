@@ -15,8 +15,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from regard import errors
-from regard.kernels.interface import Scores
-from regard.kernels.numpy_arrays import SHARED
+from regard.engines.interface import Scores
+from regard.engines.numpy_arrays import SHARED
 
 STRIP = 1 << 22  # weights in one strip: 16 MiB of float32
 globals().update({name: getattr(torch, name) for name in SHARED})

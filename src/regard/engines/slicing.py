@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import is_number, is_tensor
-from regard.kernels.interface import Array, RowState, Scores
+from regard.engines.interface import Array, RowState, Scores
 from regard.masks import Visible
 from regard.masks.visible import Dense
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from regard import errors, validate
-from regard.kernels.interface import Engine
+from regard.engines.interface import Engine
 
 NAMES = ("reference", "native", "torch")
 WANTED = os.environ.get("REGARD_ENGINE", "").strip().lower() or None
@@ -50,20 +50,20 @@ def _load_for_tensors(on_cpu: bool) -> Engine:
 
 def _numpy_engine() -> Engine:
     if _use_native():
-        from regard.kernels import native
+        from regard.engines import native
 
         return cast(Engine, native)
-    from regard.kernels import generic
+    from regard.engines import generic
 
     return cast(Engine, generic)
 
 
 def _tensor_engine(on_cpu: bool) -> Engine:
     if on_cpu and _use_native() and WANTED != "torch":
-        from regard.kernels import torch_native
+        from regard.engines import torch_native
 
         return cast(Engine, torch_native)
-    from regard.kernels import torch_engine
+    from regard.engines import torch_engine
 
     return cast(Engine, torch_engine)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.kernels import choosing
+from regard.engines import select
 
 from .torch_cases import one_thread
 
@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(choosing, "_for_tensors", {})
+    monkeypatch.setattr(select, "_for_tensors", {})
     torch.manual_seed(20240229)
     torch._dynamo.reset()
     with one_thread():
@@ -149,16 +149,18 @@ def test_with_generated_code() -> None:
 
 def test_operators_keep_their_promises() -> None:
     """Shapes, strides, types and gradients that the graph is told are those that come out."""
-    from regard.kernels import torch_flat, torch_ops
-    from regard.kernels.interface import Scores
+    from regard.engines import torch_compile, torch_flat
+    from regard.engines.interface import Scores
 
     for kind, needs_gradient in ((torch.float64, True), (torch.bfloat16, False)):
         queries, keys, values = (array.detach().to(kind).requires_grad_(needs_gradient) for array in arrays(5, 7, True))
         scores = Scores(queries, keys, 0.5, sinks=torch.randn(4, dtype=kind, requires_grad=needs_gradient))
         fixed, tensors = torch_flat.taken_apart(scores, values, whole=True)
         given = (*tensors, fixed.scale, fixed.softcap, fixed.relative_zero, fixed.offset)
-        torch.library.opcheck(torch_ops._attend, (*given, True))
+        torch.library.opcheck(torch_compile._attend, (*given, True))
         with torch.no_grad():
             torch.library.opcheck(
-                torch_ops._statistics, (*given, "logsumexp,entropy", 3), test_utils=("test_schema", "test_faketensor")
+                torch_compile._statistics,
+                (*given, "logsumexp,entropy", 3),
+                test_utils=("test_schema", "test_faketensor"),
             )

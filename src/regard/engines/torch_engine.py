@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.kernels import generic, torch_gradients
-from regard.kernels.generic import (  # noqa: F401
+from regard.engines import generic, torch_autograd
+from regard.engines.generic import (  # noqa: F401
     backflow,
     backward,
     layer_norm,
@@ -25,8 +25,8 @@ from regard.kernels.generic import (  # noqa: F401
     short_product,
     tile,
 )
-from regard.kernels.interface import Scores
-from regard.kernels.torch_arrays import content_unknown, followed, tensors_of
+from regard.engines.interface import Scores
+from regard.engines.torch_arrays import content_unknown, followed, tensors_of
 from regard.masks.intervals import on
 
 OVERFLOW = 1e37  # no sum of products below this overflows in single precision, whatever its order
@@ -41,7 +41,7 @@ def forward(
     if values is not None and not statistics and not top and _fuses(scores, values):
         return _fused(scores, values), {}
     if followed(values, *tensors_of(scores)):
-        return torch_gradients.forward(scores, values, statistics, top)
+        return torch_autograd.forward(scores, values, statistics, top)
     return generic.forward(scores, values, statistics, top)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.kernels import memory
+from regard.engines import memory
 
 SINGLE = np.dtype(np.float32)
 LARGE = (300, 1000)  # 1.2 MB

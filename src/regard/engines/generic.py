@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from regard.arrays import cast, wide_type
-from regard.kernels import numpy_arrays, parts
-from regard.kernels.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
+from regard.engines import numpy_arrays, slicing
+from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
 
 Place = tuple[slice, slice, slice]  # batch, head, query
 Compute = Callable[[Scores, Place, Array | None], tuple[Array, ...]]
@@ -31,7 +31,7 @@ def namespace(array: Array) -> Any:
     """The array namespace that computes with this array."""
     if isinstance(array, np.ndarray):
         return numpy_arrays
-    from regard.kernels import torch_arrays
+    from regard.engines import torch_arrays
 
     return torch_arrays
 
@@ -115,7 +115,7 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         return (xp.by_cell(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
 
     add = xp.add if pool == "sum" else xp.maximum
-    found = in_strips(parts.of_rows(scores, region), compute, add=add)[0]
+    found = in_strips(slicing.of_rows(scores, region), compute, add=add)[0]
     return cast(found, wide_type(scores.queries))
 
 
@@ -124,21 +124,22 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: parts.Index = parts.EVERYTHING,
-    columns: parts.Index = parts.EVERYTHING,
+    rows: slicing.Index = slicing.EVERYTHING,
+    columns: slicing.Index = slicing.EVERYTHING,
 ) -> Array:
     """Some queries and keys of the matrix at one stage; weights by way of whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
     chunks = [rows]
-    if is_weight and not parts.is_run(rows):  # their masks and biases are arrays of so many queries and all keys
+    if is_weight and not slicing.is_run(rows):  # their masks and biases are arrays of so many queries and all keys
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
         chunks = [index[start : start + step] for start in range(0, len(index), step)]
 
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
-        found = parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
+        found = slicing.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
         return (cast(found, wide_type(scores.queries)),)
 
-    found = [in_strips(parts.cut(scores, some, parts.EVERYTHING if is_weight else columns), compute) for some in chunks]
+    cut = slicing.EVERYTHING if is_weight else columns
+    found = [in_strips(slicing.cut(scores, some, cut), compute) for some in chunks]
     return _joined(found, 2)[0]
 
 
@@ -166,7 +167,7 @@ def backward(
         if scores.softcap:
             to_scores = xp.where(rows.hidden, 0, to_scores * (1 - (at_stage(part, "capped") / scores.softcap) ** 2))
         to_scores *= _in_range(scores.scale, to_scores)
-        of_keys = place[0], parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+        of_keys = place[0], slicing.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
         heads = part.keys.shape[1]
         sums["keys"][of_keys] += back_to_keys(to_scores, rows, xp.wide(part.queries), heads, signed=True)
         sums["values"][of_keys] += back_to_keys(rows.weights, rows, part_flow, heads)
@@ -177,7 +178,7 @@ def backward(
     return Gradients(queries, **{name: cast(total, given[name].dtype) for name, total in sums.items()})
 
 
-short_product = parts.no_short_way
+short_product = slicing.no_short_way
 
 
 # Strips
@@ -199,13 +200,13 @@ def in_strips(
     for some in _chunks(batch, max(1, rows // (head * query))):
         over_heads = []
         for some_heads in _chunks(head, heads):
-            one = parts.selected(scores, some, some_heads)
+            one = slicing.selected(scores, some, some_heads)
             one = replace(one, keys=xp.wide(one.keys))  # once for all strips of these heads
             one_values = None
             if values is not None:
-                one_values = xp.wide(values[some][:, parts.key_heads(some_heads, head, key_head)])
+                one_values = xp.wide(values[some][:, slicing.key_heads(some_heads, head, key_head)])
             strips = [
-                xp.of_strip(compute, parts.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
+                xp.of_strip(compute, slicing.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
                 for some_rows in _chunks(query, rows)
             ]
             over_heads.append(_joined(strips, 2, add))
@@ -253,7 +254,7 @@ def capped(score: Array, scores: Scores) -> Array:
 def biased(score: Array, scores: Scores) -> Array:
     """score + bias; a bias of −inf masks a key even if its score is NaN."""
     xp = namespace(score)
-    for bias in (scores.bias, None if scores.relative is None else parts.relative_bias(scores)):
+    for bias in (scores.bias, None if scores.relative is None else slicing.relative_bias(scores)):
         if bias is not None:
             bias = cast(bias, score.dtype)
             score = xp.where(xp.isneginf(bias), -xp.inf, score + bias)
@@ -264,7 +265,7 @@ def seen_keys(scores: Scores) -> Array | None:
     """Which keys the queries may see, booleans (batch or 1, head or 1, query, key); None for all."""
     if scores.visible is None:
         return None
-    return parts.like(scores.visible.tile(parts.EVERYTHING, parts.EVERYTHING), scores.queries)
+    return slicing.like(scores.visible.tile(slicing.EVERYTHING, slicing.EVERYTHING), scores.queries)
 
 
 def _in_range(scale: float, score: Array) -> float:
@@ -348,7 +349,7 @@ def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Arr
             found = xp.amax(weights, axis=-1)
         else:
             assert name == "distance", name
-            found = (weights * abs(parts.distances(scores))).sum(axis=-1)
+            found = (weights * abs(slicing.distances(scores))).sum(axis=-1)
         return cast(found, wide_type(scores.queries))
 
     return [statistic(name) for name in names]
@@ -441,7 +442,7 @@ def _add_options(
         total[where] += to_scores.sum(axis=shared, keepdims=True) if shared else to_scores
     if "relative" in sums:
         total = sums["relative"]
-        index = parts.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
+        index = slicing.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
         index = xp.broadcast_to(index[:, 0], (to_scores.shape[0], *to_scores.shape[2:])).reshape(-1)
         by_head = to_scores.swapaxes(0, 1).reshape(to_scores.shape[1], -1)  # (head, batch · query · key)
         of_heads = place[1] if total.shape[0] > 1 else slice(None)

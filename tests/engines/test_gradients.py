@@ -13,7 +13,7 @@ import pytest
 
 import regard
 from regard import errors
-from regard.kernels import choosing
+from regard.engines import select
 
 from .torch_cases import one_thread
 
@@ -22,7 +22,7 @@ functional = torch.nn.functional
 func = torch.func
 gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)  # along random directions: two calls instead of thousands
 
-ENGINES = ["torch"] if choosing.NATIVE_PROBLEM else ["torch", "native"]
+ENGINES = ["torch"] if select.NATIVE_PROBLEM else ["torch", "native"]
 CLOSE: Any = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 MASK = regard.causal() & regard.lengths([9, 11])
 WHERE = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
@@ -32,8 +32,8 @@ WHERE = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 def engine_of_tensors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Each test runs with PyTorch's own engine, and with the native one where it is built."""
     torch.manual_seed(20240229)
-    monkeypatch.setattr(choosing, "WANTED", request.param)
-    monkeypatch.setattr(choosing, "_for_tensors", {})
+    monkeypatch.setattr(select, "WANTED", request.param)
+    monkeypatch.setattr(select, "_for_tensors", {})
     with one_thread():
         yield str(request.param)
 
@@ -134,7 +134,7 @@ def test_everything_else_has_gradients_too(statistic: str) -> None:
 
 
 def test_statistics_of_strips_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.kernels import torch_arrays
+    from regard.engines import torch_arrays
 
     queries, keys, values = given()
 

@@ -12,16 +12,16 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.kernels import choosing, generic
-from regard.kernels.interface import ACTIVATIONS
+from regard.engines import generic, select
+from regard.engines.interface import ACTIVATIONS
 
 from . import torch_cases as cases
 from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everything, in_tensors, one_thread, scores_of
 
 torch = pytest.importorskip("torch")
-if choosing.NATIVE_PROBLEM:
-    pytest.skip(choosing.NATIVE_PROBLEM, allow_module_level=True)
-from regard.kernels import torch_native  # noqa: E402
+if select.NATIVE_PROBLEM:
+    pytest.skip(select.NATIVE_PROBLEM, allow_module_level=True)
+from regard.engines import torch_native  # noqa: E402
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
@@ -29,14 +29,14 @@ CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another or
 
 @pytest.fixture(autouse=True)
 def native_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(choosing, "WANTED", "native")
-    monkeypatch.setattr(choosing, "_for_tensors", {})
+    monkeypatch.setattr(select, "WANTED", "native")
+    monkeypatch.setattr(select, "_for_tensors", {})
     with one_thread():
         yield
 
 
 def test_it_computes() -> None:
-    assert choosing.engine_for(torch.ones(1)) is torch_native
+    assert select.engine_for(torch.ones(1)) is torch_native
     assert regard.engine(torch.ones(1)).name == "native"
 
 

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels import choosing
+from regard.engines import select
 
 Array = Any  # a NumPy array or a PyTorch tensor
 
@@ -26,9 +26,9 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 def _is_there(engine: str) -> bool:
     if engine.startswith("torch") and not find_spec("torch"):
         return False
-    if "native" in engine and choosing.NATIVE_PROBLEM:
+    if "native" in engine and select.NATIVE_PROBLEM:
         return False
-    return find_spec(f"regard.kernels.{_MODULE.get(engine, engine)}") is not None
+    return find_spec(f"regard.engines.{_MODULE.get(engine, engine)}") is not None
 
 
 ENGINES = [name for name in _WANTED if _is_there(name)]
@@ -39,12 +39,12 @@ TORCH_ENGINES = [name for name in ENGINES if name.startswith("torch")]
 @contextmanager
 def using(engine: str) -> Iterator[None]:
     """Everything computed inside is computed by this engine."""
-    before = choosing.WANTED, choosing._for_numpy, choosing._for_tensors
-    choosing.WANTED, choosing._for_numpy, choosing._for_tensors = _WANTED[engine], None, {}
+    before = select.WANTED, select._for_numpy, select._for_tensors
+    select.WANTED, select._for_numpy, select._for_tensors = _WANTED[engine], None, {}
     try:
         yield
     finally:
-        choosing.WANTED, choosing._for_numpy, choosing._for_tensors = before
+        select.WANTED, select._for_numpy, select._for_tensors = before
 
 
 def for_engine(engine: str, array: NDArray[Any] | None) -> Array:

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels import generic
-from regard.kernels.choosing import engine_for
-from regard.kernels.generic import names
-from regard.kernels.interface import ROW_STATE, RowState, Scores
-from regard.kernels.torch_arrays import any_gradient, exact_type, tensors_of, wide
-from regard.kernels.torch_flat import ALWAYS, NAMES, OPTIONAL, Fixed, put_together, taken_apart
+from regard.engines import generic
+from regard.engines.generic import names
+from regard.engines.interface import ROW_STATE, RowState, Scores
+from regard.engines.select import engine_for
+from regard.engines.torch_arrays import any_gradient, exact_type, tensors_of, wide
+from regard.engines.torch_flat import ALWAYS, NAMES, OPTIONAL, Fixed, put_together, taken_apart
 
 _OPTIONS = ", ".join(f"Tensor? {name}" for name in NAMES[3:])
 _NUMBERS = "float scale, float softcap, SymInt relative_zero, SymInt offset"

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
-from regard.kernels import generic, numpy_arrays
-from regard.kernels.interface import ACTIVATIONS, ROW_STATE, STAGES, RowState, Scores
+from regard.engines import generic, numpy_arrays
+from regard.engines.interface import ACTIVATIONS, ROW_STATE, STAGES, RowState, Scores
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import regard
 
-from ..engines import ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
+from ..engine_names import ENGINES, TORCH_ENGINES, as_numpy, for_engine, using
 
 Array = NDArray[Any]
 
@@ -250,8 +250,8 @@ def test_gradients_do_not_depend_on_the_size_of_the_scores(engine: str, power: i
     """dL/dQ, dL/dK and dL/dV of exact products, against PyTorch's automatic differentiation of the softmax."""
     torch = pytest.importorskip("torch")
     from regard.attention.scores import scores_of
-    from regard.kernels.choosing import engine_for
-    from regard.kernels.interface import ROW_STATE, RowState
+    from regard.engines.interface import ROW_STATE, RowState
+    from regard.engines.select import engine_for
 
     q, k, v, whole = exact_case("float32", power, level)
     flow = np.random.default_rng(1).normal(size=(QUERIES, VALUE_SIZE)).astype(np.float32)

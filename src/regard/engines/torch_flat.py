@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels import parts
-from regard.kernels.interface import Scores
+from regard.engines import slicing
+from regard.engines.interface import Scores
 from regard.masks import Visible
 from regard.masks.visible import Dense
 
@@ -40,11 +40,11 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
     if visible is not None and whole:
         rest = visible.rest
         if rest is None or rest.dense is not None:
-            mask = None if rest is None else parts.like(rest.dense, scores.queries)
+            mask = None if rest is None else slicing.like(rest.dense, scores.queries)
             ends = [getattr(visible, end) for end in INTERVALS]
-            ends = [None if end is None else parts.like(end, scores.queries) for end in ends]
+            ends = [None if end is None else slicing.like(end, scores.queries) for end in ends]
         else:
-            mask = parts.like(visible.tile(parts.EVERYTHING, parts.EVERYTHING), scores.queries)
+            mask = slicing.like(visible.tile(slicing.EVERYTHING, slicing.EVERYTHING), scores.queries)
     fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, offset, None if whole else visible)
     arrays = (scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
     return fixed, (*arrays, mask, *ends, offsets)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from regard import errors
-from regard.kernels import generic, torch_ops
-from regard.kernels.choosing import engine_for
-from regard.kernels.interface import ROW_STATE, RowState, Scores
-from regard.kernels.torch_arrays import in_forward_mode, transformed
-from regard.kernels.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
+from regard.engines import generic, torch_compile
+from regard.engines.interface import ROW_STATE, RowState, Scores
+from regard.engines.select import engine_for
+from regard.engines.torch_arrays import in_forward_mode, transformed
+from regard.engines.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # in place of the tensors that a mask may be taken apart into
 
@@ -26,7 +26,7 @@ def forward(
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """As an engine's `forward`, where PyTorch compiles, differentiates or transforms it."""
     if torch.compiler.is_compiling():
-        return torch_ops.forward(scores, values, statistics, top)
+        return torch_compile.forward(scores, values, statistics, top)
     if in_forward_mode():
         return generic.forward(scores, values, statistics, top)
     output: Tensor | None = None

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from regard import _core, errors
-from regard.kernels import generic, native, parts, torch_gradients
-from regard.kernels.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
-from regard.kernels.torch_arrays import followed, tensors_of
+from regard.engines import generic, native, slicing, torch_autograd
+from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
+from regard.engines.torch_arrays import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index
 from regard.masks.visible import Dense, Rest
@@ -32,7 +32,7 @@ def forward(
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """Outputs and row statistics, in one pass."""
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
-        return torch_gradients.forward(scores, values, statistics, top)
+        return torch_autograd.forward(scores, values, statistics, top)
     if values is not None and not statistics and not top and _is_plain(scores):
         return _product(scores, values), {}
     if values is not None and statistics == ROW_STATE and not top and not _is_lazy(scores.visible):
@@ -145,8 +145,8 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: parts.Index = parts.EVERYTHING,
-    columns: parts.Index = parts.EVERYTHING,
+    rows: slicing.Index = slicing.EVERYTHING,
+    columns: slicing.Index = slicing.EVERYTHING,
 ) -> Tensor:
     """Some queries and keys of the matrix at one stage."""
     if followed(*tensors_in(state), *tensors_of(scores)):
