@@ -25,6 +25,11 @@ def is_tensor(thing: object) -> bool:
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
+def is_array(thing: object) -> bool:
+    """Whether this is a NumPy array or a PyTorch tensor."""
+    return isinstance(thing, np.ndarray) or is_tensor(thing)
+
+
 def are_plain(one: Any, other: Any) -> bool:
     """Whether both are plain NumPy arrays or PyTorch tensors of the same float dtype and device: the common case."""
     kind = type(one)

@@ -102,9 +102,9 @@ def test_functions_are_not_saved_and_leave_no_file(tmp_path):
 
 
 def test_folders_and_files_that_are_not_there(tmp_path):
-    with pytest.raises(errors.OptionError, match="folder that is there"):
+    with pytest.raises(errors.OptionError, match="a file in an existing folder"):
         made().save(tmp_path / "no" / "reading.safetensors")
-    with pytest.raises(errors.OptionError, match="a file that is there"):
+    with pytest.raises(errors.OptionError, match="an existing file"):
         Reading.load(tmp_path / "reading.safetensors")
 
 
@@ -187,7 +187,7 @@ def test_a_file_of_layers_is_no_reading(tmp_path):
     from regard.layers.codec import save
 
     save(Linear.seeded(3, 2), tmp_path / "layer.safetensors")
-    with pytest.raises(errors.OptionError, match="holds no reading"):
+    with pytest.raises(errors.OptionError, match="it holds a layer"):
         Reading.load(tmp_path / "layer.safetensors")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard import arrays, errors
-from regard.arrays import Array
+from regard.arrays import Array, is_array
 
 
 class Layer:
@@ -62,11 +62,6 @@ class Layer:
             return f"{type(self).__name__}({', '.join(parts)})"
         inner = "\n".join(parts).replace("\n", "\n  ")
         return f"{type(self).__name__}(\n  {inner}\n)"
-
-
-def is_array(thing: object) -> bool:
-    """Whether this is an array of either library."""
-    return isinstance(thing, np.ndarray) or arrays.is_tensor(thing)
 
 
 def _holds_layers(thing: object) -> bool:

@@ -35,9 +35,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from regard.codec import metadata_key
 from regard.errors import RegardError
 from regard.reading import Reading
-from regard.reading.codec import KEY
 from regard.studio import pages
 from regard.studio.auth import Refused
 from regard.studio.jobs import Job, Jobs
@@ -244,7 +244,7 @@ class Studio:
 
 def is_saved(start: bytes) -> bool:
     """Whether a file that starts like this is a saved reading: the header's length, then the header in JSON."""
-    return start[8:9] == b"{" and KEY.encode() in start
+    return start[8:9] == b"{" and metadata_key("reading").encode() in start
 
 
 async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
