@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from regard.attention import Attended, Attention, Cache, PooledMap, Stage, Top
     from regard.biases import alibi, relative_positions
     from regard.engines.select import engine
-    from regard.hand_check import check_notes
     from regard.masks import Mask, causal, lengths, window
     from regard.models.architectures import model
     from regard.models.model import Model
     from regard.reading import Reading
     from regard.tables import Table
+    from regard.teaching.hand_check import check_notes
     from regard.teaching.lookup import lookup, lookup_lesson
     from regard.teaching.scaling import scaling_lesson
     from regard.trace import Trace
@@ -60,7 +60,7 @@ __all__ = [
 _HOMES = {
     "regard.attention": ("Attended", "Attention", "Cache", "PooledMap", "Stage", "Top"),
     "regard.biases": ("alibi", "relative_positions"),
-    "regard.hand_check": ("check_notes",),
+    "regard.teaching.hand_check": ("check_notes",),
     "regard.engines.select": ("engine",),
     "regard.masks": ("Mask", "causal", "lengths", "window"),
     "regard.models.architectures": ("model",),

@@ -91,7 +91,7 @@ _ALL = (
         "cat-sat-notes",
         "notes",
         "The cat sat as printed in lecture notes, with their slips",
-        (Path(__file__).parent / "hand_check" / "the_cat_sat.json").read_text(encoding="utf-8"),
+        (Path(__file__).parent / "teaching" / "hand_check" / "the_cat_sat.json").read_text(encoding="utf-8"),
         ("regard examples cat-sat-notes > notes.json", "regard check notes.json"),
     ),
     Example(

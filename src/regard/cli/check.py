@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
-from regard.hand_check import Check, Verdict, check_notes
 from regard.tables import Table
+from regard.teaching.hand_check import Check, Verdict, check_notes
 
 SOMETHING_WRONG = 1  # exit code
 

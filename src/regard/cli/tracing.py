@@ -13,11 +13,11 @@ from regard.attention import Attention
 from regard.cli import files
 from regard.cli.words import words_of
 from regard.errors import OptionError, TooLarge
-from regard.hand_check.documents import Document, from_mapping, is_step_name
-from regard.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
 from regard.layers import Linear, MultiHead
 from regard.layers.seeding import Seed
 from regard.tables import Column, Table
+from regard.teaching.hand_check.documents import Document, from_mapping, is_step_name
+from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
 from regard.trace.provenance import Projection

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from regard import examples
 from regard.cli.app import app
-from regard.hand_check import check_notes
+from regard.teaching.hand_check import check_notes
 
 WITH_WORDS = [name for name, one in examples.EXAMPLES.items() if one.kind in ("worked", "vectors", "sentence")]
 PASSAGES = [name for name, one in examples.EXAMPLES.items() if one.kind == "passage"]
@@ -114,7 +114,7 @@ def test_a_changed_number_in_the_file_is_found(tmp_path, ending):
     assert check_notes(path).of_kind("wrong")
 
 
-def test_many_words_are_checked_by_query(tmp_path):
+def test_one_query_of_many_words_is_checked_in_linear_memory(tmp_path):
     """The n × n scores of the other queries are not computed."""
     text = " ".join(f"word{place % 211}" for place in range(2100))
     assert_right(written(tmp_path / "steps.json", text, "--query", "1500", "--mask", "causal"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.hand_check.chain import WAYS, Known, concatenated, softmax
-from regard.hand_check.inputs import Inputs, Numbers
-from regard.hand_check.notes import Claim
-from regard.hand_check.verdicts import are_same, nearness
+from regard.teaching.hand_check.chain import WAYS, Known, concatenated, softmax
+from regard.teaching.hand_check.inputs import Inputs, Numbers
+from regard.teaching.hand_check.notation import are_same, nearness
+from regard.teaching.hand_check.notes import Claim
 from regard.trace.formatting import factor, precise
 
 MOST_TERMS = 12  # of a sum in which a single wrong number may have lost one; of more, two numbers must agree
@@ -218,7 +218,7 @@ def _sums(
         if not {"weight", "value"} <= set(known) or step not in ("output", "weighted_value"):
             continue
         head, query = place[:2]
-        weights, values = known["weight"][head, query], known["value"][head]  # (key,), (key, size)
+        weights, values = known["weight"][head, query], known["value"][head]  # (key,), (key, value_dim)
         components = [claim.place[-1] for claim in group]
         words = inputs.key_words
         enough = len(group) > 1 or len(words) <= 4

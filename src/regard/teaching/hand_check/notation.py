@@ -1,4 +1,4 @@
-"""How people write a calculation: the names of its steps, and numbers with the decimals they were written with."""
+"""How a calculation is written: the names of its steps, and numbers with their decimals, compared with exact ones."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from regard.errors import OptionError, did_you_mean, shown
+from regard.tables import printed_number
+from regard.trace.formatting import precise
 
 # Axes of each step; every step from query to output has a head axis in front.
 AXES = {
-    "query": ("query", "size"),
-    "key": ("key", "size"),
-    "value": ("key", "value size"),
+    "query": ("query", "head_dim"),
+    "key": ("key", "head_dim"),
+    "value": ("key", "value_dim"),
     "score": ("query", "key"),
     "scaled": ("query", "key"),
     "masked": ("query", "key"),
     "weight": ("query", "key"),
-    "weighted_value": ("query", "key", "value size"),
-    "output": ("query", "value size"),
-    "concatenated": ("query", "concatenated size"),
-    "projected": ("query", "output size"),
+    "weighted_value": ("query", "key", "value_dim"),
+    "output": ("query", "value_dim"),
+    "concatenated": ("query", "concatenated width"),
+    "projected": ("query", "output width"),
 }
 STEPS = tuple(AXES)
 PER_KEY = ("score", "scaled", "masked", "weight")  # one number per query and key
@@ -74,6 +76,12 @@ NOT_FINITE = {"nan", "inf", "infinity", "∞"}
 BLANK = {"", "-", "–", "—", "?", "…", "..."}
 DECORATION = "[](){}*`$≈~ \t"
 MOST_EXPONENT = 6  # digits of an exponent; more overflow Decimal
+
+SAME = 1e-12  # difference of two float64 results computed in different ways, relative to the larger of them and 1
+ALMOST_HALF = 2e-6  # of a last digit: what Regard itself prints as a half may differ from one by 1e-6
+ALMOST_WHOLE = 1e-9  # of a last digit: float64 noise of a number that was truncated
+STANDS_FOR_MINUS_INFINITY = -1e4  # masked scores are often written −10,000 or −1e9
+MOST_DIGITS = 12  # decimals an exact number is shown with
 
 
 def step_named(name: str) -> str | None:
@@ -163,6 +171,53 @@ def numbers_in(cell: str, where: str) -> list[str]:
             raise decimal_comma(where, part)
         found += [number for number in part.split(",") if number]
     return found
+
+
+# A written number and the exact one
+
+
+def are_same(left: float, right: float) -> bool:
+    """Whether two results are equal up to float64 rounding."""
+    if math.isinf(left) or math.isinf(right):
+        return left == right
+    return abs(left - right) <= SAME * max(1.0, abs(left), abs(right))
+
+
+def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"] | None:
+    """How a written number relates to the exact one; a half may be rounded either way.
+
+    >>> [nearness(written(text, ""), 0.155362) for text in ("0.155362", "0.16", "0.15", "0.155", "0.17")]
+    ['right', 'rounded', 'cut', 'rounded', None]
+    """
+    if math.isnan(exact):
+        return None
+    if math.isinf(exact) or math.isinf(given.value):
+        is_same = given.value == exact or (exact == -math.inf and given.value <= STANDS_FOR_MINUS_INFINITY)
+        return "right" if is_same else None
+    if are_same(given.value, exact):
+        return "right"
+    last_digit = 10.0 ** -min(given.digits, 300)
+    apart = abs(given.value - exact)
+    if apart <= (0.5 + ALMOST_HALF) * last_digit:
+        return "rounded"
+    lost = abs(exact) - abs(given.value)
+    is_other_side = given.value * exact < 0
+    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * last_digit and not is_other_side else None
+
+
+def exactly(value: float, given: Written) -> str:
+    """The exact number with two more decimals than were written; fewer if it ends before that.
+
+    >>> exactly(0.155362, Written("0.15", 0.15, 2)), exactly(2.0, Written("3", 3.0, 0))
+    ('0.1554', '2')
+    """
+    digits = min(max(given.digits, 0) + 2, MOST_DIGITS)
+    if not math.isfinite(value) or are_same(value, round(value, digits)):
+        return precise(value)
+    return printed_number(value, digits)
+
+
+# Errors
 
 
 def decimal_comma(where: str, text: str) -> OptionError:

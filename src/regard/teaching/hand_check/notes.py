@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from regard.errors import OptionError, count
-from regard.hand_check.documents import Document, Entry
-from regard.hand_check.inputs import (
+from regard.masks import allowed
+from regard.teaching.hand_check.documents import Document, Entry
+from regard.teaching.hand_check.inputs import (
     PROJECTIONS,
     Inputs,
     Misfit,
@@ -20,8 +21,7 @@ from regard.hand_check.inputs import (
     part_rows,
     word_place,
 )
-from regard.hand_check.notation import AFTER_HEADS, AXES, STEPS, Written, is_blank, written
-from regard.masks import allowed
+from regard.teaching.hand_check.notation import AFTER_HEADS, AXES, STEPS, Written, is_blank, written
 
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
 
@@ -230,12 +230,12 @@ def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
 
     keys = [*of_matrix("W_q"), *of_matrix("W_k"), *of_parts("query"), *of_parts("key")]
     values = [*of_matrix("W_v"), *of_parts("value")]
-    sizes["size"] = [*keys, *of_entries("query", "key"), 0][0]
-    sizes["value size"] = [*values, *of_entries("value", "weighted_value", "output"), 0][0]
+    sizes["head_dim"] = [*keys, *of_entries("query", "key"), 0][0]
+    sizes["value_dim"] = [*values, *of_entries("value", "weighted_value", "output"), 0][0]
     wide = [inputs.heads * size for size in values]
-    sizes["concatenated size"] = [*wide, *of_entries("concatenated"), inputs.heads * sizes["value size"]][0]
+    sizes["concatenated width"] = [*wide, *of_entries("concatenated"), inputs.heads * sizes["value_dim"]][0]
     through = [inputs.matrices["W_O"].shape[1]] if "W_O" in inputs.matrices else []
-    sizes["output size"] = [*through, *of_entries("projected"), 0][0]
+    sizes["output width"] = [*through, *of_entries("projected"), 0][0]
     return sizes
 
 

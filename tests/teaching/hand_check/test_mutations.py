@@ -1,4 +1,4 @@
-"""Whatever notes hold, the answer is a check or a sentence: never another exception."""
+"""Any notes give a check or a RegardError, never another exception."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from regard.cli.app import app
 from regard.errors import RegardError
-from regard.hand_check import check_notes, worked_example
+from regard.teaching.hand_check import check_notes, worked_example
 
 ODD = [
     None, True, False, 0, 1, -1, 10**400, 1e308, -1e308, 1e-320, float("nan"), float("inf"), "", "I", "x", "−∞", "NaN",
@@ -135,20 +135,20 @@ def test_mutated_embeddings_never_give_a_traceback(tmp_path, seed):
 
 
 @pytest.mark.parametrize("notes", [5, None, 2.5, b"notes.md", ["notes.md"], object()])
-def test_something_else_than_notes_gets_a_sentence(notes):
+def test_other_types_than_notes_raise_a_clear_error(notes):
     with pytest.raises(RegardError, match=r"expected the path of a \.json, \.csv or \.md file"):
         check_notes(notes)
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "1e400", "-1e400", "1e999999"])
-def test_numbers_that_overflow_get_a_sentence(tmp_path, number):
+def test_numbers_that_overflow_raise_a_clear_error(tmp_path, number):
     path = tmp_path / "notes.json"
     path.write_text(f'{{"embeddings": [[1, 0], [0, 1]], "scores": [[{number}, 0], [0, 1]]}}', encoding="utf-8")
     with pytest.raises(RegardError, match="not a finite number"):
         check_notes(path)
 
 
-def test_lone_surrogates_are_words_like_others(tmp_path):
+def test_lone_surrogates_are_ordinary_words(tmp_path):
     path = tmp_path / "notes.json"
     path.write_text('{"embeddings": {"\\ud800": [1, 0], "b": [0, 1]}, "scores": {"\\ud800": [1, 5]}}', encoding="utf-8")
     checked = CliRunner().invoke(app, ["check", str(path)])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.engines import generic
-from regard.hand_check.inputs import Inputs, Numbers
+from regard.teaching.hand_check.inputs import Inputs, Numbers
 from regard.trace.formatting import dot, factor, precise, softmax_line, total
 
 Known = Mapping[str, Numbers]
@@ -45,7 +45,7 @@ def start(inputs: Inputs) -> dict[str, Numbers]:
 
 
 def split_columns(matrix: Numbers, heads: int) -> Numbers:
-    """(in, head · size) → (head, in, size)."""
+    """(in, head · head_dim) → (head, in, head_dim)."""
     return np.stack(np.split(matrix, heads, axis=1))
 
 
@@ -84,7 +84,7 @@ def softmax(scores: Numbers) -> Numbers:
 
 
 def concatenated(outputs: Numbers) -> Numbers:
-    """(head, query, size) → (query, head · size)."""
+    """(head, query, value_dim) → (query, head · value_dim)."""
     return outputs.swapaxes(0, 1).reshape(outputs.shape[1], -1)
 
 

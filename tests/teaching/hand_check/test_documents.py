@@ -1,4 +1,4 @@
-"""Notes from files, and what is said about files that are none."""
+"""Notes from files, and errors for files that are not notes."""
 
 import json
 
@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from regard.attention import Attention
 from regard.cli.app import app
 from regard.errors import RegardError
-from regard.hand_check import check_notes, worked_example
 from regard.output import csv_json, markdown
 from regard.tables import printed_number
+from regard.teaching.hand_check import check_notes, worked_example
 
 FACTS = """\
 step,query,key,numbers
@@ -68,7 +68,7 @@ def test_json_keeps_decimals_as_written(saved):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_csv_with_a_line_for_each_fact(saved, delimiter):
+def test_csv_with_one_line_per_fact(saved, delimiter):
     text = FACTS.replace("1 0 0; 0 1 0; 0 0 1", "1 0 0 / 0 1 0 / 0 0 1").replace(",", delimiter)
     check = check_notes(saved("notes.csv", "\ufeff" + text))
     assert [kind for _, kind in kinds(check)] == ["shape", *["right"] * 3, "cut", *["rounded"] * 3]
@@ -101,7 +101,7 @@ def test_tables_that_regard_prints_are_notes(saved, words):
         assert len(check.verdicts) == 3 * 25
 
 
-def test_the_sum_may_stand_in_a_row_of_its_own(saved):
+def test_the_sum_may_have_its_own_row(saved):
     text = "cat:\n\n|Word|E|softmax × v|sum|\n|-|-|-|-|\n|The|1 0|||\n|cat|0 1|||\n|sum|||0.34 0.67|\n"
     with pytest.raises(RegardError, match="sum"):  # no vector for the word "sum"
         check_notes(saved("notes.md", text.replace("|sum|||", "|sum|1||")))
@@ -113,7 +113,7 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("a.json", "", "a.json is empty"),
         ("a.csv", " \n ", "a.csv is empty"),
@@ -152,12 +152,12 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.txt", "1", "ends in '.txt'"),
     ],
 )
-def test_files_that_are_no_notes_get_a_clear_sentence(saved, name, text, said):
-    with pytest.raises(RegardError, match=said):
+def test_files_that_are_not_notes_raise_a_clear_error(saved, name, text, message):
+    with pytest.raises(RegardError, match=message):
         check_notes(saved(name, text))
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     for name in ("none.json", "none"):
         with pytest.raises(RegardError, match="There is no file"):
             check_notes(tmp_path / name)
@@ -167,7 +167,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_tables_with_rounded_vectors_alone_are_right(saved, seed):
-    """q, k and v as printed are rounded: scores computed from the exact ones agree as far as these can tell."""
+    """q, k and v as printed are rounded: scores computed from the exact ones agree within that rounding."""
     draw = np.random.default_rng(seed).normal
     trace = Attention(draw(size=(4, 3)), draw(size=(4, 3))).explain(draw(size=(4, 2)), words=["a", "b", "c", "d"])
     text = "\n".join(map(markdown.render, trace.tables()))
@@ -192,5 +192,5 @@ def test_both_conventions_of_w_give_the_same_steps(tmp_path):
         shown.append(json.loads(CliRunner().invoke(app, ["steps", "--embeddings", str(path), "--show", "json"]).stdout))
     assert shown[0]["steps"] == shown[1]["steps"]
     assert shown[0]["W_q"] == shown[1]["W_q"] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-    said = CliRunner().invoke(app, ["steps", "--embeddings", str(path)]).stdout
-    assert "q = x · W_qᵀ" in said and "W_q 3 × 2" in said
+    output = CliRunner().invoke(app, ["steps", "--embeddings", str(path)]).stdout
+    assert "q = x · W_qᵀ" in output and "W_q 3 × 2" in output

@@ -1,27 +1,175 @@
-"""Every number of the notes is judged against all ways it can follow: exactly, or from numbers earlier in the notes."""
+"""The check: each number is compared with every way to compute it, exactly or from numbers earlier in the notes."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import product
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from regard.hand_check import slips
-from regard.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, start, ways_to, written_out
-from regard.hand_check.inputs import Numbers
-from regard.hand_check.notation import AFTER_HEADS, AXES, PER_KEY, SPELLING_OF, STEPS
-from regard.hand_check.notes import Claim, Notes
-from regard.hand_check.slips import Slip
-from regard.hand_check.verdicts import Kind, Verdict, are_same, exactly, nearness
-from regard.tables import printed_number
+from regard.tables import Column, Table, printed_number
+from regard.teaching.hand_check import slips
+from regard.teaching.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, start, ways_to, written_out
+from regard.teaching.hand_check.documents import read
+from regard.teaching.hand_check.inputs import Numbers
+from regard.teaching.hand_check.notation import (
+    AFTER_HEADS,
+    AXES,
+    PER_KEY,
+    SPELLING_OF,
+    STEPS,
+    are_same,
+    exactly,
+    nearness,
+)
+from regard.teaching.hand_check.notes import Claim, Notes, notes_of
+from regard.teaching.hand_check.slips import Slip
+
+Kind = Literal["right", "rounded", "cut", "carried on", "follows", "wrong", "shape", "unchecked"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SLIPS: tuple[Kind, ...] = ("cut", "carried on", "follows", "wrong", "shape")
+SAID: dict[Kind, str] = {
+    "follows": "following from a wrong number",
+    "shape": "of a shape that does not fit",
+    "unchecked": "not checked",
+}
 
 EXACT, SOUND, OWN = range(3)  # computed exactly; from the notes' rounded numbers; from wrong numbers of the notes too
 MOST_VARIANTS = 8  # arrays kept per step
 CALLED = {"x": "embeddings", "visible": "mask", "divisor": "d_k"}
 MANY = 1_000_000  # numbers in an array of which only the first and the last variants are kept
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one number, or on one shape.
+
+    right       equal
+    rounded     equal after rounding to the digits given
+    cut         digits truncated where rounding gives another last digit
+    carried on  follows from numbers of the notes that were rounded or truncated
+    follows     follows from a wrong number of the notes: the mistake is earlier
+    wrong       none of these; `slip` names the mistake if it is a typical one
+    shape       does not fit
+    unchecked   what it is computed from is not in the notes
+    """
+
+    kind: Kind
+    what: str  # the step and the place in it: "weight The → cat"
+    given: str  # as written
+    exact: float | None
+    shown: str  # the exact number, with two more decimals than were written
+    because: str
+    step: str
+    place: tuple[int, ...] = ()  # without the head
+    head: int = 0
+    slip: str = ""  # "√d_k forgotten"
+
+    @property
+    def is_slip(self) -> bool:
+        """Whether the number needs attention."""
+        return self.kind in SLIPS
+
+
+@dataclass(frozen=True)
+class Check:
+    """The verdicts on notes.
+
+    >>> check = check_notes(worked_example())
+    >>> check.ok
+    False
+    >>> [verdict.given for verdict in check.of_kind("cut")]
+    ['0.15', '0.15']
+    """
+
+    verdicts: tuple[Verdict, ...]
+    source: str = "The notes"
+
+    @property
+    def ok(self) -> bool:
+        """Whether every number that could be checked is right or correctly rounded; False if none could be checked."""
+        is_checked = any(verdict.kind != "unchecked" for verdict in self.verdicts)
+        return is_checked and not self.slips
+
+    @property
+    def slips(self) -> tuple[Verdict, ...]:
+        """All verdicts other than right, rounded and unchecked."""
+        return tuple(verdict for verdict in self.verdicts if verdict.is_slip)
+
+    def of_kind(self, kind: Kind) -> tuple[Verdict, ...]:
+        """The verdicts of one kind."""
+        return tuple(verdict for verdict in self.verdicts if verdict.kind == kind)
+
+    def summary(self) -> str:
+        """One line with the count of each kind, and the names of the slips."""
+        counts = Counter(verdict.kind for verdict in self.verdicts)
+        numbers = sum(counts.values()) - counts["shape"]
+        parts = [f"{counts[kind]} {SAID.get(kind, kind)}" for kind in KINDS if counts[kind]]
+        slips = Counter(verdict.slip for verdict in self.verdicts if verdict.slip)
+        if slips:
+            named = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in slips.items())
+            parts = [f"{part} ({named})" if part.endswith(" wrong") else part for part in parts]
+        return f"{self.source}: {numbers} number{'' if numbers == 1 else 's'}: {', '.join(parts)}."
+
+    def table(self, *, slips_only: bool = False) -> Table:
+        """A row per number, or only for the numbers that need attention."""
+        columns = (
+            Column("Number", "word"),
+            Column("Given"),
+            Column("Exact"),
+            Column("Verdict"),
+            Column("How"),
+        )
+        shown = [verdict for verdict in self.verdicts if verdict.is_slip or not slips_only]
+        rows = tuple((one.what, one.given, one.shown, one.kind, one.because) for one in shown)
+        return Table(f"Check of {self.source}", columns, rows, (self.summary(),))
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
+    """Check a hand calculation: a .json, .csv or .md file, or a dictionary of the form of the JSON.
+
+    The calculation starts from embeddings, with W_q, W_k and W_v unless these are the identity, or from q, k and v.
+    Checked are all scores, scaled and masked scores, weights, weighted values and outputs that the notes hold: whole
+    matrices, rows, or single numbers; with several heads, also their concatenation and its product with W_O.
+
+    >>> notes = {
+    ...     "embeddings": {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]},
+    ...     "scores": {"cat": [0, 2, 3]},
+    ...     "weights": {"The": {"The": 0.42, "cat": 0.15}},
+    ... }
+    >>> check = check_notes(notes)
+    >>> print(check.summary())
+    The notes: 5 numbers: 2 right, 1 rounded, 1 cut, 1 wrong.
+    >>> for verdict in check.slips:
+    ...     print(verdict.what, verdict.given, verdict.kind, "|", verdict.because)
+    score cat → sat 3 wrong | 0·1 + 1·1 + 0·1 + 1·1 = 2
+    weight The → cat 0.15 cut | 0.1554 truncated; rounded it is 0.16
+    """
+    document = read(notes)
+    return Check(tuple(Judge(notes_of(document)).verdicts()), document.source)
+
+
+def worked_example() -> dict[str, Any]:
+    """*The cat sat* as printed in lecture notes, including their slips; the content of `the_cat_sat.json`."""
+    text = files("regard.teaching.hand_check").joinpath("the_cat_sat.json").read_text(encoding="utf-8")
+    notes: dict[str, Any] = json.loads(text)
+    return notes
+
+
+# The comparison
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +397,3 @@ def _last(results: Sequence[Result], level: int, exact: Numbers) -> Numbers:
     """The result that used the most of the notes' numbers, to write the claims of this step into."""
     found = [result for result in results if result.level <= level]
     return (found[-1].array if found and found[-1].level == level else exact).copy()
-
-
-def judged(notes: Notes) -> list[Verdict]:
-    """All verdicts on notes."""
-    return Judge(notes).verdicts()

@@ -1,13 +1,13 @@
-"""The forms on the how-to page are forms that are read."""
+"""The examples on the how-to page are valid notes."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from regard.hand_check import check_notes
+from regard.teaching.hand_check import check_notes
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "check-a-hand-calculation.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "check-a-hand-calculation.md"
 EXAMPLES = re.findall(r"```(json|csv|markdown)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import OptionError, RegardError, ShapeError, count, did_you_mean, shown
-from regard.hand_check.documents import Document, Entry
-from regard.hand_check.grids import OCCURRENCE
-from regard.hand_check.notation import AXES, SPELLING_OF, Written, is_blank, numbers_in, written
 from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, window
+from regard.teaching.hand_check.documents import OCCURRENCE, Document, Entry
+from regard.teaching.hand_check.notation import AXES, SPELLING_OF, Written, is_blank, numbers_in, written
 from regard.trace.labels import numbered, place_of
 
 Numbers = NDArray[np.float64]
@@ -49,7 +48,7 @@ class Inputs:
     x: Numbers | None = None  # (query, width)
     context: Numbers | None = None  # (key, width); None for self-attention
     matrices: dict[str, Numbers] = field(default_factory=dict)  # W_q, W_k, W_v, W_O; each (in, out), heads side by side
-    parts: dict[str, Numbers] = field(default_factory=dict)  # query, key, value as given: (head, word, size)
+    parts: dict[str, Numbers] = field(default_factory=dict)  # query, key, value as given: (head, word, head_dim)
     spread: dict[str, float] = field(default_factory=dict)  # rounding of `parts` that were printed rounded
     mask: Mask | None = None
     mask_text: str = ""

@@ -1,10 +1,10 @@
-"""What is said about each number."""
+"""The verdict on each number."""
 
 import numpy as np
 import pytest
 
 from regard.attention import Attention
-from regard.hand_check import check_notes, worked_example
+from regard.teaching.hand_check import check_notes, worked_example
 
 E = {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]}
 
@@ -19,7 +19,7 @@ def verdict_on(check, what):
     return verdict
 
 
-def test_the_notes_own_slips_come_out_as_what_they_are():
+def test_slips_of_the_lecture_notes_get_the_right_verdicts():
     check = check_notes(worked_example())
     cut = verdict_on(check, "weight The → cat")
     assert (cut.kind, cut.given, cut.shown) == ("cut", "0.15", "0.1554")
@@ -58,7 +58,7 @@ def test_what_follows_from_a_wrong_number_is_not_wrong_again():
     assert "4 / √4 = 2 from a wrong number" in check.slips[1].because
 
 
-def test_weighted_values_and_their_sum_carry_on():
+def test_weighted_values_and_their_sum_may_carry_on_rounded_weights():
     notes = {
         "embeddings": E,
         "weights": {"The": [0.42, 0.15, 0.42]},
@@ -73,7 +73,7 @@ def test_weighted_values_and_their_sum_carry_on():
 @pytest.mark.parametrize(
     ("text", "kind"), [("2", "right"), ("2.00", "right"), ("1.99", "wrong"), ("2.1", "wrong"), ("−2", "wrong")]
 )
-def test_digits_count_as_they_are_written(text, kind):
+def test_written_digits_decide_between_right_rounded_and_cut(text, kind):
     assert only({"embeddings": E, "scores": {"cat": {"sat": text}}}).kind == kind
 
 
@@ -102,7 +102,7 @@ def test_every_step_of_the_engine_is_right_and_each_change_noticed():
         assert [(verdict.step, verdict.kind) for verdict in slips] == [(name, "wrong")]
 
 
-def test_q_k_v_without_embeddings_are_where_it_starts():
+def test_a_calculation_may_start_from_q_k_v():
     notes = {"words": "Action gets", "q": [[6, 0], [3, 0]], "k": [[1, 0], [2, 0]], "divisor": 1}
     check = check_notes(notes | {"weights": [[0, 1], [0.05, 0.95]]})
     assert check.ok
@@ -122,7 +122,7 @@ def test_nothing_checked_is_not_ok():
 
 
 @pytest.mark.parametrize(
-    ("notes", "what", "said"),
+    ("notes", "what", "because"),
     [
         ({"scores": {"cat": [0, 2]}}, "score cat", "2 numbers for 3 words"),
         ({"scores": [[0, 2, 2]]}, "score", "1 row for 3 words"),
@@ -134,20 +134,20 @@ def test_nothing_checked_is_not_ok():
         ({"W_q": [[1], [2], [3], [4]]}, "W_k", "W_q gives queries of 1 number, W_k gives keys of 4"),
     ],
 )
-def test_shapes_that_do_not_fit(notes, what, said):
+def test_shapes_that_do_not_fit_are_reported(notes, what, because):
     check = check_notes({"embeddings": E, "scaled": {"cat": {"cat": 1}}, **notes})
     verdict = verdict_on(check, what)
     assert verdict.kind == "shape"
-    assert said in verdict.because
+    assert because in verdict.because
 
 
-def test_the_other_convention_of_w():
+def test_both_conventions_of_w_are_checked():
     notes = {"embeddings": [[1, 2]], "W_q": [[1, 2, 3], [4, 5, 6]], "product": "E·W", "q": [[9, 12, 15]]}
     kinds = [verdict.kind for verdict in check_notes(notes).verdicts if verdict.step == "query"]
     assert kinds == ["right"] * 3
 
 
-def test_a_word_that_occurs_twice():
+def test_a_repeated_word_is_named_by_its_occurrence():
     notes = {"words": ["the", "cat", "the"], "q": [[1], [2], [3]], "k": [[1], [1], [1]]}
     check = check_notes(notes | {"scores": {"the": [1, 1, 1], "the (2)": [3, 3, 3]}})
     assert check.ok

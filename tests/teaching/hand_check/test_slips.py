@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.hand_check import check_notes
+from regard.teaching.hand_check import check_notes
 
 WORDS = ["The", "cat", "sat", "down"]
 HIDDEN = np.triu(np.ones((4, 4), bool), 1)
