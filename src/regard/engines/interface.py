@@ -21,7 +21,6 @@ Stage = Literal["score", "scaled", "capped", "biased", "masked", "weight"]
 STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "weight")
 ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")
 ROW_STATE = ("row_max", "row_sum")  # what `forward` returns beside ROW_STATISTICS, the fields of `RowState`
-SMALLEST_FACTOR = 2.0**-100  # a smaller |scale| is multiplied into the scores: −inf times it has to stay −inf
 
 
 @dataclass(eq=False, slots=True)  # not frozen, yet never changed: freezing costs 2 µs of the 5 that a call may take
@@ -49,8 +48,10 @@ def softmax_units(scores: Scores) -> tuple[float, float]:
     the factor is 1, and row_max is the largest biased score or sink.
     """
     scale = scores.scale
-    plain = not scores.softcap and scores.bias is None and scores.relative is None and scores.sinks is None
-    if plain and abs(scale) >= SMALLEST_FACTOR:
+    only_scaled = not scores.softcap and scores.bias is None and scores.relative is None and scores.sinks is None
+    # A smaller |scale| is multiplied into the scores, because −inf times it must stay −inf. The bound is a literal:
+    # Dynamo makes a module's float an input of the graph and then starts its analysis again.
+    if only_scaled and abs(scale) >= 2.0**-100:
         return (1.0 if scale > 0 else -1.0), abs(scale)
     return scale, 1.0
 

@@ -19,11 +19,15 @@ from regard.engines.interface import Engine
 NAMES = ("reference", "native", "torch")
 WANTED = os.environ.get("REGARD_ENGINE", "").strip().lower() or None
 
-NATIVE_PROBLEM: str | None = None  # why the native module can't be used
+NATIVE_PROBLEM: str | None = None  # why the native module cannot be used
+SETTING_PROBLEM: str | None = None  # what is wrong with REGARD_ISA or REGARD_THREADS
 try:
     _core: Any = import_module("regard._core")
+    _core.instructions(), _core.threads()  # reads both settings; here, because torch.compile cannot trace these calls
 except ImportError as problem:
     NATIVE_PROBLEM = f"the native module is not built: {problem}"
+except RuntimeError as problem:
+    SETTING_PROBLEM = str(problem)
 
 _for_numpy: Engine | None = None  # engines are imported when first used
 _for_tensors: dict[bool, Engine] = {}  # by whether the tensor is on the CPU
@@ -33,6 +37,8 @@ def engine_for(array: Any) -> Engine:
     """The engine that computes with an array like this one."""
     if isinstance(array, np.ndarray):
         return _for_numpy or _load_for_numpy()
+    if sys.modules["torch"].compiler.is_compiling():  # a graph would be compiled again whenever the dictionary changes
+        return _tensor_engine(array.is_cpu)
     return _for_tensors.get(array.is_cpu) or _load_for_tensors(array.is_cpu)
 
 
@@ -75,10 +81,8 @@ def _use_native() -> bool:
         raise errors.unsupported("REGARD_ENGINE=native", f"{NATIVE_PROBLEM.capitalize()}.")
     if WANTED == "reference" or NATIVE_PROBLEM is not None:
         return False
-    try:
-        _core.instructions(), _core.threads()  # REGARD_ISA and REGARD_THREADS are read here
-    except RuntimeError as problem:
-        raise errors.OptionError(str(problem)) from None
+    if SETTING_PROBLEM is not None:
+        raise errors.OptionError(SETTING_PROBLEM)
     return True
 
 
