@@ -8,7 +8,7 @@ import numpy as np
 import regard
 from regard import examples
 from regard.layers import Linear, MultiHead
-from regard.output import html, latex, markdown
+from regard.output import html, latex, table_formats
 from regard.output.figure import bars, block, fixed_and_computed, flow, heads, heads_and_filters, heat_map
 from regard.output.figure import lookup as lookup_figure
 from regard.output.figure import positions as positions_figure
@@ -48,7 +48,7 @@ for name, figure in figures.items():
 
 table = trace.table("visits", head=1)
 (folder / "table.tex").write_text(latex.document(table), encoding="utf-8")
-(folder / "table.md").write_text(markdown.render(table), encoding="utf-8")
+(folder / "table.md").write_text(table_formats.to_markdown(table), encoding="utf-8")
 (folder / "page.html").write_text(html.page(trace.tables(), list(figures.values())), encoding="utf-8")
 
 print(f"Wrote to {folder.resolve()}:")

@@ -76,14 +76,14 @@ class Table:
 
     def __str__(self) -> str:
         """The table as text of at most 80 columns."""
-        from regard.output import display
+        from regard.output import table_text
 
-        return display.text(self)
+        return table_text(self)
 
     def _repr_html_(self) -> str:
-        from regard.output import display
+        from regard.output import notebook_html
 
-        return display.html(self)
+        return notebook_html(self)
 
 
 def printed_cell(cell: Any, column: Column) -> str:

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from regard.output.text_width import text_width
+from regard.output.characters import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 Point = tuple[float, float]

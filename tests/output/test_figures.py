@@ -13,7 +13,7 @@ from regard.layers import MultiHead
 from regard.masks import causal
 from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
-from regard.output.heads_and_filters import filter_terms
+from regard.output.lesson_figures import filter_terms
 from regard.output.panel import scale_for
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
@@ -137,7 +137,7 @@ def test_after_the_heads_come_concatenate_and_w_o():
         for row, word in enumerate(trace.query_words):
             for column in range(4):
                 number = f"{trace[name][row, column]:.4f}".replace("-", "−").replace("−0.0000", "0.0000")
-                assert f"{word}, number {column + 1}: {number}" in drawing
+                assert f"{word}, component {column + 1}: {number}" in drawing
     made = trace.origin.parts["projected"].linear.weight
     assert f"W_O, row 3, column 2: {made[1, 2]:.4f}".replace("-", "−") in drawing
 

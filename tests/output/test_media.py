@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.attention import Attention
-from regard.output import csv_json, html, latex, markdown, text
+from regard.output import html, latex, table_formats, text
 from regard.output.figure import heat_map
 from regard.tables import Column, Table
 from regard.teaching.scaling import scaling_lesson
@@ -74,7 +74,7 @@ def test_words_cannot_steer_the_terminal():
 
 
 def test_markdown_keeps_its_columns_whatever_the_words():
-    lines = markdown.render(hard_table()).splitlines()
+    lines = table_formats.to_markdown(hard_table()).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + len(HARD)
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
@@ -82,14 +82,14 @@ def test_markdown_keeps_its_columns_whatever_the_words():
 
 
 def test_markdown_marks_the_word_that_asks_and_the_largest_weight():
-    rows = markdown.render(cat_sat().table("sat")).splitlines()
+    rows = table_formats.to_markdown(cat_sat().table("sat")).splitlines()
     assert rows[-1].startswith("| **sat** |")
     assert "**0.58**" in rows[-1] and "[0.79 0.79 0.79 0.79]" in rows[-1]
 
 
 def test_csv_has_every_digit_and_a_column_for_every_number():
     table = drawn(FORTY[:5], size=7, masked=True).table(2)
-    rows = list(csv.DictReader(io.StringIO(csv_json.to_csv(table), newline="")))
+    rows = list(csv.DictReader(io.StringIO(table_formats.to_csv(table), newline="")))
     assert [row["Word"] for row in rows] == FORTY[:5]
     assert [float(row["softmax"]) for row in rows] == list(table["softmax"])
     assert [float(rows[3][f"v_{part}"]) for part in range(1, 8)] == list(table["v"][3])
@@ -98,24 +98,24 @@ def test_csv_has_every_digit_and_a_column_for_every_number():
 
 
 def test_csv_of_several_tables_says_which_a_row_is_of():
-    rows = list(csv.DictReader(io.StringIO(csv_json.to_csv(cat_sat().tables()), newline="")))
+    rows = list(csv.DictReader(io.StringIO(table_formats.to_csv(cat_sat().tables()), newline="")))
     assert len(rows) == 9
     assert rows[4]["table"].startswith("Query cat")
 
 
 def test_csv_and_json_give_hard_words_back_as_they_are():
-    assert tuple(row[0] for row in csv.reader(io.StringIO(csv_json.to_csv(hard_table()), newline="")))[1:] == HARD
-    assert tuple(row["Word"] for row in json.loads(csv_json.to_json(hard_table()))["rows"]) == HARD
+    assert tuple(row[0] for row in csv.reader(io.StringIO(table_formats.to_csv(hard_table()), newline="")))[1:] == HARD
+    assert tuple(row["Word"] for row in json.loads(table_formats.to_json(hard_table()))["rows"]) == HARD
 
 
 def test_json_is_strict():
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    content = json.loads(csv_json.to_json(hard_table()), parse_constant=refuse)
+    content = json.loads(table_formats.to_json(hard_table()), parse_constant=refuse)
     assert [row["score/√d_k"] for row in content["rows"]][:3] == ["NaN", "-Infinity", "Infinity"]
     trace = drawn(FORTY[:3], masked=True)
-    steps = json.loads(csv_json.trace_to_json(trace), parse_constant=refuse)["steps"]
+    steps = json.loads(table_formats.trace_to_json(trace), parse_constant=refuse)["steps"]
     assert np.array_equal(next(step["array"] for step in steps if step["name"] == "weight"), trace["weight"])
 
 

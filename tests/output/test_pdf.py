@@ -12,8 +12,8 @@ import pytest
 
 from regard import errors
 from regard.output import figure, pdf
+from regard.output.pdf import TrueType
 from regard.output.svg import Svg, path, text
-from regard.output.true_type import TrueType
 
 from .cases import cat_sat, drawn
 

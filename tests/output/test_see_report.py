@@ -12,8 +12,8 @@ from rich.console import Console
 from regard.attention import Attention
 from regard.masks import causal
 from regard.output import see_report, text
-from regard.output.sentence import printable_lines, sentence
-from regard.output.word_map import WordMap, weights_between_words
+from regard.output.characters import printable_lines
+from regard.output.see_report import WordMap, sentence, weights_between_words
 from regard.reading import Reading, Token
 
 
@@ -140,21 +140,25 @@ def test_many_words_share_cells_and_keep_their_sums():
 # Everything else
 
 
+def reading_of(text, tokens=None, **options):
+    E = np.eye(3)
+    tokens = tokens or tuple(Token(text[place], place, place, place + 1) for place in range(3))
+    return Reading(text, tokens, Reading.of(Attention(E, E), E).seen, **options)
+
+
 def test_what_was_generated_is_told_apart_from_what_was_given():
     tokens = (Token("a", 0, 0, 1), Token("b", 1, 2, 3), Token("c", 2, 4, 5))
-    E = np.eye(3)
-    reading = Reading("a b c", tokens, Reading.of(Attention(E, E), E).seen, given=1)
-    shown = sentence(reading)
+    shown = sentence(reading_of("a b c", tokens, given=1))
     assert [span.start for span in shown.spans if "italic" in str(span.style)] == [2]
 
 
 def test_control_characters_of_a_text_stay_harmless_and_keep_its_length():
-    assert sentence("a\x1b[31mb\nc").plain == "a␛[31mb\nc"
+    assert sentence(reading_of("a\x1b[31mb\nc")).plain == "a␛[31mb\nc"
     assert len(printable_lines("a\u202eb\r\nc")) == 6
 
 
 def test_a_long_text_is_cut_in_the_middle():
-    shown = sentence("start " + "x" * 10_000 + " end").plain
+    shown = sentence(reading_of("start " + "x" * 10_000 + " end")).plain
     assert len(shown) < 700
     assert shown.startswith("start") and shown.endswith("end") and "characters …" in shown
 

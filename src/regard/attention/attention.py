@@ -164,7 +164,7 @@ class Attention:
         return f"Attention({axes}; {', '.join(what)})"
 
     def _repr_html_(self) -> str:
-        from regard.output.display import attention_html
+        from regard.output import attention_html
 
         return attention_html(self)
 

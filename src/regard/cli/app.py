@@ -27,7 +27,7 @@ from regard.cli import (
     terminal,
 )
 from regard.errors import RegardError
-from regard.output import encoding
+from regard.output import characters
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
@@ -48,14 +48,14 @@ class _Command(TyperCommand):
     """A command whose help is spelled in ASCII where the terminal has nothing more; click would print UTF-8 there."""
 
     def get_help(self, ctx: Any) -> str:
-        return encoding.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
+        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
 
 
 class _Group(TyperGroup):
     """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
 
     def get_help(self, ctx: Any) -> str:
-        return encoding.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
+        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -15,7 +15,7 @@ from regard.cli import terminal
 from regard.cli.outputs import FIGURES, Format
 from regard.cli.tracing import Traced
 from regard.errors import OptionError
-from regard.output import csv_json, html, latex, markdown
+from regard.output import html, latex, table_formats
 from regard.output.figure import Svg, bars, flow, heads, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
@@ -81,15 +81,15 @@ def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
     if kind is Format.TABLE:
         return terminal.plain(tables(steps, wanted), wanted.full)
     if kind is Format.MARKDOWN:
-        return "\n".join(map(markdown.render, tables(steps, wanted, with_inputs=True)))
+        return "\n".join(map(table_formats.to_markdown, tables(steps, wanted, with_inputs=True)))
     if kind is Format.LATEX:
         return latex.document(tables(steps, wanted))
     if kind in (Format.CSV, Format.JSON):
         _check_size(steps, wanted, kind)
     if kind is Format.CSV:
-        return csv_json.to_csv(tables(steps, wanted, everything=True, with_inputs=True))
+        return table_formats.to_csv(tables(steps, wanted, everything=True, with_inputs=True))
     if kind is Format.JSON:
-        return csv_json.trace_to_json(_trace(steps, wanted))
+        return table_formats.trace_to_json(_trace(steps, wanted))
     if kind is Format.HTML:
         return _page(steps, wanted)
     drawn = drawing(steps, wanted)
@@ -106,10 +106,10 @@ def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, titl
     if kind is Format.LATEX:
         return latex.document(tables)
     if kind is Format.MARKDOWN:
-        return "\n".join(map(markdown.render, tables))
+        return "\n".join(map(table_formats.to_markdown, tables))
     if kind is Format.CSV:
-        return csv_json.to_csv(tables)
-    return csv_json.to_json(tables) if kind is Format.JSON else terminal.plain(tables)
+        return table_formats.to_csv(tables)
+    return table_formats.to_json(tables) if kind is Format.JSON else terminal.plain(tables)
 
 
 def figure_file(drawn: Svg, kind: Format) -> str | bytes:

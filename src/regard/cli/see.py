@@ -154,9 +154,8 @@ def _sight(reading: Reading, asked: Asked) -> Sight:
 
 def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
     from regard.output import see_report
-    from regard.output.sentence import sentence
 
-    terminal.show([sentence(shown.reading), ""])
+    terminal.show([see_report.sentence(shown.reading), ""])
     if steps:
         terminal.show([_steps(shown, asked)], asked.full)
     else:

@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.output import encoding, text
-from regard.output.printable import printable
+from regard.output import characters, text
+from regard.output.characters import printable
 from regard.tables import Table
 
 NARROWEST, WIDEST = 20, 10_000  # columns: narrower layouts are unreadable; rich pads lines to the width
@@ -26,17 +26,17 @@ def prepare() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
         elif mode == "w" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors=encoding.FALLBACK)
+            stream.reconfigure(errors=characters.FALLBACK)
 
 
 def show(parts: Iterable[Any], full: bool = False) -> None:
     """Print tables, lines and rich renderables, separated by blank lines."""
     console = _console()
-    is_complete = encoding.is_complete(console.encoding)
+    is_complete = characters.is_complete(console.encoding)
     parts = list(parts)
     tables = [part for part in parts if isinstance(part, Table)]
     if not is_complete:
-        tables = [encoding.encodable_table(table, console.encoding) for table in tables]
+        tables = [characters.encodable_table(table, console.encoding) for table in tables]
     rendered = iter(text.render_all(tables, full=full))
     for place, part in enumerate(parts):
         if place:
@@ -48,7 +48,7 @@ def show(parts: Iterable[Any], full: bool = False) -> None:
             console.print(shown)
         else:  # without the blanks that rich pads lines with
             lines = text.plain(shown, console.width)
-            lines = lines if is_complete else encoding.encodable_lines(lines, console.encoding)
+            lines = lines if is_complete else characters.encodable_lines(lines, console.encoding)
             console.print(lines, markup=False, soft_wrap=True)
 
 

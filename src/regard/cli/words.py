@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from regard.output.printable import printable
+from regard.output.characters import printable
 
 # Ideographs: each is a word, in scripts without spaces.
 _IDEOGRAPH = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from regard.attention import Attention
-from regard.output.cells import parts_of, printed
-from regard.output.drawn_weights import weights_of
-from regard.output.printable import printable
+from regard.output.characters import printable
 from regard.output.svg import SUBSCRIPT, Svg
+from regard.output.table_formats import parts_of, printed
+from regard.output.weight_figures import heat_map, weights_of
 from regard.tables import Column, Table
-from regard.trace import Trace
 
 FIGURE_SPACE = "\u2007"  # as wide as a digit
 FEW_TABLES = 12  # tables of a trace in a notebook
@@ -59,9 +57,7 @@ def page(
     """A whole page with figures and tables."""
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", *(f'<p class="note">{_formula(note)}</p>' for note in notes)]
-    body += [f"<figure>{figure}</figure>" for figure in figures]
-    body += [_table(table) for table in tables]
+    body = [f"<h1>{_text(title)}</h1>", *map(_note, notes), *map(_figure, figures), *map(_table, tables)]
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -75,58 +71,59 @@ def page(
     )
 
 
-def fragment(shown: Table | Trace | Svg | Iterable[Table]) -> str:
-    """Tables, a figure or a trace as part of a page: what notebooks show."""
-    if isinstance(shown, Svg):
-        inner = f"<figure>{shown}</figure>"
-    elif isinstance(shown, Trace):
-        inner = _trace(shown)
-    else:
-        inner = "\n".join(map(_table, [shown] if isinstance(shown, Table) else shown))
-    return f'<div class="regard"><style>{_STYLE}</style>{inner}</div>'
+def fragment(*shown: Table | Svg) -> str:
+    """Tables and figures as part of a page: what notebooks show."""
+    return _styled(_figure(one) if isinstance(one, Svg) else _table(one) for one in shown)
 
 
-def attention(shown: Attention) -> str:
-    """An attention in a notebook: its heat map, pooled if it is large; its `repr` if that fails."""
+def trace(shown: Any) -> str:
+    """A Trace in a notebook: the heat map of the first head and the tables of the first queries."""
+    parts = [_figure(heat_map(shown))] if len(shown.query_words) > 1 else []
+    count = min(len(shown.query_words), FEW_TABLES)
+    parts += [_table(shown.table(shown.first_query + row)) for row in range(count)]
+    if count < len(shown.query_words):
+        parts.append(_note(f"{len(shown.query_words) - count} more queries: trace.table(query=…) shows one's table."))
+    if shown.heads > 1:
+        parts.append(_note(f"Head 0 of {shown.heads}: trace.table(query, head=…) shows another."))
+    return _styled(parts)
+
+
+def attention(shown: Any) -> str:
+    """An Attention in a notebook: its heat map, pooled if it is large; its `repr` if that fails."""
     try:
-        return f'<div class="regard"><style>{_STYLE}</style>{_attention(shown)}</div>'
+        return _styled(_attention(shown))
     except Exception:  # noqa: BLE001 - a notebook cell must not fail because of its numbers
         return f"<pre>{_text(repr(shown))}</pre>"
 
 
-def _attention(shown: Attention) -> str:
+def _attention(shown: Any) -> list[str]:
     """The first head of the first sequence."""
-    from regard.output.heat_map import heat_map
-
     names = {2: (), 3: ("head",), 4: ("batch", "head")}[shown.ndim]
     first = shown.select(**dict.fromkeys(names, 0))
     first = first.select(head=0) if first.ndim == 3 else first
-    parts = [f'<p class="note">{_text(repr(shown))}</p>']
+    parts = [_note(repr(shown))]
     queries, keys = first.shape
     if queries * keys * first.queries.shape[-1] > MOST_WORK:
-        return parts[0] + '<p class="note">Too large to draw automatically: regard.output.figure.heat_map draws it.</p>'
-    parts.append(f"<figure>{heat_map(weights_of(first, most=FEW_CELLS))}</figure>")
-    counts = dict(zip(names, shown.shape, strict=False))
-    left_out = [f"{name} 0 of {count}" for name, count in counts.items() if count > 1]
-    if left_out:
-        choice = ", ".join(f"{name}=…" for name, count in counts.items() if count > 1)
-        parts.append(f'<p class="note">This is {" and ".join(left_out)}: A.select({choice}) shows another.</p>')
-    return "\n".join(parts)
+        return [*parts, _note("Too large to draw automatically: regard.output.figure.heat_map draws it.")]
+    parts.append(_figure(heat_map(weights_of(first, most=FEW_CELLS))))
+    counts = {name: count for name, count in zip(names, shown.shape, strict=False) if count > 1}
+    if counts:
+        left_out = " and ".join(f"{name} 0 of {count}" for name, count in counts.items())
+        parts.append(_note(f"This is {left_out}: A.select({', '.join(f'{name}=…' for name in counts)}) shows another."))
+    return parts
 
 
-def _trace(trace: Trace) -> str:
-    """The heat map of the first head and the tables of the first queries."""
-    from regard.output.heat_map import heat_map
+def _styled(parts: Iterable[str]) -> str:
+    inner = "\n".join(parts)
+    return f'<div class="regard"><style>{_STYLE}</style>{inner}</div>'
 
-    parts = [f"<figure>{heat_map(trace)}</figure>"] if len(trace.query_words) > 1 else []
-    count = min(len(trace.query_words), FEW_TABLES)
-    parts += [_table(trace.table(trace.first_query + row)) for row in range(count)]
-    if count < len(trace.query_words):
-        left = len(trace.query_words) - count
-        parts.append(f'<p class="note">{left} more queries: trace.table(query=…) shows the table of one.</p>')
-    if trace.heads > 1:
-        parts.append(f'<p class="note">Head 0 of {trace.heads}: trace.table(query, head=…) shows another.</p>')
-    return "\n".join(parts)
+
+def _figure(figure: Svg) -> str:
+    return f"<figure>{figure}</figure>"
+
+
+def _note(note: str) -> str:
+    return f'<p class="note">{_formula(note)}</p>'
 
 
 def _table(table: Table) -> str:
@@ -143,7 +140,7 @@ def _table(table: Table) -> str:
         rows.append(f"<tr{marked}>{cells}</tr>")
     caption = f"<caption>{_formula(table.title)}</caption>" if table.title else ""
     name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
-    notes = "".join(f'<p class="note">{_formula(note)}</p>' for note in table.notes)
+    notes = "".join(map(_note, table.notes))
     body = "\n".join(rows)
     return (
         f'<div class="wide" tabindex="0"{name}><table>{caption}<thead><tr>{heads}</tr></thead>\n'

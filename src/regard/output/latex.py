@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.output.cells import parts_of, printed, shortened, strongest, sum_below
-from regard.output.printable import printable
-from regard.output.text_width import text_width
+from regard.output.characters import printable, text_width
+from regard.output.table_formats import parts_of, printed, shortened, strongest, sum_below
 from regard.tables import Column, Table
 
 _SPECIAL = {

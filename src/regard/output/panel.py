@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.output import colours
-from regard.output.drawn_weights import Booleans, Numbers
-from regard.output.printable import printable
+from regard.output.characters import fitted, printable, text_width
 from regard.output.svg import Drawing, line, rectangle, text, widest
-from regard.output.text_width import fitted, text_width
 from regard.tables import printed_number
 
+Numbers = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
 LINE = 1.2  # height of a line of text, in font sizes
-SMALLEST = 8.0  # font size below which numbers are left out
-GAPS_FROM = 9.0  # size of a cell from which white lines part it from its neighbours
-HINTS_UP_TO = 2500  # cells that say their number when the pointer rests on them
+SMALLEST = 8.0  # font size below which numbers are omitted
+GAPS_FROM = 9.0  # size of a cell from which white lines separate it from its neighbours
+HINTS_UP_TO = 2500  # cells with a tooltip
 LONGEST_LABEL = 120.0
 
 
@@ -27,7 +31,7 @@ class Scale:
 
     top: float
     signed: bool = False
-    goes_on: bool = False  # whether numbers above the top are left
+    goes_on: bool = False  # whether there are numbers above the top
 
     def colour(self, number: float) -> str:
         """The colour of a number, clipped to the ends of the scale."""
@@ -63,7 +67,7 @@ class Panel:
 def panel(
     array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float], *,
     label_size: float = 12, row_title: str = "", column_title: str = "", hidden: Booleans | None = None,
-    digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} → {column}: {number}",
+    digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} attends to {column}: {number}",
     labelled: tuple[bool, bool] = (True, True),
 ) -> Panel:  # fmt: skip
     """Cells of this size with labels above and on the left, rotated, shortened or omitted to avoid overlap.
@@ -108,7 +112,7 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
     parts = [text(name, 0, size * 0.6, size, fill=colours.MUTED)]
     for step in range(steps):
         share = 1 - (step + 0.5) / steps * (1 - lowest)
-        place = top + height * step / steps  # each a little longer than its share, so that no seam shows
+        place = top + height * step / steps  # each slightly longer than its share, so that no seam shows
         taller = height / steps + (0.5 if step < steps - 1 else 0)
         parts.append(rectangle(0, place, bar, taller, scale.colour(share * scale.top)))
     parts.append(rectangle(0, top, bar, height, "none", stroke=colours.RULE))

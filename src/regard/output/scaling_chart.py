@@ -10,12 +10,9 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from regard.output import colours
-from regard.output.drawn_weights import Numbers
-from regard.output.heat_map import MARGIN, titled
-from regard.output.panel import scale_for
-from regard.output.printable import printable
-from regard.output.svg import Drawing, Svg, group, line, path, rectangle, text, widest
-from regard.output.text_width import fitted
+from regard.output.characters import fitted, printable
+from regard.output.panel import Numbers, scale_for
+from regard.output.svg import Drawing, Svg, framed, group, line, path, rectangle, text, widest
 from regard.tables import printed_number
 from regard.teaching.scaling import ScalingLesson
 
@@ -93,12 +90,11 @@ def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
     notes = ["Each line is labelled with what the scores are divided by.", *_explained(lesson), lesson.setting]
     if any(axis.is_log and (array == 0).any() for axis, array in ((of_typical, typical), (of_gradients, gradients))):
         notes.append("Gradients of 0 have no place on a logarithmic axis and are not drawn.")
-    heading = titled(name, notes, width)
-    parts, y = [heading.at(MARGIN, MARGIN)], MARGIN + heading.height + 8
+    parts, y = [], 0.0
     for row in (panels[:2], panels[2:]):
-        parts += [row[0].at(MARGIN, y), row[1].at(MARGIN + columns[0] + BETWEEN, y)]
+        parts += [row[0].at(0, y), row[1].at(columns[0] + BETWEEN, y)]
         y += max(part.height for part in row) + BETWEEN
-    return Svg(width + 2 * MARGIN, y - BETWEEN + MARGIN, name, _described(lesson), tuple(parts))
+    return framed(name, notes, Drawing(width, y - BETWEEN, tuple(parts)), _described(lesson), gap=8)
 
 
 def _explained(lesson: ScalingLesson) -> list[str]:

@@ -13,9 +13,8 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from regard import atomic_file, errors
-from regard.output.colours import INK
-from regard.output.printable import printable
-from regard.output.text_width import text_width
+from regard.output.characters import printable, text_width, wrapped
+from regard.output.colours import INK, MUTED
 
 # Renderers without a default for `sans-serif` need the name of an installed font.
 FONT = (
@@ -24,6 +23,7 @@ FONT = (
 )
 SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[dhkqvxzEKNQVW])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
 LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
+MARGIN = 28.0  # around a figure
 MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
 
 
@@ -164,6 +164,27 @@ def arrow_head(x: float, y: float, fill: str, size: float = 6) -> str:
 def group(parts: Iterable[str], x: float = 0, y: float = 0) -> str:
     """Several elements, translated together."""
     return f'<g transform="translate({_short(x)} {_short(y)})">' + "\n".join(parts) + "</g>"
+
+
+def titled(title: str, notes: Sequence[str], width: float, size: float = 18) -> Drawing:
+    """A title with notes below it, wrapped to the width."""
+    parts, y = [], size * 0.6
+    for content in wrapped(printable(title), width, size, bold=True):
+        parts.append(text(content, 0, y, size, bold=True))
+        y += size * 1.25
+    for note in notes:
+        for content in wrapped(printable(note), width, 12):
+            parts.append(text(content, 0, y - 2, 12, fill=MUTED))
+            y += 17
+    return Drawing(width, y + 6, tuple(parts))
+
+
+def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0) -> Svg:
+    """A figure of a title, notes and a drawing below them, with a margin around."""
+    heading = titled(title, notes, body.width)
+    above = MARGIN + heading.height + gap
+    parts = heading.at(MARGIN, MARGIN), body.at(MARGIN, above)
+    return Svg(body.width + 2 * MARGIN, above + body.height + MARGIN, title, description, parts)
 
 
 def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:

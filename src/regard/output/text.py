@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from regard.output import colours
-from regard.output.cells import parts_of, printed, shortened, sum_below
-from regard.output.printable import printable
+from regard.output.characters import printable
+from regard.output.table_formats import parts_of, printed, shortened, sum_below
 from regard.tables import Column, Table
 from regard.trace import Trace
 

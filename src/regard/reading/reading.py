@@ -608,7 +608,7 @@ class Reading:
         return f"Reading({' '.join(shown)}; {tokens}, {layers} × {heads}, {self.model})"
 
     def _repr_html_(self) -> str:
-        from regard.output.display import reading_html
+        from regard.output import reading_html
 
         return reading_html(self)
 

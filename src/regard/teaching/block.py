@@ -78,9 +78,9 @@ class BlockLesson:
         return "\n\n".join(map(str, self.tables()))
 
     def _repr_html_(self) -> str:
-        from regard.output.display import block_html
+        from regard.output import figure, notebook_html
 
-        return block_html(self)
+        return notebook_html(figure.block(self), *self.tables())
 
 
 def block_lesson(

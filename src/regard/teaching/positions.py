@@ -72,9 +72,9 @@ class PositionLesson:
         return str(self.table())
 
     def _repr_html_(self) -> str:
-        from regard.output.display import positions_html
+        from regard.output import figure, notebook_html
 
-        return positions_html(self)
+        return notebook_html(figure.positions(self), self.table())
 
 
 def position_lesson(

@@ -101,9 +101,9 @@ class ScalingLesson:
         return "\n\n".join(map(str, self.tables()))
 
     def _repr_html_(self) -> str:
-        from regard.output.display import scaling_html
+        from regard.output import figure, notebook_html
 
-        return scaling_html(self)
+        return notebook_html(figure.scaling(self), *self.tables())
 
     def _row(self, divisor: Any) -> int:
         name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)

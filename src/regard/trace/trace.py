@@ -247,9 +247,9 @@ class Trace:
         return f"Trace({' '.join(shown)}{only}; {heads}: {', '.join(self.names)})"
 
     def _repr_html_(self) -> str:
-        from regard.output.display import html
+        from regard.output import trace_html
 
-        return html(self)
+        return trace_html(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from regard.viewer.widget import mimebundle

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from regard.attention import Attention
 from regard.cli.app import app
 from regard.errors import RegardError
-from regard.output import csv_json, markdown
+from regard.output import table_formats
 from regard.tables import printed_number
 from regard.teaching.hand_check import check_notes, worked_example
 
@@ -86,15 +86,15 @@ def test_tables_that_regard_prints_are_notes(saved, words):
     vectors = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
     trace = Attention(vectors, vectors).explain(vectors, words=words)
     for name, text in (
-        ("one.md", markdown.render(trace.table(1))),
-        ("one.csv", csv_json.to_csv(trace.table(1))),
+        ("one.md", table_formats.to_markdown(trace.table(1))),
+        ("one.csv", table_formats.to_csv(trace.table(1))),
     ):
         check = check_notes(saved(name, text))
         assert check.ok
         assert len(check.verdicts) == 3 * 3 + 3 * 4 + 4
-    pages = {"all.md": "\n".join(map(markdown.render, trace.tables()))}
+    pages = {"all.md": "\n".join(map(table_formats.to_markdown, trace.tables()))}
     if len(set(words)) == 3:  # titles of CSV tables do not tell one "the" from the other
-        pages["all.csv"] = csv_json.to_csv(trace.tables())
+        pages["all.csv"] = table_formats.to_csv(trace.tables())
     for name, text in pages.items():
         check = check_notes(saved(name, text))
         assert check.ok
@@ -170,7 +170,7 @@ def test_tables_with_rounded_vectors_alone_are_right(saved, seed):
     """q, k and v as printed are rounded: scores computed from the exact ones agree within that rounding."""
     draw = np.random.default_rng(seed).normal
     trace = Attention(draw(size=(4, 3)), draw(size=(4, 3))).explain(draw(size=(4, 2)), words=["a", "b", "c", "d"])
-    text = "\n".join(map(markdown.render, trace.tables()))
+    text = "\n".join(map(table_formats.to_markdown, trace.tables()))
     check = check_notes(saved("steps.md", text))
     assert check.ok, check.slips
     score = printed_number(trace["score"][0, 0, 0], 2)

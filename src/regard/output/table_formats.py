@@ -1,4 +1,4 @@
-"""Tables as data: CSV for spreadsheets, JSON for programs, with every digit."""
+"""Tables as CSV, JSON and Markdown, and the cells as every format prints them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,71 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regard import arrays
-from regard.tables import Column, Table
+from regard.output.characters import printable
+from regard.tables import Column, Table, printed_number
+from regard.tables import printed_cell as _printed_cell
 from regard.trace.provenance import setup
+
+
+def parts_of(vector: Iterable[Any], digits: int) -> list[str]:
+    """The printed numbers of a vector.
+
+    >>> parts_of([1, 0.5, -0.25], 2)
+    ['1.00', '0.50', '−0.25']
+    """
+    return [printed_number(number, digits) for number in vector]
+
+
+def shortened(parts: Sequence[str], most: int) -> list[str]:
+    """At most `most` parts: the first ones, … and the last.
+
+    >>> shortened(["1", "2", "3", "4", "5"], 4), shortened(["1", "2", "3"], 2)
+    (['1', '2', '…', '5'], ['1', '…'])
+    """
+    if len(parts) <= most:
+        return list(parts)
+    return [*parts[: most - 2], "…", parts[-1]] if most > 2 else [parts[0], "…"]
+
+
+def printed(cell: Any, column: Column) -> str:
+    """One cell as text on a single line, vectors in full."""
+    return printable(_printed_cell(cell, column))
+
+
+def strongest(table: Table, place: int) -> float | None:
+    """The largest number of a shaded column, which formats without colour print bold; None if none is above 0."""
+    if not table.columns[place].shade:
+        return None
+    return max((row[place] for row in table.rows if row[place] is not None and row[place] > 0), default=None)
+
+
+def sum_below(table: Table) -> tuple[Table, bool]:
+    """The table with its last column, if that is the sum of the vectors in the column before it, as a last row."""
+    if len(table.columns) < 3 or table.columns[-1].name != "sum" or len(table.rows) < 2:
+        return table, False
+    if any(column.kind != "vector" for column in table.columns[-2:]):
+        return table, False
+    sums = [row[-1] for row in table.rows if row[-1] is not None]
+    if len(sums) != 1:
+        return table, False
+    foot: list[Any] = [None] * (len(table.columns) - 1)
+    foot[0], foot[-1] = "sum", sums[0]
+    for place, column in enumerate(table.columns[:-1]):
+        if column.shade:
+            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
+    rows = (*(row[:-1] for row in table.rows), tuple(foot))
+    return replace(table, columns=table.columns[:-1], rows=rows), True
+
+
+# CSV and JSON
 
 
 def to_csv(tables: Table | Iterable[Table]) -> str:
@@ -109,3 +166,53 @@ def _fields(cell: Any, size: int | None) -> list[Any]:
         return ["" if cell is None else float(cell) if isinstance(cell, np.floating) else cell]
     numbers = [] if cell is None else [float(number) for number in cell]
     return [*numbers, *[""] * (size - len(numbers))]
+
+
+# Markdown, as GitHub, notebooks and most editors read it
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+
+
+def to_markdown(table: Table) -> str:
+    r"""The table with its title above and its notes below; the query word and the largest weight are bold.
+
+    >>> columns = Column("Word", "word"), Column("softmax", "number", shade=True)
+    >>> table = Table("Weights", columns, (("The", 0.42), ("a|b", 0.1)))
+    >>> print(to_markdown(table), end="")
+    **Weights**
+    <BLANKLINE>
+    | Word | softmax |
+    | :--- | ---: |
+    | The | **0.42** |
+    | a\|b | 0.10 |
+    """
+    lines = [f"**{_escaped(table.title)}**", ""] if table.title else []
+    lines += [_line(_escaped(column.name) for column in table.columns)]
+    lines += [_line("---:" if column.kind in ("number", "vector") else ":---" for column in table.columns)]
+    largest = [strongest(table, place) for place in range(len(table.columns))]
+    for place, row in enumerate(table.rows):
+        cells = zip(row, table.columns, largest, strict=True)
+        lines.append(_line(_markdown_cell(*cell, highlighted=place == table.highlight) for cell in cells))
+    lines += [line for note in table.notes for line in ("", f"*{_escaped(note)}*")]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    r"""Text with Markdown's special characters _escaped.
+
+    >>> _escaped("*a*|b\nc")
+    '\\*a\\*\\|b↵c'
+    """
+    return _SPECIAL.sub(r"\\\1", printable(text))
+
+
+def _markdown_cell(cell: Any, column: Column, largest: float | None, *, highlighted: bool) -> str:
+    text = printed(cell, column)
+    if column.kind == "vector":
+        return f"[{text}]" if text else ""
+    bold = (highlighted and column.kind == "word") or (largest is not None and cell == largest)
+    return f"**{_escaped(text)}**" if bold and text.strip() else _escaped(text)
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,4 +1,4 @@
-"""One query through one head: q · k → scaled → softmax → weighted values → sum, weights as line widths."""
+"""One query of a trace as a figure: a score as bars, and the way from the query to its output."""
 
 from __future__ import annotations
 
@@ -9,15 +9,127 @@ import numpy as np
 
 from regard import validate
 from regard.output import colours
-from regard.output.cells import parts_of, shortened
-from regard.output.drawn_weights import Numbers, numbers_of
-from regard.output.heat_map import MARGIN, titled
-from regard.output.printable import printable
-from regard.output.svg import Svg, arrow_head, curve, group, line, rectangle, text, widest
-from regard.output.text_width import fitted, text_width
+from regard.output.characters import fitted, printable, text_width
+from regard.output.panel import Numbers
+from regard.output.svg import (
+    Drawing,
+    Svg,
+    arrow_head,
+    curve,
+    framed,
+    line,
+    rectangle,
+    text,
+    widest,
+)
+from regard.output.table_formats import parts_of, shortened
+from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
-from regard.trace.labels import row_of
+from regard.trace.labels import key_of, row_of
+
+# A score as bars: the products q_i · k_i
+
+LABEL = 13.0
+POSITIVE, NEGATIVE, QUIET = "#2a6fb5", "#b85c22", "#8a94a3"
+SMALLEST = 8.0
+
+
+def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
+    """The components of a query and a key, and below them their products, which sum to the score."""
+    row, head = row_of(trace, query), validate.index("head", head, trace.heads)
+    column = key_of(trace, key, "score")
+    query_vector = numbers_of("query", trace["query"][head, row])
+    key_vector = numbers_of("key", trace["key"][head, column])
+    products = query_vector * key_vector
+    score = float(numbers_of("score", trace["score"][head, row])[column])
+    words = printable(trace.query_words[row]), printable(trace.words[column])
+    name = title or f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (
+        f", head {head}" if trace.heads > 1 else ""
+    )
+    size = len(products)
+    pitch = min(64.0, max(560.0 / size, 1.25))
+    labels = [f"q of {words[0]}", f"k of {words[1]}", "q_i · k_i"]
+    labels = [fitted(label, 200, LABEL, bold=True) for label in labels]
+    left = widest(labels, LABEL, bold=True) + 20
+    width = max(left + pitch * size + 16, 420.0)
+
+    strips = [
+        _strip(query_vector, labels[0], pitch, left, 46, quiet=True),
+        _strip(key_vector, labels[1], pitch, left, 46, quiet=True),
+        _strip(products, labels[2], pitch, left, 84, quiet=False),
+    ]
+    notes = [_sum(products, score), *_scaled(trace, score, row, column, head), *([trace.note] if trace.note else [])]
+    parts, y = [], 0.0
+    for strip in strips:
+        parts.append(strip.at(0, y))
+        y += strip.height + 12
+    parts.append(_positions(size, pitch, left).at(0, y - 2))
+    described = f"Bars of {size} products of the components of the query {words[0]} and the key {words[1]}. {notes[0]}"
+    return framed(name, notes, Drawing(width, y + 16, tuple(parts)), described, gap=4)
+
+
+def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float, *, quiet: bool) -> Drawing:
+    """Bars upwards for positive and downwards for negative numbers, labelled if the labels fit."""
+    finite = np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
+    highest, lowest = max(float(finite.max()), 0.0), min(float(finite.min()), 0.0)
+    unit = room / ((highest - lowest) or 1.0)
+    shown = [printed_number(number, digits_for(numbers)) for number in numbers]
+    size = min(12.0, pitch * 0.92 / max(widest(shown, 1.0), 0.1))
+    size = size if size >= SMALLEST else 0.0
+    above = size * 1.4 + 2
+    zero = above + highest * unit
+    bar = pitch * 0.62 if pitch > 4 else pitch
+    height = above + room + (above if lowest < 0 else 4)
+    parts = [text(label, left - 20, zero, LABEL, anchor="end", fill=colours.INK, bold=not quiet)]
+    for place, number in enumerate(finite):
+        x, tall = left + pitch * (place + 0.5), abs(number) * unit
+        colour = QUIET if quiet else POSITIVE if number >= 0 else NEGATIVE
+        top = zero - tall if number >= 0 else zero
+        if tall:
+            parts.append(rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{place + 1}: {shown[place]}"))
+        if size:
+            y = top - size * 0.75 if number >= 0 else zero + tall + size * 0.75
+            ink = colours.MUTED if quiet else colours.INK
+            parts.append(text(shown[place], x, y, size, anchor="middle", fill=ink))
+    parts.append(line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
+    return Drawing(left + pitch * len(numbers), height, tuple(parts))
+
+
+def _positions(size: int, pitch: float, left: float) -> Drawing:
+    """Tick labels of the components, counted from 1, thinned out to fit."""
+    step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, size) if step * pitch >= 26)
+    places = [place for place in range(size) if place == 0 or (place + 1) % step == 0] if step > 1 else range(size)
+    places = [place for place in places if place == 0 or place * pitch >= 26 or step == 1]
+    parts = [text("i", left - 20, 8, LABEL, anchor="end", fill=colours.MUTED, italic=True)]
+    parts += [
+        text(str(place + 1), left + pitch * (place + 0.5), 8, 11, anchor="middle", fill=colours.MUTED)
+        for place in places
+    ]
+    return Drawing(left + pitch * size, 16, tuple(parts))
+
+
+def _sum(products: Numbers, score: float) -> str:
+    digits = digits_for(products)
+    if len(products) <= 8:
+        terms = " + ".join(printed_number(number, digits) for number in products).replace("+ −", "− ")
+        return f"{terms} = {_said(score)}"
+    up, down = float(products[products > 0].sum()), float(products[products < 0].sum())
+    above, below, both = (printed_number(number, digits) for number in (up, down, score))
+    return f"{len(products)} products: those above zero sum to {above}, those below to {below}, all to {both}."
+
+
+def _scaled(trace: Trace, score: float, row: int, column: int, head: int) -> list[str]:
+    scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
+    by = f"÷ √{trace.size}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
+    return [f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
+
+
+def _said(number: float) -> str:
+    return printed_number(number, digits_for([number]))
+
+
+# One query through one head: q · k → scaled → softmax → weighted values → sum
 
 MOST_WORDS = 12
 MOST_PARTS = 5  # numbers of a vector that are shown
@@ -49,15 +161,9 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     weights = numbers_of("weight", trace["weight"][head, row])
     headings, rows = _rows(trace, row, head, weights)
     drawn = _Flow(trace, row, head, headings, rows)
-    parts, width, height = drawn.draw()
     name = title or f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
     notes = ["The width of a line is the weight.", *([trace.note] if trace.note else [])]
-    heading = titled(name, notes, width)
-    total = height + heading.height + 2 * MARGIN
-    moved = group(parts, MARGIN, MARGIN + heading.height)
-    return Svg(
-        width + 2 * MARGIN, total, name, _described(word, rows, drawn.output), (heading.at(MARGIN, MARGIN), moved)
-    )
+    return framed(name, notes, drawn.draw(), _described(word, rows, drawn.output))
 
 
 def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str], list[_Row]]:
@@ -118,13 +224,13 @@ class _Flow:
         self.first = 34 + ROW / 2
         self.middle = self.first + ROW * (len(rows) - 1) / 2
 
-    def draw(self) -> tuple[list[str], float, float]:
+    def draw(self) -> Drawing:
         parts = self._headings() + self._query_lines() + self._ribbons()
         for place, entry in enumerate(self.rows):
             parts += self._row(entry, self.words[place], self.first + ROW * place)
         parts += self._card(0, self.card, self.word, self.query, colours.ACCENT)
         parts += self._card(self.sum_left, self.width - self.sum_left, "sum", self.output, colours.ACCENT)
-        return parts, self.width, self.first + ROW * (len(self.rows) - 0.5)
+        return Drawing(self.width, self.first + ROW * (len(self.rows) - 0.5), tuple(parts))
 
     def _headings(self) -> list[str]:
         def heading(content: str, x: float, anchor: str) -> str:

@@ -1,0 +1,462 @@
+"""Attention weights as figures: the heat map of one head, and all heads of a layer on one colour scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from regard import arrays, errors, validate
+from regard.attention import Attention
+from regard.output import colours
+from regard.output.characters import printable
+from regard.output.panel import (
+    LINE,
+    Booleans,
+    Numbers,
+    Panel,
+    Scale,
+    cell_size,
+    colour_bar,
+    label_size_for,
+    panel,
+    scale_for,
+)
+from regard.output.svg import MARGIN, Drawing, Svg, arrow_head, group, line, path, text, titled
+from regard.tables import printed_number
+from regard.trace import Trace
+from regard.trace.provenance import Projection
+
+MOST_CELLS = 128  # along each side; larger matrices are pooled
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Weights:
+    """A matrix of weights to draw, (query, key)."""
+
+    array: Numbers
+    query_words: tuple[str, ...]
+    key_words: tuple[str, ...]
+    hidden: Booleans | None = None  # True where the key is masked
+    head: int = 0
+    heads: int = 1
+    pooled: str = ""  # how the matrix was pooled, if it was too large for one cell per weight
+    note: str | None = None  # where the numbers come from
+
+
+def weights_of(
+    subject: Any, head: int = 0, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
+    most: int = MOST_CELLS,
+) -> Weights:  # fmt: skip
+    """The weights of one head of a Trace, an Attention, or an array (query, key) or (head, query, key).
+
+    An attention with more than `most` queries or keys is pooled to `most` cells per side.
+    """
+    if isinstance(subject, Weights):
+        return subject
+    if isinstance(subject, Trace):
+        return _of_trace(subject, head, most)
+    if isinstance(subject, Attention):
+        return _of_attention(subject, head, words, query_words, most)
+    array = numbers_of("weights", subject)
+    if array.ndim not in (2, 3):
+        raise errors.ShapeError(
+            f"`weights` have shape {array.shape}; expected (query, key) or (head, query, key).\n"
+            "Choose one sequence of a batch, as in weights[0]."
+        )
+    heads = array.shape[0] if array.ndim == 3 else 1
+    array = array[_checked_head(head, heads)] if array.ndim == 3 else array
+    return _worded(array, words, query_words, None, head, heads, most)
+
+
+def head_count(subject: Any) -> int:
+    """The number of heads."""
+    if isinstance(subject, Trace):
+        return subject.heads
+    shape = subject.shape if hasattr(subject, "shape") else np.shape(subject)
+    return int(shape[-3]) if len(shape) > 2 else 1
+
+
+def numbers_of(name: str, given: Any) -> Numbers:
+    """Any array as a NumPy array in float64."""
+    try:
+        return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise errors.not_an_array(name, given) from None
+
+
+def _of_trace(trace: Trace, head: int, most: int) -> Weights:
+    head = validate.index("head", head, trace.heads)
+    array = numbers_of("weights", trace["weight"][head])
+    hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
+    weights = Weights(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
+    return weights if max(array.shape) <= most else _pooled(weights, most)
+
+
+def _of_attention(
+    attention: Attention, head: int, words: Sequence[str] | None, query_words: Sequence[str] | None, most: int
+) -> Weights:
+    if attention.ndim == 4:
+        if attention.shape[0] != 1:
+            raise errors.ShapeError(
+                f"This attention holds {attention.shape[0]} sequences; a figure shows one.\n"
+                "Choose one with A.select(batch=0)."
+            )
+        attention = attention.select(batch=0)
+    heads = attention.shape[0] if attention.ndim == 3 else 1
+    if attention.ndim == 3:
+        attention = attention.select(head=_checked_head(head, heads))
+    queries, keys = attention.shape
+    if max(queries, keys) <= most:
+        hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
+        return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads, most)
+    picture = attention.pooled((min(queries, most), min(keys, most)))
+    return Weights(
+        numbers_of("map", picture.array),
+        tuple(str(edge) for edge in picture.row_edges[:-1]),
+        tuple(str(edge) for edge in picture.column_edges[:-1]),
+        head=head,
+        heads=heads,
+        pooled=f"{queries} × {keys} weights, each cell the mean of the weights it covers",
+    )
+
+
+def _pooled(weights: Weights, most: int) -> Weights:
+    """Mean-pooled to at most `most` cells per side."""
+    array = weights.array
+    edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
+    sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
+    covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
+    return Weights(
+        sums / np.outer(*covered),
+        tuple(weights.query_words[place] for place in edges[0]),
+        tuple(weights.key_words[place] for place in edges[1]),
+        None,
+        weights.head,
+        weights.heads,
+        f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
+        weights.note,
+    )
+
+
+def _worded(
+    array: Numbers, words: Sequence[str] | None, query_words: Sequence[str] | None, hidden: Booleans | None, head: int,
+    heads: int, most: int,
+) -> Weights:  # fmt: skip
+    queries, keys = array.shape
+    if query_words is None and queries == keys:
+        query_words = words
+    rows = _labels("query_words", query_words, queries)
+    weights = Weights(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
+    return weights if max(array.shape) <= most else _pooled(weights, most)
+
+
+def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """One label per row or column; positions if there are no words."""
+    if words is None:
+        return tuple(str(position) for position in range(count))
+    if len(words) != count:
+        raise errors.ShapeError(f"`{name}` holds {len(words)} words for {count} tokens.\nGive one word for each token.")
+    return tuple(map(str, words))
+
+
+def _checked_head(head: int, heads: int) -> int:
+    return validate.index("head", head, heads)
+
+
+def weights_panel(
+    weights: Weights, scale: Scale, side: float, label_size: float, titles: tuple[str, str] = ("", ""),
+    labelled: tuple[bool, bool] = (True, True),
+) -> Panel:  # fmt: skip
+    """The matrix of weights in square cells; numbers only if each cell is one weight."""
+    return panel(
+        weights.array, weights.query_words, weights.key_words, scale, (side, side), label_size=label_size,
+        row_title=titles[0], column_title=titles[1], hidden=weights.hidden, numbers=not weights.pooled,
+        apart=4 if weights.pooled else LINE, labelled=labelled,
+    )  # fmt: skip
+
+
+def largest_weight(weights: Weights) -> tuple[str, str, str]:
+    """The query and the key with the largest weight, and the weight, as printed."""
+    row, column = np.unravel_index(int(np.nan_to_num(weights.array).argmax()), weights.array.shape)
+    weight = printed_number(weights.array[row, column], 2)
+    return printable(weights.query_words[row]), printable(weights.key_words[column]), weight
+
+
+# One head
+
+MOST_SAID = 12  # queries whose strongest key the description names
+
+
+def heat_map(
+    subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None, head: int = 0,
+    title: str | None = None, top: float | None = None,
+) -> Svg:  # fmt: skip
+    """The weights of one head, labelled with words, with numbers in the cells if they fit, and a colour bar.
+
+    subject      a Trace, an Attention, or an array (query, key) or (head, query, key)
+    words        of the keys, and of the queries if there are as many; a Trace has its own
+    top          the number with the darkest colour; by default the largest, rounded up
+
+    More than 128 words are pooled: each cell shows the mean of the weights it covers.
+    """
+    weights = weights_of(subject, head, words, query_words)
+    scale = scale_for(weights.array, top=_usual_top(weights) if top is None else top)
+    side = cell_size(max(weights.array.shape))
+    matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
+    bar = colour_bar(scale, min(max(matrix.height, 80.0), 200.0), "mean weight" if weights.pooled else "weight")
+    bar_left = MARGIN + max(matrix.drawing.width, matrix.left + matrix.width) + 28
+    width = max(bar_left + bar.width + MARGIN, 380.0)
+    heading = titled(title or _title(weights), side_notes(weights), width - 2 * MARGIN)
+    above = MARGIN + heading.height
+    bar_top = above + matrix.top - 22  # aligns the top of the bar, below its name, with the cells
+    height = max(above + matrix.drawing.height, bar_top + bar.height) + MARGIN
+    parts = (heading.at(MARGIN, MARGIN), matrix.drawing.at(MARGIN, above), bar.at(bar_left, bar_top))
+    return Svg(width, height, title or _title(weights), described(weights), parts)
+
+
+def side_notes(weights: Weights) -> list[str]:
+    """Notes on pooling, masked keys, row sums and the source of the numbers."""
+    notes = [weights.pooled] if weights.pooled else []
+    if not weights.pooled and np.allclose(weights.array.sum(axis=1), 1, atol=1e-3):
+        notes.append("Each row sums to 1.")
+    if weights.hidden is not None and weights.hidden.any():
+        notes.append("Grey: masked keys, which the query may not see.")
+    return [*notes, weights.note] if weights.note else notes
+
+
+def described(weights: Weights) -> str:
+    """The heat map in words, for screen readers."""
+    rows, columns = weights.array.shape
+    said = [f"Heat map of the weights that {rows} queries give to {columns} keys."]
+    if not weights.pooled:
+        for word, row in list(zip(weights.query_words, weights.array, strict=True))[:MOST_SAID]:
+            best = int(np.nan_to_num(row, nan=-1.0).argmax())
+            said.append(f"{word} attends most to {weights.key_words[best]}, {printed_number(row[best], 2)}.")
+    return " ".join([*said, *side_notes(weights)])
+
+
+def _usual_top(weights: Weights) -> float | None:
+    """The darkest number of a pooled map: its 99.5% quantile, since a few cells are often far larger than the rest."""
+    if not weights.pooled:
+        return None
+    return scale_for(np.quantile(weights.array, [0.995])).top
+
+
+def _title(weights: Weights) -> str:
+    return f"Attention weights, head {weights.head} of {weights.heads}" if weights.heads > 1 else "Attention weights"
+
+
+# All heads
+
+MOST_HEADS = 32
+MOST_CELLS_PER_HEAD = 64  # along each side of a head's map; larger ones are pooled
+GRID_WIDTH = 760.0  # of all maps of a row
+GAP = 22.0
+MOST_ROWS, MOST_DRAWN = 24, 64  # words and numbers of a matrix; larger ones are drawn as boxes with their shape
+ALL_LABELLED = 26  # up to this many words, cells are large enough to label every word
+MATRIX = 190.0  # height of W_O, at most
+HEAD = 13.0  # font size of the heads' names
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of concatenate and W_O."""
+
+    heads: int
+    tokens: int
+    joined: int  # width of the concatenated vectors
+    out: int  # width of the output
+
+    @property
+    def note(self) -> str:
+        """What follows the heads, in words."""
+        return (
+            f"Each head gives every word a vector, Σ weight · v. The vectors of the {self.heads} heads are "
+            f"concatenated ({self.tokens} × {self.joined}) and multiplied by W_O ({self.joined} × {self.out}), which "
+            "mixes what the heads found."
+        )
+
+
+def heads(
+    subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
+    title: str | None = None, top: float | None = None, shapes: Shapes | None = None,
+) -> Svg:  # fmt: skip
+    """The weights of all heads, small multiples on one colour scale.
+
+    subject      a Trace, an Attention, an array (head, query, key), or a list of `Weights`
+    words        of the keys, and of the queries if there are as many; a Trace has its own
+    top          the number with the darkest colour; by default the largest, rounded up
+    shapes       of concatenate and W_O, for subjects that are not a Trace
+
+    For a Trace of a multi-head layer, the figure continues with the concatenated outputs, W_O and their product. At
+    most 32 heads are drawn.
+    """
+    given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], Weights)
+    count = len(subject) if given else head_count(subject)
+    shown = subject[:MOST_HEADS] if given else [
+        weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, MOST_HEADS))
+    ]  # fmt: skip
+    scale = scale_for(np.concatenate([one.array.ravel() for one in shown]), top=top)
+    grid = _grid(shown, scale)
+    below = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
+    width = max(grid.width, below.width if below else 0.0, 420.0)
+    name = title or f"{count} heads, each with its own weights"
+    heading = titled(name, _heads_notes(shown, count), width)
+    parts, y = [heading.at(MARGIN, MARGIN), grid.at(MARGIN, MARGIN + heading.height)], MARGIN + heading.height
+    y += grid.height
+    if below:
+        parts.append(line(MARGIN, y + 20, MARGIN + width, y + 20, colours.RULE))
+        parts.append(below.at(MARGIN, y + 38))
+        y += 38 + below.height
+    return Svg(width + 2 * MARGIN, y + MARGIN, name, _heads_described(shown, below is not None), tuple(parts))
+
+
+def _heads_notes(shown: Sequence[Weights], count: int) -> list[str]:
+    notes = ["Rows: queries. Columns: the keys they attend to. One colour scale for all heads."]
+    notes += side_notes(replace(shown[0], note=None))
+    if count > len(shown):
+        notes.append(f"The first {len(shown)} of {count} heads.")
+    return [*notes, shown[0].note] if shown[0].note else notes
+
+
+def _grid(shown: Sequence[Weights], scale: Scale) -> Drawing:
+    """The heat maps with one colour bar; words only left of each row and above each column of the grid."""
+    across = min(len(shown), 4) if len(shown) != 6 else 3
+    rows, columns = shown[0].array.shape
+    side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
+    side = max(side, 12.2) if max(rows, columns) <= ALL_LABELLED else side
+    size = min(label_size_for(side), 12.0)
+    bar = colour_bar(scale, min(max(side * rows, 80.0), 180.0), "weight")
+    panels = [
+        weights_panel(one, scale, side, size, labelled=(place % across == 0, place < across))
+        for place, one in enumerate(shown)
+    ]
+    left, top = panels[0].left, panels[0].top
+    overhang = max(one.drawing.width - one.left - one.width for one in panels)
+    pitch = max(columns * side, 64.0) + GAP
+    parts, y = [], 0.0
+    for start in range(0, len(panels), across):
+        labelled = start == 0
+        y += HEAD * 1.6
+        for place, one in enumerate(panels[start : start + across]):
+            x = left + pitch * place - one.left
+            number = shown[start + place].head
+            parts.append(text(f"head {number}", left + pitch * place, y - HEAD * 0.7, HEAD, bold=True))
+            parts.append(one.drawing.at(x, y))
+        y += (top if labelled else 0) + rows * side + GAP
+    wide = left + pitch * across - GAP + overhang
+    parts.append(bar.at(wide + 24, top + HEAD * 1.6 - 22))
+    return Drawing(wide + 24 + bar.width, max(y - GAP, top + HEAD * 1.6 + bar.height - 22), tuple(parts))
+
+
+# Below the heads
+
+
+def _after(trace: Trace) -> Drawing | None:
+    """Concatenated outputs, W_O and their product, from left to right."""
+    if "concatenated" not in trace or "projected" not in trace:
+        return None
+    joined, result = (numbers_of(name, trace[name]) for name in ("concatenated", "projected"))
+    made = trace.origin.parts.get("projected")
+    matrix = numbers_of("W_O", made.linear.weight).T if isinstance(made, Projection) else None  # (in, out)
+    shapes = Shapes(trace.heads, len(joined), joined.shape[1], result.shape[1])
+    if matrix is None or max(matrix.shape) > MOST_DRAWN or len(joined) > MOST_ROWS:
+        return _after_shapes(shapes)
+    return _headed(shapes, _matrices(trace, joined, matrix, result))
+
+
+def _after_shapes(shapes: Shapes) -> Drawing:
+    return _headed(shapes, _boxes(shapes))
+
+
+def _headed(shapes: Shapes, drawn: Drawing) -> Drawing:
+    heading = titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
+    return Drawing(
+        max(heading.width, drawn.width), heading.height + 6 + drawn.height,
+        (heading.at(0, 0), drawn.at(0, heading.height + 6)),
+    )  # fmt: skip
+
+
+def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -> Drawing:
+    """concatenated · W_O = output as matrices of coloured cells."""
+    side = max(min(34.0, MATRIX / max(matrix.shape)), 5.0)
+    scale = scale_for(np.concatenate([joined.ravel(), result.ravel()]), signed=True)
+    of_matrix = scale_for(matrix, signed=True)
+    words = trace.query_words
+    ins, outs = ([str(place + 1) for place in range(count)] for count in matrix.shape)
+    size = min(label_size_for(side), 12.0)
+    row = max(side, size * LINE)
+    first = panel(joined, words, ins, scale, (side, row), label_size=size, labelled=(True, False),
+                  hint="{row}, component {column}: {number}")  # fmt: skip
+    second = panel(matrix, ins, outs, of_matrix, (side, side), label_size=size, labelled=(False, False),
+                   hint="W_O, row {row}, column {column}: {number}")  # fmt: skip
+    third = panel(result, words, outs, scale, (side, row), label_size=size, labelled=(True, False),
+                  hint="{row}, component {column}: {number}")  # fmt: skip
+    tall = max(one.height for one in (first, second, third))
+    lifts = (36.0, 14.0, 14.0)  # of the names, the first one above the brackets of the heads
+    top = 10 + max(lift - (tall - one.height) / 2 for lift, one in zip(lifts, (first, second, third), strict=True))
+    parts: list[str] = []
+    x = 0.0
+    for place, (one, name) in enumerate(zip((first, second, third), ("concatenated", "W_O", "output"), strict=True)):
+        y = top + (tall - one.height) / 2
+        cells = x + one.left
+        parts.append(one.drawing.at(x, y - one.top))
+        parts.append(text(name, cells + one.width / 2, y - lifts[place], HEAD, anchor="middle", bold=True))
+        if place == 0:
+            parts += _brackets(trace.heads, cells, y, one.width)
+        x = cells + one.width
+        if place < 2:
+            parts.append(text("×" if place == 0 else "=", x + 23, top + tall / 2, 22, anchor="middle"))
+            x += 46
+    bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")
+    x += 34
+    for bar in bars:
+        parts.append(bar.at(x, top - 22 + max(0.0, (tall - 120) / 2)))
+        x += bar.width + 22
+    return Drawing(x - 22, top + max(tall, min(tall, 120.0) + 8), tuple(parts))
+
+
+def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
+    """Which columns of the concatenated vectors come from which head."""
+    parts, wide = [], width / count
+    for head in range(count):
+        start, end = left + wide * head + 1.5, left + wide * (head + 1) - 2.5
+        y = top - 6
+        parts.append(path(f"M{start:.2f} {y + 3:.2f}V{y:.2f}H{end:.2f}V{y + 3:.2f}", colours.MUTED, 1))
+        if head % math.ceil(18 / wide) == 0:
+            name = f"head {head}" if wide >= 44 else str(head)
+            parts.append(text(name, (start + end) / 2, y - 9, 11, anchor="middle", fill=colours.MUTED))
+    return parts
+
+
+def _boxes(shapes: Shapes) -> Drawing:
+    """The same as boxes with shapes, for matrices that are too wide to draw."""
+    names = [("head outputs", f"{shapes.heads} × {shapes.tokens} × {shapes.joined // shapes.heads}"),
+             ("concatenated", f"{shapes.tokens} × {shapes.joined}"), ("× W_O", f"{shapes.joined} × {shapes.out}"),
+             ("output", f"{shapes.tokens} × {shapes.out}")]  # fmt: skip
+    parts: list[str] = []
+    box, between, height = 132.0, 34.0, 52.0
+    for place, (name, shape) in enumerate(names):
+        x = (box + between) * place
+        d = f"M{x} 6a6 6 0 0 1 6 -6h{box - 12}a6 6 0 0 1 6 6v{height - 12}a6 6 0 0 1 -6 6h{12 - box}a6 6 0 0 1 -6 -6z"
+        parts.append(path(d, colours.ACCENT, fill=colours.ACCENT_SOFT))
+        parts.append(text(name, x + box / 2, height / 2 - 9, 14, anchor="middle", bold=True))
+        parts.append(text(shape, x + box / 2, height / 2 + 11, 12, anchor="middle", fill=colours.MUTED))
+        if place:
+            parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
+            parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
+    return Drawing(len(names) * (box + between) - between, height, (group(parts),))
+
+
+def _heads_described(shown: Sequence[Weights], goes_on: bool) -> str:
+    said = [f"Heat maps of {len(shown)} heads on one colour scale."]
+    for one in shown:
+        query, key, weight = largest_weight(one)
+        said.append(f"Head {one.head}: {query} attends to {key}, {weight}.")
+    if goes_on:
+        said.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
+    return " ".join(said)
