@@ -1,4 +1,4 @@
-"""Every step of an attention: equal to what PyTorch computes, to the fused kernel, and to the worked example."""
+"""Every step of an attention equals PyTorch, the fused kernel and the worked example."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_output_equals_the_fused_kernel_in_single_precision(draw, engine_name):
     assert A.explain(values)["output"].dtype == np.float32
 
 
-def test_lazy_bias_and_offset_reach_one_row_as_they_reach_all(draw):
+def test_lazy_bias_and_offset_apply_to_one_row_as_to_all(draw):
     queries, keys, values = draw(2, 3, 5), draw(2, 7, 5), draw(2, 7, 5)
     A = regard.Attention(queries, keys, bias=regard.alibi(heads=2), mask=regard.causal(), offset=4)
     words = ["a", "b", "c", "d", "e", "f", "g"]
@@ -118,7 +118,7 @@ def test_lazy_bias_and_offset_reach_one_row_as_they_reach_all(draw):
         assert alone.table().highlight == whole.table(word).highlight == 4 + row
 
 
-def test_shared_key_heads_serve_every_query_head(draw):
+def test_shared_key_heads_are_repeated_for_every_query_head(draw):
     queries, keys, values = draw(6, 5, 7), draw(2, 5, 7), draw(2, 5, 3)
     A = regard.Attention(queries, keys)
     trace = A.explain(values)
@@ -126,14 +126,14 @@ def test_shared_key_heads_serve_every_query_head(draw):
     np.testing.assert_allclose(trace["output"], A @ values, atol=1e-12)
 
 
-def test_cosine_scores(given):
+def test_cosine_scores_are_products_of_unit_vectors(given):
     A = regard.Attention(*given[:2], similarity="cosine", scale=5.0)
     trace = A.explain(given[2])
     np.testing.assert_allclose(trace["score"], A.score.dense(), atol=1e-12)
     np.testing.assert_array_equal(trace["query"], given[0])
 
 
-def test_gradients_stand_beside_values(given):
+def test_every_step_has_its_gradient(given):
     tensors = [torch.from_numpy(array).requires_grad_() for array in given]
     trace = regard.Attention(*tensors[:2], softcap=3.0).explain(tensors[2])
     assert all(step.gradient is None for step in trace.steps)
@@ -171,14 +171,14 @@ def test_hidden_keys_have_no_influence_even_with_nan(draw):
     np.testing.assert_array_equal(trace["weighted_value"][0, 0], trace.weighted_values(query=0))
 
 
-def test_a_query_that_sees_nothing_gets_zeros():
+def test_a_query_without_visible_keys_gets_zeros():
     trace = regard.Attention(CAT_SAT, CAT_SAT, mask=regard.masks.allowed(np.zeros((3, 3), bool))).explain(CAT_SAT)
     assert not trace["weight"].any()
     assert not trace["output"].any()
     assert any("may see no key" in note for note in trace.table(0).notes)
 
 
-def test_half_precision_is_computed_in_single(draw):
+def test_half_precision_is_computed_in_float32(draw):
     queries, keys, values = (draw(5, 7, dtype=np.float16) for _ in range(3))
     trace = regard.Attention(queries, keys).explain(values)
     assert trace["score"].dtype == np.float32
@@ -188,19 +188,19 @@ def test_half_precision_is_computed_in_single(draw):
     np.testing.assert_allclose(trace["output"], exact["output"], atol=2e-6)
 
 
-def test_arrays_cannot_be_written_to(cat_sat):
+def test_arrays_are_read_only(cat_sat):
     for name in cat_sat.names:
         with pytest.raises(ValueError, match="read-only"):
             cat_sat[name][...] = 0
 
 
-def test_reading_them_leaves_the_given_arrays_writable(draw):
+def test_the_given_arrays_stay_writable(draw):
     queries = draw(3, 5)
     regard.Attention(queries, queries).explain(queries)["query"]
     queries[0] = 0
 
 
-def test_a_batch_is_refused_with_the_way_out(draw):
+def test_a_batch_is_refused_with_the_fix(draw):
     queries = draw(2, 3, 5, 7)
     with pytest.raises(errors.ShapeError, match=r"select\(batch=0\)"):
         regard.Attention(queries, queries).explain(queries)
@@ -208,13 +208,13 @@ def test_a_batch_is_refused_with_the_way_out(draw):
     assert one["score"].shape == (3, 5, 5)
 
 
-def test_too_many_queries_are_refused_with_the_way_out():
+def test_too_many_queries_are_refused_with_the_fix():
     queries = np.zeros((100_000, 2), np.float32)
     with pytest.raises(errors.TooLarge, match="query=0"):
         regard.Attention(queries, queries).explain(queries)
 
 
-def test_weighted_values_of_all_queries_are_refused_where_they_are_too_many(draw):
+def test_weighted_values_beyond_the_limit_are_refused(draw):
     queries = draw(700, 4, dtype=np.float32)
     trace = regard.Attention(queries, queries).explain(draw(700, 200, dtype=np.float32))
     with pytest.raises(errors.TooLarge, match="weighted_values"):
@@ -222,7 +222,7 @@ def test_weighted_values_of_all_queries_are_refused_where_they_are_too_many(draw
     assert trace.weighted_values(query=699).shape == (700, 200)
 
 
-def test_one_query_of_a_long_input_takes_memory_in_proportion_to_it(draw):
+def test_one_query_of_a_long_input_takes_linear_memory(draw):
     """Five arrays of one row, and nothing near n²: 100,000² floats would be 40 GB."""
     queries = draw(100_000, 4, dtype=np.float32)
     A = regard.Attention(queries, queries, mask=regard.causal())
@@ -238,7 +238,7 @@ def test_one_query_of_a_long_input_takes_memory_in_proportion_to_it(draw):
 
 
 def test_a_full_trace_does_not_build_the_weighted_values(draw):
-    """They are query × key × size; all other steps together are less than a tenth of them."""
+    """They are query × key × value_dim; all other steps together are less than a tenth of them."""
     queries, keys, values = (draw(8, 256, 64, dtype=np.float32) for _ in range(3))
     regard.Attention(queries[:, :2], keys[:, :2]).explain(values[:, :2])
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Which query is meant: by word, by word and occurrence, by position."""
+"""Queries given by word, by word and occurrence, or by position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def trace(draw):
     [("kids", 1), ("the", 5), (("the", 1), 5), (("the", 2), 11), (("The", 1), 0), (("the", 3), 11), (4, 4), (-1, 12),
      (np.int64(3), 3), ("LIONS", 6)],
 )  # fmt: skip
-def test_the_word_is_found(trace, query, place):
+def test_queries_are_found_by_word_and_position(trace, query, place):
     assert trace.table(query).highlight == place
 
 
@@ -39,7 +39,7 @@ def test_the_word_is_found(trace, query, place):
         (None, "Which `query`"),
     ],
 )
-def test_what_is_not_there_is_said(trace, query, message):
+def test_unknown_queries_raise_a_clear_error(trace, query, message):
     with pytest.raises(errors.RegardError, match=message):
         trace.table(query)
 
@@ -54,7 +54,7 @@ def test_one_query_keeps_its_position(draw):
         alone.table(2)
 
 
-def test_words_must_be_as_many_as_keys(draw):
+def test_the_number_of_words_must_equal_the_number_of_keys(draw):
     x = draw(3, 2)
     with pytest.raises(errors.ShapeError, match="2 words for 3 keys"):
         regard.Attention(x, x).explain(x, words=["a", "b"])
@@ -62,6 +62,6 @@ def test_words_must_be_as_many_as_keys(draw):
         regard.Attention(x, x).explain(x, words="a b c")
 
 
-def test_without_words_positions_stand_in_their_place(draw):
+def test_positions_are_the_default_words(draw):
     x = draw(3, 2)
     assert regard.Attention(x, x).explain(x).words == ("0", "1", "2")

@@ -1,4 +1,4 @@
-"""The slide's table, and the rules of what is printed."""
+"""The step table of the slides, and how its numbers are printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def number_of(text: str) -> Decimal:
     return Decimal(text.replace("−", "-"))
 
 
-def test_the_slides_columns():
+def test_columns_are_those_of_the_slides():
     trace = regard.Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT, words=WORDS)
     table = trace.table("The")
     assert tuple(column.name for column in table.columns) == SLIDE
@@ -35,7 +35,7 @@ def test_the_slides_columns():
     assert len(trace.tables()) == 3
 
 
-def test_more_stages_are_more_columns(draw):
+def test_capped_biased_and_masked_scores_get_columns(draw):
     x = draw(3, 5)
     trace = regard.Attention(x, x, scale=2.0, softcap=3.0, bias=draw(3, 3), mask=regard.causal()).explain(x)
     names = [column.name for column in trace.table(1).columns]
@@ -43,7 +43,7 @@ def test_more_stages_are_more_columns(draw):
     assert trace.table(1)["masked"][2] == -np.inf
 
 
-def test_the_query_of_other_words_stands_in_the_first_row(draw):
+def test_a_query_of_cross_attention_is_in_the_first_row(draw):
     trace = regard.Attention(draw(2, 5), draw(3, 5)).explain(draw(3, 5), words=WORDS, query_words=["le", "chat"])
     table = trace.table("chat")
     assert table.highlight is None
@@ -53,7 +53,7 @@ def test_the_query_of_other_words_stands_in_the_first_row(draw):
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(0, 10_000), st.sampled_from([1.0, 8.0, 0.01, 1000.0]))
 def test_printed_terms_agree_with_the_printed_sum(count, size, seed, spread):
-    """Within half a last digit a term."""
+    """Within half a last digit per term."""
     vectors = np.random.default_rng(seed).normal(size=(count, size)) * spread
     table = regard.Attention(vectors, vectors).explain(vectors, query=0).table()
     digits = {column.name: column.digits for column in table.columns}
@@ -62,7 +62,7 @@ def test_printed_terms_agree_with_the_printed_sum(count, size, seed, spread):
 
 
 @given(st.lists(st.sampled_from([0.125, -0.125, 0.375, 0.5, -0.625, 0.005]), min_size=1, max_size=9))
-def test_halves_agree_too(terms):
+def test_halves_are_rounded_consistently(terms):
     _agree([[term] for term in terms], [float(np.sum(terms))], 2)
 
 
@@ -73,7 +73,7 @@ def _agree(terms, total, digits):
         assert apart <= len(terms) * Decimal(1).scaleb(-digits) / 2
 
 
-def test_a_note_where_printed_terms_add_up_differently():
+def test_a_note_says_that_printed_terms_add_up_differently():
     values = [[0.333], [0.333], [0.333]]
     trace = regard.Attention(np.zeros((1, 2)), np.zeros((3, 2))).explain(values)
     assert not trace.table().notes  # 0.11 · 3 = 0.33
@@ -82,7 +82,7 @@ def test_a_note_where_printed_terms_add_up_differently():
     assert "rounded on its own" in trace.table().notes[0]
 
 
-def test_the_notes_of_a_trace_reach_its_tables():
+def test_notes_of_a_trace_appear_under_its_tables():
     trace = regard.Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT).noted("numbers come from random weights, seed 0")
     assert trace.note in trace.table(0).notes
     trace = regard.Attention([CAT_SAT], [CAT_SAT], sinks=[0.0]).explain([CAT_SAT])
@@ -105,5 +105,5 @@ def test_torch_gives_the_same_table(draw):
     assert plain.columns == other.columns
 
 
-def test_a_column_is_a_value():
+def test_columns_compare_by_value():
     assert Column("softmax", "number", 2, True) == Column("softmax", "number", shade=True)

@@ -1,4 +1,4 @@
-"""Each number says how it came about, in a line to follow by hand."""
+"""The calculation of each number, written out on one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_lines_of_the_worked_example(trace, name, line):
     assert str(trace.why(name, query="cat", key="sat")) == line
 
 
-def test_one_number_of_a_vector(trace):
+def test_one_component_of_a_vector_is_written_out(trace):
     why = trace.why("output", query="The", component=1)
     assert str(why) == "0.42·0 + 0.16·1 + 0.42·1 = 0.58"
     assert why.value == trace["output"][0, 0, 1]
@@ -45,7 +45,7 @@ def test_one_number_of_a_vector(trace):
         trace.why("output", query="The", component=4)
 
 
-def test_stages_between():
+def test_capped_biased_and_masked_scores_are_written_out():
     options = {"scale": 0.5, "softcap": 2.0, "bias": np.array([[0, -1.0, 0]] * 3), "mask": regard.causal()}
     trace = regard.Attention(CAT_SAT, CAT_SAT, **options).explain(CAT_SAT, words=WORDS)
     asked = {"query": "cat", "key": "cat"}
@@ -58,28 +58,28 @@ def test_stages_between():
     assert str(trace.why("weight", query="The", key="The")) == "e^0.92 / e^0.92 = 2.52 / 2.52 = 1"
 
 
-def test_scale_that_happens_to_be_the_root_is_written_as_it():
+def test_a_scale_equal_to_the_root_is_written_as_the_root():
     trace = regard.Attention(CAT_SAT, CAT_SAT, scale=0.5).explain(CAT_SAT)
     assert str(trace.why("scaled", query=1, key=2)) == "2 / √4 = 1"
     trace = regard.Attention(CAT_SAT, CAT_SAT, scale=-0.25).explain(CAT_SAT)
     assert str(trace.why("scaled", query=1, key=2)) == "2 · (−0.25) = −0.5"
 
 
-def test_cosine_and_sinks():
+def test_cosine_scores_and_sinks_are_written_out():
     trace = regard.Attention([CAT_SAT], [CAT_SAT], similarity="cosine", scale=1.0, sinks=[1.0]).explain([CAT_SAT])
     assert str(trace.why("score", query=1, key=2)) == "[0 1 0 1]·[1 1 1 1] / (1.41·2) = 2 / 2.83 = 0.71"
     line = "e^0.71 / (e^0 + e^1 + e^0.71 + e^1 of the sink) = 2.03 / 8.46 = 0.24"
     assert str(trace.why("weight", query=1, key=2)) == line
 
 
-def test_large_scores_are_written_less_the_largest():
+def test_large_scores_are_written_with_the_largest_subtracted():
     trace = regard.Attention([[200.0]], [[1.0], [1.005]], scale=1.0).explain([[1.0], [2.0]])
     why = trace.why("weight", key=0)
     assert str(why).startswith("e^(−1) / (e^(−1) + e^0) = 0.37 / 1.37 = 0.27, with the largest score, 201, subtracted")
     assert why.value == trace["weight"][0, 0, 0]
 
 
-def test_long_vectors_are_shortened_unless_asked_for_in_full(draw):
+def test_long_vectors_are_shortened_unless_full(draw):
     vectors = draw(30, 100)
     trace = regard.Attention(vectors, vectors).explain(vectors)
     for name in ("score", "weight", "weighted_value", "output"):
@@ -90,7 +90,7 @@ def test_long_vectors_are_shortened_unless_asked_for_in_full(draw):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_every_number_of_a_block_has_a_reason(draw, norm_first):
+def test_every_number_of_a_block_is_written_out(draw, norm_first):
     block = Encoder.seeded(6, 2, norm_first=norm_first, dtype=np.float64)
     trace = block.explain(draw(3, 6), words=WORDS)
     for name in trace.names:
@@ -106,15 +106,15 @@ def test_every_number_of_a_block_has_a_reason(draw, norm_first):
     assert "norm(" in str(trace.why("result", query=0)) or norm_first
 
 
-def test_projections_that_go_on(draw):
+def test_norms_and_rotation_follow_the_projection(draw):
     layer = MultiHead.seeded(8, 2, kv_heads=1, rotary=Rotary(4), bias=False, dtype=np.float64)
     trace = layer.explain(draw(3, 8), words=WORDS)
     line = str(trace.why("key", key="cat", head=1))
-    assert "W_kᵀ = [" in line and "turned by its position: [" in line
+    assert "W_kᵀ = [" in line and "rotated by its position: [" in line
     assert "W_qᵀ of head 1 = [" in str(trace.why("query", query="cat", head=1))
 
 
-def test_words_of_a_stack(draw):
+def test_steps_of_a_stack_are_found_by_word(draw):
     model = Transformer.seeded(11, 4, 2, encoders=1, decoders=1, dtype=np.float64)
     trace = model.explain([1, 2, 3], [4, 5], words=WORDS, target_words=["el", "gato"], block=1)
     assert trace.words == ("el", "gato")
@@ -122,7 +122,7 @@ def test_words_of_a_stack(draw):
     assert "row of the table" in str(trace.why("embedding", query="gato"))
 
 
-def test_steps_that_are_not_there_are_named(trace):
+def test_an_unknown_step_lists_the_known_ones(trace):
     with pytest.raises(errors.OptionError, match="nothing of that kind was computed"):
         trace.why("masked", query=0, key=0)
     with pytest.raises(errors.OptionError, match="Did you mean 'weight'"):

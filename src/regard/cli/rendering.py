@@ -19,7 +19,7 @@ from regard.output import html, latex, table_formats
 from regard.output.figure import Svg, bars, flow, heads, heat_map
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
-from regard.trace.labels import query_label
+from regard.trace.steps import query_label
 
 MOST_LINES = 60  # of all tables together, without --query and --full
 MOST_ROWS = 16  # of a table

@@ -20,7 +20,7 @@ from regard.teaching.hand_check.documents import Document, from_mapping, is_step
 from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
-from regard.trace.provenance import Projection
+from regard.trace.steps import Projection
 
 HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0

@@ -91,7 +91,7 @@ class Decoder(Layer):
         for step in attention_part(self.attention, self.norm_1, self.norm_first, x, attend, separate=separate):
             yield step
         if self.cross is not None and memory is None:
-            raise errors.option("memory", None, "what an encoder gave", "This decoder attends to an encoder's result.")
+            raise errors.option("memory", None, "the output of an encoder", "This decoder has cross-attention.")
         yield from self.cross_steps(step.value, attend_all(memory, memory_mask), separate=separate)
 
     def cross_steps(self, x: Array, attend: Attend, *, separate: bool = False) -> Iterator[Step]:
@@ -118,7 +118,7 @@ class Decoder(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of the attention to the tokens themselves, or of that to the memory and the rest."""
-        from regard.trace.of_layers import Asked, of_decoder
+        from regard.trace.layer_steps import Asked, of_decoder
 
         asked = Asked(query=query, words=words, context_words=memory_words, mask=mask, note=note)
         return of_decoder(self, x, memory, which, asked, memory_mask)

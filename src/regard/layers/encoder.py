@@ -85,7 +85,7 @@ class Encoder(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
-        from regard.trace.of_layers import Asked, of_encoder
+        from regard.trace.layer_steps import Asked, of_encoder
 
         return of_encoder(self, x, Asked(query=query, words=words, mask=mask, offset=offset, note=note))
 

@@ -240,7 +240,7 @@ class MultiHead(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
-        from regard.trace.of_layers import Asked, of_multi_head
+        from regard.trace.layer_steps import Asked, of_multi_head
 
         asked = Asked(query=query, words=words, context_words=context_words, mask=mask, offset=offset, note=note)
         return of_multi_head(self, x, context, asked)

@@ -176,7 +176,7 @@ class Transformer(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step of one block as a `Trace`, from the embedding on; encoders are counted first, then decoders."""
-        from regard.trace.of_layers import Asked, of_transformer
+        from regard.trace.layer_steps import Asked, of_transformer
 
         asked = Asked(query=query, words=words, context_words=target_words, mask=mask, note=note)
         return of_transformer(self, tokens, targets, block, which, asked, (target_mask, memory_mask))

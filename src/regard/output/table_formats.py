@@ -17,7 +17,7 @@ from regard import arrays
 from regard.output.characters import printable
 from regard.tables import Column, Table, printed_number
 from regard.tables import printed_cell as _printed_cell
-from regard.trace.provenance import setup
+from regard.trace.steps import setup
 
 
 def parts_of(vector: Iterable[Any], digits: int) -> list[str]:

@@ -26,7 +26,7 @@ from regard.output.table_formats import parts_of, shortened
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
-from regard.trace.labels import key_of, row_of
+from regard.trace.steps import key_of, row_of
 
 # A score as bars: the products q_i · k_i
 
@@ -121,7 +121,7 @@ def _sum(products: Numbers, score: float) -> str:
 
 def _scaled(trace: Trace, score: float, row: int, column: int, head: int) -> list[str]:
     scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
-    by = f"÷ √{trace.size}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
+    by = f"÷ √{trace.head_dim}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
     return [f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
 
 
@@ -169,7 +169,7 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
 def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str], list[_Row]]:
     """The headings of the columns between keys and softmax, and one row per drawn word."""
     stages = {name: numbers_of(name, trace[name][head, row]) for name in ("score", "scaled", *STAGES) if name in trace}
-    root = f"÷ √d_k = {trace.size**0.5:.3g}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
+    root = f"÷ √d_k = {trace.head_dim**0.5:.3g}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
     headings = [{"score": "q · k", "scaled": root, **STAGES}[name] for name in stages]
     digits = {name: digits_for(numbers) for name, numbers in stages.items()}
     keys, values = (numbers_of(name, trace[name][head]) for name in ("key", "value"))

@@ -28,7 +28,7 @@ from regard.output.panel import (
 from regard.output.svg import MARGIN, Drawing, Svg, arrow_head, group, line, path, text, titled
 from regard.tables import printed_number
 from regard.trace import Trace
-from regard.trace.provenance import Projection
+from regard.trace.steps import Projection
 
 MOST_CELLS = 128  # along each side; larger matrices are pooled
 

@@ -16,8 +16,8 @@ from regard.engines import generic, slicing
 from regard.engines.interface import Scores
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
 from regard.trace.labels import place_of, words_for
-from regard.trace.trace import Origin, Step, Trace
-from regard.trace.weighted_values import weigh
+from regard.trace.steps import Origin, Step, weigh
+from regard.trace.trace import Trace
 
 if TYPE_CHECKING:
     from regard.attention import Attention
@@ -59,7 +59,7 @@ def explain(
     rows = slice(row, row + len(asking))
     given = tuple(
         as_step(arrays.wide(part)) for part in _heads(attention.queries, attention.keys, values, rows)
-    )  # each (head, query or key, size)
+    )  # each (head, query or key, head_dim or value_dim)
     origin = Origin(
         scores.scale,
         math.isclose(scores.scale, given[0].shape[-1] ** -0.5, rel_tol=1e-9),
@@ -118,9 +118,9 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
             f"{size_in_bytes(LIMIT)}.\nExplain one query, which takes O(n): explain(..., query=0)."
         )
     steps = [
-        Step("query", queries, ("head", "query", "size"), "q, as given"),
-        Step("key", keys, ("head", "key", "size"), "k, as given"),
-        Step("value", values, ("head", "key", "size"), "v, as given"),
+        Step("query", queries, ("head", "query", "head_dim"), "q, as given"),
+        Step("key", keys, ("head", "key", "head_dim"), "k, as given"),
+        Step("value", values, ("head", "key", "value_dim"), "v, as given"),
     ]
     with np.errstate(all="ignore"):  # a masked key may hold NaN or inf
         steps += _stages(scores, origin, queries, keys)
@@ -148,8 +148,10 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
         flow = output.grad if arrays.is_tensor(output) and output.requires_grad else None
         return None if flow is None else flow[:, :, None].expand(full)
 
-    steps.append(Step("weighted_value", weighted, (*PER_KEY, "size"), "weighted value = weight · v", flow_to_weighted))
-    steps.append(Step("output", output, ("head", "query", "size"), "output = Σ weight · v"))
+    steps.append(
+        Step("weighted_value", weighted, (*PER_KEY, "value_dim"), "weighted value = weight · v", flow_to_weighted)
+    )
+    steps.append(Step("output", output, ("head", "query", "value_dim"), "output = Σ weight · v"))
     return steps
 
 

@@ -6,7 +6,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from regard.errors import OptionError, OutOfRange, ShapeError, did_you_mean, shown, there_are
 from regard.errors import count as counted
@@ -108,62 +108,3 @@ def listed(words: Sequence[str]) -> str:
     if len(words) > MOST_WORDS:
         places = [*places[:-1], "…", f"{len(words) - 1} {words[-1]}"]
     return ", ".join(places)
-
-
-# Queries and keys of a trace
-
-
-class Words(Protocol):
-    """The words of a trace."""
-
-    @property
-    def words(self) -> tuple[str, ...]: ...
-    @property
-    def query_words(self) -> tuple[str, ...]: ...
-    @property
-    def first_query(self) -> int: ...
-    @property
-    def own_key(self) -> int | None: ...
-
-
-def row_of(trace: Words, query: Any, step: str = "table") -> int:
-    """The row of a query in a trace, by word, by word and occurrence, or by its position among all queries."""
-    count = len(trace.query_words)
-    if query is None:
-        if count == 1:
-            return 0
-        raise _several("query", step, trace.query_words)
-    if trace.first_query and not isinstance(query, (str, tuple, list)):
-        position = place_of("query", query, range(trace.first_query + count))  # type: ignore[arg-type]
-        if position < trace.first_query:
-            raise OutOfRange(
-                f"`query` is {position}, but this trace holds only query {trace.first_query}, "
-                f"{trace.query_words[0]!r}.\n"
-                "Explain that query instead, or leave `query` out of explain(...) for all of them."
-            )
-        return position - trace.first_query
-    return place_of("query", query, trace.query_words)
-
-
-def key_of(trace: Words, key: Any, step: str) -> int:
-    """The position of a key."""
-    if key is None and len(trace.words) > 1:
-        raise _several("key", step, trace.words)
-    return place_of("key", 0 if key is None else key, trace.words)
-
-
-def own_key_of(trace: Words, row: int) -> int | None:
-    """The position of a query's own key, or None if it has none."""
-    own = None if trace.own_key is None else trace.own_key + row
-    return own if own is not None and own < len(trace.words) else None
-
-
-def query_label(trace: Words, row: int) -> str:
-    """The word of a query, with its occurrence if the same word occurs before it: `the:2`."""
-    if trace.own_key is not None:
-        return numbered(trace.words)[trace.own_key + row]
-    return numbered(trace.query_words)[row]
-
-
-def _several(name: str, step: str, words: Sequence[str]) -> OptionError:
-    return OptionError(f"Which `{name}`? The trace's {step} has several: {listed(words)}.")

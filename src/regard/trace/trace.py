@@ -1,91 +1,26 @@
-"""A trace: all steps of one attention, in order, each an array with its axes and its formula."""
+"""A trace: the steps of one attention as tables and as written-out calculations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from regard import arrays, validate
-from regard.arrays import Array
-from regard.errors import OptionError, did_you_mean
-from regard.tables import Table
-from regard.trace import tables
-from regard.trace.labels import row_of
-from regard.trace.weighted_values import weighted_values_of
+from regard import validate
+from regard.arrays import Array, numpy_of
+from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
+from regard.trace.labels import numbered
+from regard.trace.steps import Steps, own_key_of, query_label, read_only, row_of, weighted_values_of
+from regard.trace.why import Why, why
 
-if TYPE_CHECKING:
-    from regard.trace.why import Why
-
-NAMES = (
-    "embedding",
-    "positioned",
-    "query",
-    "key",
-    "value",
-    "score",
-    "scaled",
-    "capped",
-    "biased",
-    "masked",
-    "weight",
-    "weighted_value",
-    "output",
-    "concatenated",
-    "projected",
-    "attended",
-    "fed_forward",
-    "result",
-)
-STAGES = ("score", "scaled", "capped", "biased", "masked", "weight")
+STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
+FEW = 1000  # keys up to which the printed terms are added up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Step:
-    """One step: its array, the names of its axes, and its formula."""
-
-    name: str
-    source: Array | Callable[[], Array]  # a function for large arrays: called on access
-    axes: tuple[str, ...]
-    formula: str
-    flow: Callable[[], Array | None] | None = None  # the gradient, if the array itself is not in the graph
-
-    @property
-    def array(self) -> Array:
-        """The numbers: a read-only NumPy array, or a PyTorch tensor."""
-        return read_only(self.source() if callable(self.source) else self.source)
-
-    @property
-    def gradient(self) -> Array | None:
-        """The gradient after a backward pass, of the shape of the array; None before it, and for NumPy arrays."""
-        if self.flow is not None:
-            return self.flow()
-        tensor: Any = self.source
-        return tensor.grad if arrays.is_tensor(tensor) and tensor.requires_grad else None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(arrays.numpy_of(self.array), dtype=dtype)
-
-    def __repr__(self) -> str:
-        return f"Step({self.name}: {self.formula}; {', '.join(self.axes)})"
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """The settings that the steps were computed with."""
-
-    scale: float = 1.0
-    is_root: bool = False  # whether the scale is 1 / √d_k
-    softcap: float = 0.0
-    is_cosine: bool = False
-    sinks: Array | None = None  # (head,)
-    parts: Mapping[str, Any] = field(default_factory=dict)  # provenance of each step of a layer
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(Steps):
     """Every step of attention over one sequence. Input arrays are referred to, not copied.
 
     >>> from regard.attention import Attention
@@ -98,75 +33,6 @@ class Trace:
     >>> print(trace.why("score", query="cat", key="sat"))
     [0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2
     """
-
-    words: tuple[str, ...]  # of the keys
-    query_words: tuple[str, ...]
-    steps: tuple[Step, ...]  # in the order of NAMES
-    note: str | None = None
-    first_query: int = 0  # position of the first query of this trace among all queries
-    own_key: int | None = 0  # key of the first query; None if queries are not among the keys
-    origin: Origin = field(default_factory=Origin)
-
-    def __getitem__(self, name: str) -> Array:
-        """The numbers of one step."""
-        return self.step(name).array
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    def step(self, name: str) -> Step:
-        """One step, by name.
-
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
-        >>> step = trace.step("scaled")
-        >>> step.formula, step.axes
-        ('scaled = score / √d_k', ('head', 'query', 'key'))
-        """
-        for step in self.steps:
-            if step.name == name:
-                return step
-        there = f"The steps: {', '.join(self.names)}."
-        if name in NAMES:
-            raise OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
-        raise OptionError(f"There is no step {name!r}.{did_you_mean(name, self.names)}\n{there}")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the steps, in order.
-
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
-        >>> trace.names
-        ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
-        """
-        return tuple(step.name for step in self.steps)
-
-    @property
-    def heads(self) -> int:
-        """The number of heads.
-
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
-        >>> trace.heads
-        1
-        """
-        return int(self["weight"].shape[0])
-
-    @property
-    def size(self) -> int:
-        """The size of queries and keys, d_k.
-
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
-        >>> trace.size
-        4
-        """
-        return int(self["query"].shape[-1])
 
     def noted(self, note: str | None) -> Trace:
         """The same trace with a note on where its numbers come from.
@@ -191,7 +57,7 @@ class Trace:
         cat | 0 1 0 1 | 0 1 0 1 | 0 1 0 1 | 2 | 1 | 0.42 | 0.00 0.42 0.00 0.42 | 0.58 0.84 0.58 0.84
         sat |         | 1 1 1 1 | 1 1 1 1 | 2 | 1 | 0.42 | 0.42 0.42 0.42 0.42 |
         """
-        return tables.of_query(self, row_of(self, query), validate.index("head", head, self.heads))
+        return _table(self, row_of(self, query), validate.index("head", head, self.heads))
 
     def tables(self, head: int = 0) -> tuple[Table, ...]:
         """The step tables of all queries.
@@ -203,7 +69,7 @@ class Trace:
         ['Query The: d_k = 4, √d_k = 2', 'Query cat: d_k = 4, √d_k = 2', 'Query sat: d_k = 4, √d_k = 2']
         """
         head = validate.index("head", head, self.heads)
-        return tuple(tables.of_query(self, row, head) for row in range(len(self.query_words)))
+        return tuple(_table(self, row, head) for row in range(len(self.query_words)))
 
     def why(
         self, name: str, *, query: Any = None, key: Any = None, head: int = 0, component: int | None = None,
@@ -221,13 +87,11 @@ class Trace:
         >>> print(trace.why("scaled", query="cat", key="sat"))
         2 / √4 = 1
         """
-        from regard.trace.why import why
-
         head = validate.index("head", head, self.heads)
         return why(self, name, query=query, key=key, head=head, component=component, full=full)
 
     def weighted_values(self, query: Any = None, head: int = 0) -> Array:
-        """Weight × value of one query and head for every key, (key, size); O(n).
+        """Weight × value of one query and head for every key, (key, value_dim); O(n).
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -257,10 +121,82 @@ class Trace:
         return mimebundle(self)
 
 
-def read_only(array: Array) -> Array:
-    """A read-only view; tensors, which cannot be read-only, are returned unchanged."""
-    if arrays.is_tensor(array):
-        return array
-    view = array.view()
-    view.flags.writeable = False
-    return view
+# The step table of the slides: for one query, one row per key
+
+
+def _table(trace: Steps, row: int, head: int) -> Table:
+    """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
+
+    q and sum are in the row of the query, or in the first row if the query is not among the keys.
+    """
+    count = len(trace.words)
+    place = own_key_of(trace, row)
+    asking = 0 if place is None else place
+    queries, keys, values = (numpy_of(trace[name][head]) for name in ("query", "key", "value"))
+    weights, output = numpy_of(trace["weight"][head, row]), numpy_of(trace["output"][head, row])
+    weighted = numpy_of(weighted_values_of(trace, row, head))  # (key, value_dim)
+    fine = max(2, digits_for([*output, *np.abs(weighted).max(axis=0, initial=0)]))
+
+    columns: list[Column] = [Column("Word", "word")]
+    cells: list[Any] = [numbered(trace.words)]
+    for name, vectors in (("q", _only(queries[row], asking, count)), ("k", keys), ("v", values)):
+        columns.append(Column(name, "vector", digits_for(queries if name == "q" else vectors)))
+        cells.append(vectors)
+    for name in trace.names:
+        if name in ("score", "scaled", *STAGE_COLUMNS):
+            stage = numpy_of(trace[name][head, row])
+            heading = {"score": "score", "scaled": _scaled_heading(trace), **STAGE_COLUMNS}[name]
+            columns.append(Column(heading, "number", digits_for(stage)))
+            cells.append(stage.tolist())
+    columns += [
+        Column("softmax", "number", max(2, digits_for(weights)), shade=True),
+        Column("softmax × v", "vector", fine),
+        Column("sum", "vector", fine),
+    ]
+    cells += [weights.tolist(), weighted, _only(output, asking, count)]
+    return Table(
+        _title(trace, row, head),
+        tuple(columns),
+        tuple(zip(*cells, strict=True)),
+        _notes(trace, row, head, weights, weighted, output, fine),
+        place,
+    )
+
+
+def _scaled_heading(trace: Steps) -> str:
+    """The heading of scaled scores: what they are divided or multiplied by."""
+    if trace.origin.is_root:
+        return "score/√d_k"
+    return f"score·{trace.origin.scale:.4g}"
+
+
+def _only(vector: Any, place: int, count: int) -> list[Any]:
+    """A vector in one row, None in the others."""
+    return [vector if row == place else None for row in range(count)]
+
+
+def _title(trace: Steps, row: int, head: int) -> str:
+    of_head = f", head {head}" if trace.heads > 1 else ""
+    root = f", √d_k = {trace.head_dim**0.5:.3g}" if trace.origin.is_root else ""
+    return f"Query {query_label(trace, row)}{of_head}: d_k = {trace.head_dim}{root}"
+
+
+def _notes(trace: Steps, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
+    notes = [] if trace.note is None else [trace.note]
+    if trace.origin.sinks is not None:
+        share = max(0.0, 1 - float(weights.sum()))
+        notes.append(f"The sink takes {printed_number(share, 2)} of the weight and has no value.")
+    if not np.any(weights):
+        notes.append(f"{trace.query_words[row]} may see no key: weights and sum are 0.")
+    if len(weighted) <= FEW and _add_up_differently(weighted, output, digits):
+        notes.append(
+            "Every number is rounded on its own: the printed terms may miss the printed sum by half a last digit each."
+        )
+    return tuple(notes)
+
+
+def _add_up_differently(weighted: Any, output: Any, digits: int) -> bool:
+    """Whether the printed terms add up to another number than the printed sum."""
+    terms, sums = in_last_digits(weighted, digits), in_last_digits(output, digits)
+    with np.errstate(all="ignore"):
+        return bool(np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums)))

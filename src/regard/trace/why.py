@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from regard import validate
 from regard.arrays import numpy_of
-from regard.trace.formatting import dot, factor, number, softmax_line, vector
-from regard.trace.labels import key_of, row_of
-from regard.trace.provenance import Fed, Projection, Sum, Taken
-from regard.trace.weighted_values import last_stage, weighted_values_of
-
-if TYPE_CHECKING:
-    from regard.trace.trace import Trace
+from regard.trace.arithmetic import dot, factor, number, softmax_line, vector
+from regard.trace.steps import Fed, Projection, Steps, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
 
 FEW_KEYS = 6  # weighted vectors in a sum that are written out
 
@@ -41,7 +36,7 @@ class Why:
 class Place:
     """The number or vector that a calculation is for."""
 
-    trace: Trace
+    trace: Steps
     name: str
     query: Any
     key: Any
@@ -79,7 +74,7 @@ class Place:
         return vector(values, self.full)
 
 
-def why(trace: Trace, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
+def why(trace: Steps, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
     """The calculation of one number, or of one vector."""
     trace.step(name)
     return CALCULATIONS[name](Place(trace, name, query, key, head, component, full))
@@ -111,7 +106,7 @@ def _score(place: Place) -> Why:
 
 def _scaled(place: Place) -> Why:
     score, scaled = (float(place.step(name, place.head, place.row, place.column)) for name in ("score", "scaled"))
-    by = f"/ √{place.trace.size}" if place.trace.origin.is_root else f"· {factor(place.trace.origin.scale)}"
+    by = f"/ √{place.trace.head_dim}" if place.trace.origin.is_root else f"· {factor(place.trace.origin.scale)}"
     return Why(f"{number(score)} {by} = {number(scaled)}", scaled, (score, place.trace.origin.scale))
 
 

@@ -16,7 +16,7 @@ from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
 from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
-from regard.trace.provenance import Projection
+from regard.trace.steps import Projection
 from regard.viewer.subject import Subject
 
 FORMAT = 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.engines import generic
 from regard.teaching.hand_check.inputs import Inputs, Numbers
-from regard.trace.formatting import dot, factor, precise, softmax_line, total
+from regard.trace.arithmetic import dot, factor, precise, softmax_line, total
 
 Known = Mapping[str, Numbers]
 LONGEST = 1000.0  # divisors up to this are written as a root

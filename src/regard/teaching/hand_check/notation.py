@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.errors import OptionError, did_you_mean, shown
 from regard.tables import printed_number
-from regard.trace.formatting import precise
+from regard.trace.arithmetic import precise
 
 # Axes of each step; every step from query to output has a head axis in front.
 AXES = {

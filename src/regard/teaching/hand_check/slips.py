@@ -13,7 +13,7 @@ from regard.teaching.hand_check.chain import WAYS, Known, concatenated, softmax
 from regard.teaching.hand_check.inputs import Inputs, Numbers
 from regard.teaching.hand_check.notation import are_same, nearness
 from regard.teaching.hand_check.notes import Claim
-from regard.trace.formatting import factor, precise
+from regard.trace.arithmetic import factor, precise
 
 MOST_TERMS = 12  # of a sum in which a single wrong number may have lost one; of more, two numbers must agree
 MOST_WORDS = 64  # words among which a mixed-up value is looked for

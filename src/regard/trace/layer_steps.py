@@ -1,4 +1,4 @@
-"""Traces of layers: what comes before an attention, and what becomes of its outputs."""
+"""Traces of layers: the steps before an attention, the attention, and the rest of the block."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from regard.layers import inputs as of_layers
 from regard.layers.block import Attend
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, explain, several_sequences
-from regard.trace.provenance import Fed, Projection, Provenance, Sum, Taken
-from regard.trace.trace import Step, Trace
+from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken
+from regard.trace.trace import Trace
 
 Words = Sequence[Any] | None
 Norm = LayerNorm | RMSNorm
@@ -42,7 +42,7 @@ class Before:
 
     tokens: Array  # (token, width)
     steps: tuple[Step, ...]
-    recipes: dict[str, Provenance] = field(default_factory=dict)
+    parts: dict[str, Provenance] = field(default_factory=dict)
 
 
 def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: Asked) -> Trace:
@@ -58,7 +58,7 @@ def of_encoder(block: Encoder, x: Any, asked: Asked) -> Trace:
 
 
 def of_decoder(block: Decoder, x: Any, memory: Any, which: Which, asked: Asked, memory_mask: Mask | None) -> Trace:
-    """The attention to the tokens themselves, or the attention to the memory and the rest of the block."""
+    """The self-attention, or the cross-attention and the rest of the block."""
     before = _given(x, block.attention)
     memory = None if block.cross is None else _context(memory, block.cross)
     return _decoder(block, before, memory, which, asked, memory_mask)
@@ -67,7 +67,7 @@ def of_decoder(block: Decoder, x: Any, memory: Any, which: Which, asked: Asked, 
 def of_transformer(
     model: Transformer, tokens: Any, targets: Any, place: int, which: Which, asked: Asked, masks: Sequence[Mask | None]
 ) -> Trace:
-    """One block of a stack, encoders counted first: what comes before it runs as always."""
+    """One block of a stack, encoders counted first; earlier blocks run without a trace."""
     blocks = (*model.encoders, *model.decoders)
     place = validate.index("block", place, len(blocks))  # encoders first, then decoders
     block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
@@ -93,7 +93,7 @@ def of_transformer(
     return _decoder(block, before, memory, which, asked, memory_mask)
 
 
-# What comes before
+# Steps before the attention
 
 
 def _given(x: Any, layer: MultiHead) -> Before:
@@ -126,7 +126,7 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
     found = {name: as_step(value) for name, value in model.embedding_steps(numbers, 0, table, separate=True)}
     embedding = found["embedding"]
     steps = [Step("embedding", embedding, TOKENS, f"embedding = the token's row of the table{times}")]
-    recipes: dict[str, Provenance] = {"embedding": Taken(f"the token's row of the table{times}")}
+    parts: dict[str, Provenance] = {"embedding": Taken(f"the token's row of the table{times}")}
     x = embedding
     if model.positions is not None or model.embedding_norm is not None:
         positioned = found.get("positioned", embedding)
@@ -134,19 +134,19 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
         formula = "embedding + position" if model.positions is not None else "embedding"
         formula = formula if model.embedding_norm is None else f"norm({formula})"
         steps.append(Step("positioned", x, TOKENS, f"positioned = {formula}"))
-        recipes["positioned"] = Sum(embedding, positioned - embedding, model.embedding_norm)
-    return Before(x, tuple(steps), recipes)
+        parts["positioned"] = Sum(embedding, positioned - embedding, model.embedding_norm)
+    return Before(x, tuple(steps), parts)
 
 
 def _moved_on(before: Before, tokens: Array) -> Before:
     return replace(before, tokens=tokens)
 
 
-# Attention, and what follows it
+# Attention and projections
 
 
 def _attend(before: Before, context: Array | None, asked: Asked, normed: bool = False) -> Attend:
-    """The attention of a layer as a trace up to the concatenated outputs, which the block goes on from."""
+    """A function that computes the attention of a block as a trace up to the concatenated outputs."""
 
     def attend(layer: MultiHead, x: Array) -> Heads:
         attention, values = layer.attention(x, context, mask=asked.mask, offset=asked.offset)
@@ -156,11 +156,11 @@ def _attend(before: Before, context: Array | None, asked: Asked, normed: bool = 
         trace = explain(attention, values, asked.query, words, query_words=query_words, note=asked.note)
         rows = slice(trace.first_query, trace.first_query + len(trace.query_words))
         steps = [*before.steps, *(_projected_step(step, layer, _called(step, normed, context)) for step in trace.steps)]
-        recipes = {**before.recipes, **_projections(layer, x[rows], x if context is None else context)}
+        parts = {**before.parts, **_projections(layer, x[rows], x if context is None else context)}
         joined = as_step(arrays.cast(layer.concatenate(steps[-1].array), x.dtype))
         formula = "concatenated = the outputs of all heads, side by side"
         steps.append(Step("concatenated", joined, QUERIES, formula))
-        trace = replace(trace, steps=tuple(steps), origin=replace(trace.origin, parts=recipes))
+        trace = replace(trace, steps=tuple(steps), origin=replace(trace.origin, parts=parts))
         return Heads(joined, trace, rows)
 
     return attend
@@ -176,7 +176,7 @@ def _projected(trace: Trace, layer: MultiHead, projected: Array) -> Trace:
 
 
 def _called(step: Step, normed: bool, context: Array | None) -> str:
-    """What a projection is of."""
+    """What is projected: x, norm(x) or the context."""
     if context is not None and step.name != "query":
         return "context"
     return "norm(x)" if normed else "x"
@@ -191,12 +191,12 @@ def _projected_step(step: Step, layer: MultiHead, x: str) -> Step:
     norm = {"q": layer.q_norm, "k": layer.k_norm, "v": None}[letter]
     formula = formula if norm is None else f"norm({formula})"
     if layer.rotary is not None and letter != "v":
-        formula = f"turned by its position({formula})" if norm is None else f"turned by its position {formula}"
+        formula = f"rotated by its position({formula})" if norm is None else f"rotated by its position {formula}"
     return replace(step, formula=f"{letter} = {formula}")
 
 
 def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Provenance]:
-    turned = ["turned by its position"] if layer.rotary is not None else []
+    turned = ["rotated by its position"] if layer.rotary is not None else []
     normed = {"q": layer.q_norm is not None, "k": layer.k_norm is not None}
     then = {letter: " and ".join(["normed"] * normed[letter] + turned) for letter in "qk"}
     shared = layer.heads // layer.groups
@@ -214,8 +214,8 @@ def _feeding(layer: FeedForward, x: str) -> str:
     return f"{layer.activation}({x} · W_1ᵀ{up}) · W_2ᵀ{down}"
 
 
-def _with(trace: Trace, step: Step, recipe: Provenance) -> Trace:
-    origin = replace(trace.origin, parts={**trace.origin.parts, step.name: recipe})
+def _with(trace: Trace, step: Step, part: Provenance) -> Trace:
+    origin = replace(trace.origin, parts={**trace.origin.parts, step.name: part})
     return replace(trace, steps=(*trace.steps, step), origin=origin)
 
 
@@ -250,8 +250,8 @@ def _observed(
             trace = _with(trace, step, Fed(fed, block.feed_forward))
         elif name == "result":
             formula = "attended + fed forward" if first else "norm(attended + fed forward)"
-            recipe = Sum(residual, trace.steps[-1].array, None if first else last_norm)
-            trace = _with(trace, Step("result", as_step(value), QUERIES, f"result = {formula}"), recipe)
+            part = Sum(residual, trace.steps[-1].array, None if first else last_norm)
+            trace = _with(trace, Step("result", as_step(value), QUERIES, f"result = {formula}"), part)
     return cast("Trace", trace)
 
 
@@ -267,18 +267,18 @@ def _decoder(
     validate.choice("which", which, ("self", "cross"))
     if block.cross is None or block.norm_2 is None:
         if which == "cross":
-            raise errors.option("which", which, '"self"', "This decoder has no cross attention.")
+            raise errors.option("which", which, '"self"', "This decoder has no cross-attention.")
         return _whole_block(block, block.norm_3, before, asked)
     if which == "self":
         return _whole_block(block, None, before, asked)
     if memory is None:
-        raise errors.option("memory", None, "what an encoder gave", "This decoder attends to an encoder's result.")
+        raise errors.option("memory", None, "the output of an encoder", "This decoder has cross-attention.")
     steps = block.observe(before.tokens, memory, mask=asked.mask, offset=asked.offset, separate=True)
     x = as_step(next(value for name, value in steps if name == "attended"))
     before = Before(
         x,
-        (Step("embedding", x, TOKENS, "what the attention to the tokens themselves gave"),),
-        {"embedding": Taken("what the attention to the tokens themselves gave")},
+        (Step("embedding", x, TOKENS, "output of the self-attention"),),
+        {"embedding": Taken("output of the self-attention")},
     )
     asked = replace(asked, mask=memory_mask, offset=None)
     crossing = block.cross_steps(x, _attend(before, memory, asked, block.norm_first), separate=True)

@@ -1,4 +1,4 @@
-"""Traces of layers: every step equal to PyTorch's own layers, and to what the layer gives."""
+"""Traces of layers: every step equals PyTorch's layers and the result of the layer itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 WIDTH, HEADS, TOKENS, MEMORY = 12, 3, 5, 7
 
 
-def test_heads_equal_pytorchs(draw):
+def test_multi_head_steps_equal_pytorch(draw):
     module = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, dtype=torch.float64)
     x = torch.from_numpy(draw(TOKENS, WIDTH))
     output, weights = module(x, x, x, average_attn_weights=False)
@@ -25,7 +25,7 @@ def test_heads_equal_pytorchs(draw):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_blocks_equal_pytorchs(draw, norm_first):
+def test_encoder_steps_equal_pytorch(draw, norm_first):
     module = torch.nn.TransformerEncoderLayer(
         WIDTH, HEADS, 17, dropout=0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
     )
@@ -56,7 +56,7 @@ def test_gradients_reach_every_step_and_the_weights(draw):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_one_query_of_a_block_is_its_row(draw, norm_first):
+def test_one_query_of_a_block_equals_its_row_of_all(draw, norm_first):
     block = Encoder.seeded(WIDTH, HEADS, norm_first=norm_first, dtype=np.float64)
     x = draw(TOKENS, WIDTH)
     whole = block.explain(x, mask=regard.causal())
@@ -69,7 +69,7 @@ def test_one_query_of_a_block_is_its_row(draw, norm_first):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_decoder_looks_at_itself_and_at_the_memory(draw, norm_first):
+def test_decoder_traces_self_and_cross_attention(draw, norm_first):
     block = Decoder.seeded(WIDTH, HEADS, norm_first=norm_first, dtype=np.float64)
     x, memory = draw(TOKENS, WIDTH), draw(MEMORY, WIDTH)
     steps = dict(block.observe(x, memory))
@@ -87,7 +87,7 @@ def test_decoder_looks_at_itself_and_at_the_memory(draw, norm_first):
         block.explain(x, which="cross")
 
 
-def test_every_block_of_a_stack(draw):
+def test_every_block_of_a_stack_can_be_traced(draw):
     model = Transformer.seeded(11, WIDTH, HEADS, encoders=2, decoders=2, dtype=np.float64)
     run = model.run([1, 2, 3], [4, 5])
     for block, state in ((0, 1), (1, 2), (2, 4), (3, 5)):
@@ -114,7 +114,7 @@ def test_a_batch_is_refused(draw):
     assert layer.explain(draw(1, TOKENS, WIDTH, dtype=np.float32))["weight"].shape == (HEADS, TOKENS, TOKENS)
 
 
-def test_without_w_o_the_concatenation_is_the_end():
+def test_without_w_o_the_concatenation_is_the_last_step():
     one = [[1.0, 0.0], [0.0, 1.0]]
     trace = MultiHead.from_heads([one], [one], [one]).explain([[1.0, 0.0], [0.0, 1.0]], note="identity")
     assert trace.names[-1] == "concatenated" and trace.note == "identity"
