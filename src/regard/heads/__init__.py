@@ -1,0 +1,1 @@
+"""What each head of a model does: statistics, patterns, relations, examples and ablation, over any corpus."""

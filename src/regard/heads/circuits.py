@@ -1,0 +1,60 @@
+"""The QK and OV circuits of a head: how many directions its weight matrices use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from regard.layers import MultiHead
+    from regard.models.model import Model
+
+Numbers = NDArray[np.float64]
+
+
+class Ranks(NamedTuple):
+    """Effective ranks of every head, (layer, head)."""
+
+    qk: Numbers  # of W_Qᵀ W_K; rotary positions and norms of queries and keys are left out
+    ov: Numbers  # of W_O W_V
+
+
+def ranks(model: Model) -> Ranks:
+    """The effective ranks of all heads."""
+    found = [of_layer(block.attention) for block in model.blocks]
+    return Ranks(np.array([one.qk for one in found]), np.array([one.ov for one in found]))
+
+
+def of_layer(layer: MultiHead) -> Ranks:
+    """The effective ranks of the heads of one layer, (head,)."""
+    shared = layer.heads // layer.groups  # query heads per key head
+    queries, keys, values = (
+        np.asarray(part.weight, np.float64).reshape(heads, -1, part.inputs)
+        for part, heads in ((layer.w_q, layer.heads), (layer.w_k, layer.groups), (layer.w_v, layer.groups))
+    )  # (head, head_dim, width)
+    size = values.shape[1]
+    outputs: Any = np.broadcast_to(np.eye(size), (layer.heads, size, size))
+    if layer.w_o is not None:
+        outputs = np.asarray(layer.w_o.weight, np.float64).reshape(-1, layer.heads, size).transpose(1, 2, 0)
+    qk = [effective_rank(queries[head], keys[head // shared]) for head in range(layer.heads)]
+    ov = [effective_rank(outputs[head], values[head // shared]) for head in range(layer.heads)]
+    return Ranks(np.array(qk), np.array(ov))
+
+
+def effective_rank(left: Numbers, right: Numbers) -> float:
+    """exp of the entropy of the normalised singular values of leftᵀ · right (Roy and Vetterli, 2007).
+
+    Both are (head_dim, width); with leftᵀ = Q R, the singular values of the width × width product are those of the
+    small R_left · R_rightᵀ.
+
+    >>> effective_rank(np.eye(3, 7), np.eye(3, 7))
+    3.0
+    """
+    of_left, of_right = (np.asarray(np.linalg.qr(matrix.T, mode="r")) for matrix in (left, right))
+    small = of_left @ of_right.T
+    singular = np.linalg.svd(small, compute_uv=False)
+    shares = singular / max(float(singular.sum()), np.finfo(float).tiny)
+    shares = shares[shares > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0

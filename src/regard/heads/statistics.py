@@ -1,0 +1,299 @@
+"""Statistics of every head over documents: sums per document, in O(n) memory.
+
+A query is a content token: special tokens, and the first token of a causal model, are sinks and ask nothing of
+interest. *Of the rest* means: of the weight that is not on sinks. A statistic counts only queries that could show it:
+*previous* those whose previous token is not a sink, *repeated* those whose token occurs again where they can see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.heads.documents import Document, batches, stacked
+from regard.heads.observation import Group, Tile, observe
+from regard.heads.sums import FIELDS, Sums
+
+if TYPE_CHECKING:
+    from regard.layers import MultiHead
+    from regard.models.model import Model
+
+Numbers = NDArray[np.float64]
+
+WINDOW = 4  # tokens on either side that count as local
+LONG_ENOUGH = 4 * WINDOW  # visible content tokens below which a local window means nothing
+SEQUENCES, PERIOD, SEED = 16, 48, 1  # random sequences for the induction score: how many, how long before they repeat
+
+
+class Statistic(NamedTuple):
+    """The name of a statistic, and what its mean says."""
+
+    name: str
+    meaning: str
+
+
+STATISTICS = (
+    Statistic("entropy", "entropy of a query's weights, in nats"),
+    Statistic("evenness", "entropy of the rest, divided by its largest possible value: 1 is uniform"),
+    Statistic("distance", "expected distance |i − j| in tokens"),
+    Statistic("distance of the rest", "expected distance of the weight that is not on sinks"),
+    Statistic("first", "weight on the first token"),
+    Statistic("separators", "weight on special tokens after the first, such as [SEP]"),
+    Statistic("punctuation", "weight on tokens without letter or digit"),
+    Statistic("itself", "weight of a token on itself"),
+    Statistic("previous", "weight on the previous token"),
+    Statistic("next", "weight on the next token"),
+    Statistic("repeated", "weight on other occurrences of the same token"),
+    Statistic("same word", "weight on other pieces of the same word"),
+    Statistic("window", f"weight on the {WINDOW} tokens on either side"),
+    Statistic("received", "share of a text's weight that its most attended content token receives"),
+    Statistic("sinks by norm", "share of Σ ‖weight · v · W_O‖ that comes from sinks"),
+    Statistic("contribution", "share of the layer's Σ ‖output · W_O‖ that this head writes"),
+    Statistic("itself of the rest", "weight on itself, of the weight that is not on sinks"),
+    Statistic("previous of the rest", "weight on the previous token, of the weight that is not on sinks"),
+    Statistic("next of the rest", "weight on the next token, of the weight that is not on sinks"),
+    Statistic("repeated of the rest", "weight on the same token elsewhere, of the weight that is not on sinks"),
+    Statistic("same word of the rest", "weight on pieces of the same word, of the weight that is not on sinks"),
+    Statistic("window of the rest", f"weight within {WINDOW} tokens, of the weight that is not on sinks"),
+    Statistic("induction", "on repeated random tokens: weight on the token after the earlier occurrence, of the rest"),
+    Statistic("duplicate", "on repeated random tokens: weight on the earlier occurrence, of the rest"),
+)
+NAMES = tuple(statistic.name for statistic in STATISTICS)
+
+
+def measured(model: Model, documents: Sequence[Document]) -> Sums:
+    """The sums of all statistics over documents, induction and duplicate aside, which `repetition` measures."""
+    measurement = Measurement(model)
+    for batch in batches(documents):
+        for group in observe(model, [documents[place] for place in batch]):
+            measurement.add(group, [documents[batch[place]] for place in group.places])
+    return measurement.sums()
+
+
+class Measurement:
+    """Statistics of all heads while documents go by."""
+
+    def __init__(self, model: Model) -> None:
+        self.numbers = np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads))
+        self.grams = [output_grams(block.attention) for block in model.blocks]
+
+    def add(self, group: Group, documents: Sequence[Document]) -> None:
+        """Count the documents of a group."""
+        for name, (amount, count) in of_group(group, documents, self.grams[group.layer]).items():
+            add_ratio(self.numbers[NAMES.index(name), :, group.layer], amount, count)
+
+    def sums(self) -> Sums:
+        """What was counted so far."""
+        return Sums.of(NAMES, self.numbers)
+
+
+def add_ratio(numbers: Numbers, amount: Numbers, count: Any) -> None:
+    """Add documents' amounts and counts, (document, head), to the sums of one layer, (field, head)."""
+    count = np.broadcast_to(np.asarray(count, np.float64), amount.shape)
+    numbers += np.stack(
+        [
+            (count > 0).sum(axis=0),
+            count.sum(axis=0),
+            (count * count).sum(axis=0),
+            amount.sum(axis=0),
+            (amount * amount).sum(axis=0),
+            (amount * count).sum(axis=0),
+        ]
+    )
+
+
+def of_group(
+    group: Group, documents: Sequence[Document], grams: NDArray[Any]
+) -> dict[str, tuple[Numbers, Any]]:
+    """Amount and count of each statistic, (document, head), of one layer over documents of equal length."""
+    norms = _lengths(np.repeat(group.values, len(grams) // group.values.shape[1], axis=1), grams)  # ‖v · W_O‖
+    received = np.zeros(group.attention.shape[:2] + group.attention.shape[3:])
+    facts = _Facts.of(documents)
+    found: dict[str, tuple[Numbers, Any]] = {}
+    for tile in group.tiles():
+        part = facts.part(tile)
+        received[tile.documents] += np.einsum("bhrk,br->bhk", tile.weights, part.asks)
+        for name, amount, count in _of_tile(tile, part, norms[tile.documents]):
+            of_all = found.setdefault(name, (np.zeros(received.shape[:2]), np.zeros(received.shape[:2])))
+            of_all[0][tile.documents] += amount
+            of_all[1][tile.documents] += count
+    queries = facts.content.sum(axis=1, dtype=np.float64)[:, None]
+    found["received"] = (received * facts.content[:, None]).max(axis=2), queries
+    found["contribution"] = _contribution(group, grams, facts.content), queries
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What statistics need to know of documents of equal length: (document, token), in a part only some queries."""
+
+    content: NDArray[Any]
+    sinks: NDArray[Any]
+    special: NDArray[Any]
+    punctuation: NDArray[Any]
+    ids: NDArray[Any]
+    word: NDArray[Any]
+    causal: bool
+    asks: NDArray[Any]  # (document, query): content queries
+    queries: NDArray[Any]  # their positions
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> _Facts:
+        content, sinks, special, punctuation, ids, word = (
+            stacked(documents, name) for name in ("content", "sinks", "special", "punctuation", "ids", "word")
+        )
+        everywhere = np.arange(content.shape[1])
+        causal = documents[0].causal
+        return cls(content, sinks, special, punctuation, ids, word, causal, content.astype(np.float32), everywhere)
+
+    def part(self, tile: Tile) -> _Facts:
+        """The documents and queries of a tile."""
+        names = ("content", "sinks", "special", "punctuation", "ids", "word")
+        return replace(
+            self,
+            **{name: getattr(self, name)[tile.documents] for name in names},
+            asks=self.asks[tile.documents, tile.queries],
+            queries=self.queries[tile.queries],
+        )
+
+
+def _of_tile(tile: Tile, facts: _Facts, norms: Numbers) -> Iterator[tuple[str, Numbers, Any]]:
+    """Name, amount and count of each statistic for the queries of a tile, (document, head)."""
+    weights, asks, rows = tile.weights, facts.asks, facts.queries
+    keys = np.arange(weights.shape[3])
+    asking = asks.sum(axis=1, dtype=np.float64)[:, None]
+    apart = np.abs(rows[:, None] - keys)  # (query, key)
+    may_see = (keys <= rows[:, None]) if facts.causal else np.ones(apart.shape, bool)
+
+    aside = np.flatnonzero(facts.sinks.any(axis=0))  # few columns
+    on_sinks = weights[..., aside] * facts.sinks[:, None, None, aside]  # (document, head, query, sink)
+    rest = np.maximum(1 - on_sinks.sum(axis=3, dtype=np.float64), 0)
+
+    def total(values: Any, who: Any = asks) -> Numbers:
+        summed: Numbers = np.einsum("bhr,br->bh", values, who, dtype=np.float64)
+        return summed
+
+    yield "entropy", total(tile.entropy), asking
+    yield "distance", total(tile.distance), asking
+    yield "distance of the rest", total(tile.distance - (on_sinks * apart[:, aside]).sum(axis=3)), total(rest)
+
+    # Entropy of the rest from that of all: −Σ w log w over content keys, renormalised.
+    logs = np.log(on_sinks, out=np.zeros_like(on_sinks), where=on_sinks > 0)
+    content_terms = tile.entropy + (on_sinks * logs).sum(axis=3)
+    of_rest = content_terms / np.maximum(rest, 1e-12) + np.log(np.maximum(rest, 1e-12))
+    choices = np.einsum("rk,bk->br", may_see.astype(np.float32), facts.content.astype(np.float32))
+    several = asks * (choices >= 4)
+    evenness = np.clip(of_rest / np.log(np.maximum(choices, 2))[:, None], 0, 1) * rest  # by how much there is
+    yield "evenness", total(evenness, several), total(rest, several)
+
+    separators = facts.special.copy()
+    separators[:, 0] = False
+    for name, chosen in (("separators", separators), ("punctuation", facts.punctuation)):
+        columns = np.flatnonzero(chosen.any(axis=0))
+        yield name, total((weights[..., columns] * chosen[:, None, None, columns]).sum(axis=3)), asking
+    yield "first", total(weights[..., 0]), asking
+
+    for name, offset in (("itself", 0), ("previous", -1), ("next", 1)):
+        there = rows + offset
+        inside = (there >= 0) & (there < len(keys))
+        if facts.causal and offset > 0:
+            inside &= False
+        places = np.flatnonzero(inside)
+        diagonal = weights[:, :, places, there[places]]
+        who = asks[:, places] * facts.content[:, there[places]]
+        amount = total(diagonal, who)
+        yield name, amount, who.sum(axis=1, dtype=np.float64)[:, None]
+        yield f"{name} of the rest", amount, total(rest[:, :, places], who)
+
+    others = may_see & (apart > 0)
+    local = others & (apart <= WINDOW)
+    same_token = (facts.ids[:, rows, None] == facts.ids[:, None, :]) & others & facts.content[:, None, :]
+    same_word = (facts.word[:, rows, None] == facts.word[:, None, :]) & others & facts.content[:, None, :]
+    enough = choices >= LONG_ENOUGH
+    for name, chosen, who in (
+        ("repeated", same_token, asks * same_token.any(axis=2)),
+        ("same word", same_word, asks * same_word.any(axis=2)),
+        ("window", local & facts.content[:, None, :], asks * enough),
+    ):
+        if who.any():
+            amount = np.einsum("bhrk,brk,br->bh", weights, chosen, who, dtype=np.float64, optimize=False)
+        else:
+            amount = np.zeros(weights.shape[:2])
+        yield name, amount, who.sum(axis=1, dtype=np.float64)[:, None]
+        yield f"{name} of the rest", amount, total(rest, who)
+
+    of_sinks = np.einsum("bhrs,bhs->bhr", on_sinks, norms[..., aside])
+    of_all = np.einsum("bhrk,bhk->bhr", weights, norms)
+    yield "sinks by norm", total(of_sinks), total(of_all)
+
+
+def _contribution(group: Group, grams: NDArray[Any], content: NDArray[Any]) -> Numbers:
+    """The share of each head in Σ over heads of ‖output · W_O‖, summed over content tokens: (document, head)."""
+    lengths = _lengths(group.outputs.swapaxes(1, 2), grams)
+    shares = lengths / np.maximum(lengths.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    found: Numbers = np.einsum("bhr,br->bh", shares, content.astype(np.float32), dtype=np.float64)
+    return found
+
+
+def output_grams(layer: MultiHead) -> NDArray[Any]:
+    """W_Oᵀ W_O of each head, (head, head_dim, head_dim): ‖x · W_O‖² is x G xᵀ; the identity without W_O."""
+    size = layer.w_v.outputs // layer.groups
+    if layer.w_o is None:
+        return np.broadcast_to(np.eye(size, dtype=np.float32), (layer.heads, size, size))
+    columns = np.asarray(layer.w_o.weight).reshape(-1, layer.heads, size).transpose(1, 2, 0)  # (head, head_dim, width)
+    grams: NDArray[Any] = np.matmul(columns, columns.swapaxes(1, 2))
+    return grams
+
+
+def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
+    """The length of every vector, (…, head, token, head_dim), after W_O."""
+    squares = np.einsum("...s,...s->...", np.matmul(vectors, grams), vectors)
+    lengths: NDArray[Any] = np.sqrt(np.maximum(squares, 0))
+    return lengths
+
+
+# Repeated random tokens
+
+
+def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, seed: int = SEED) -> Sums:
+    """Sums of *induction* and *duplicate* over random tokens that repeat once: [CLS] r₁ … r_p r₁ … r_p [SEP]."""
+    numbers = np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads))
+    documents, start = random_repeats(model, sequences, period, seed)
+    length = (len(documents[0]) - int(documents[0].special.sum())) // 2
+    asking = np.arange(start + length, start + 2 * length - 1)
+    for batch in batches(documents):
+        for group in observe(model, [documents[place] for place in batch]):
+            sinks = np.stack([documents[batch[place]].sinks for place in group.places])
+            for tile in group.tiles():
+                here = asking[(asking >= tile.queries.start) & (asking < tile.queries.stop)]
+                if not len(here):
+                    continue
+                rows = tile.weights[:, :, here - tile.queries.start]
+                rest = (1 - np.einsum("bhrk,bk->bhr", rows, sinks[tile.documents])).sum(axis=2)
+                for name, offset in (("induction", 1 - length), ("duplicate", -length)):
+                    amount = rows[:, :, np.arange(len(here)), here + offset].sum(axis=2, dtype=np.float64)
+                    add_ratio(numbers[NAMES.index(name), :, group.layer], amount, rest)
+    return Sums.of(NAMES, numbers)
+
+
+def random_repeats(model: Model, sequences: int, period: int, seed: int) -> tuple[list[Document], int]:
+    """Documents of random tokens that repeat, and where their first random token stands."""
+    ordinary = np.setdiff1d(np.arange(model.transformer.embedding.weight.shape[0]), sorted(model.tokeniser.specials))
+    around = model.tokeniser.encode("a")
+    place = next(place for place, special in enumerate(around.special) if not special)
+    before, after = around.ids[:place], around.ids[place + len(around.ids) - sum(around.special) :]
+    before_count = len(before) or 1  # without special tokens, one more random token, which is the sink
+    period = min(period, (model.longest - before_count - len(after)) // 2)
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(sequences):
+        drawn = generator.choice(ordinary, size=period + 1, replace=False)
+        first = before or [int(drawn[-1])]
+        ids = np.array([*first, *drawn[:period], *drawn[:period], *after], np.int64)
+        special = np.array([bool(before)] * before_count + [False] * (2 * period) + [True] * len(after))
+        found.append(Document(ids, special, model.causal))
+    return found, before_count
