@@ -13,7 +13,7 @@ E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])  # (word, size)
 A = regard.Attention(E, E)  # softmax(E Eᵀ / √4), never built
 
 for query, word in enumerate(words):
-    print(f"{word} looks at {', '.join(words)}")
+    print(f"{word} attends to {', '.join(words)}")
     print("  scores           ", np.asarray(A.score[query]))
     print("  scores / √d_k    ", np.asarray(A.scaled[query]))
     print("  weights          ", np.asarray(A[query]).round(2))
@@ -21,4 +21,4 @@ for query, word in enumerate(words):
 
 top = A.top(1)
 for word, strongest in zip(words, np.asarray(top.index)[:, 0], strict=True):
-    print(f"{word} looks most at {words[strongest]}")
+    print(f"{word} attends most to {words[strongest]}")

@@ -52,7 +52,7 @@ def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certifica
     assert found[:2] == [KIDS, ""]
     titles = [
         "Strongest attention per word, all heads",
-        "they looks at, all heads they → kids",
+        "they attends to, all heads they → kids",
         "Layer 3, head 1: rows attend to columns",
     ]
     places = [found.index(title) for title in titles]
@@ -94,15 +94,15 @@ def test_a_terminal_gets_colour_and_nothing_wider(minilm_path, monkeypatch):  # 
 
 def test_a_word_can_be_chosen_and_a_layer_and_a_head(minilm_path):  # noqa: F811
     shown = said(KIDS, "--query", "the", "--layer", "2", "--head", "5")
-    assert "the looks at, layer 2, head 5" in shown
+    assert "the attends to, layer 2, head 5" in shown
     assert "Layer 2, head 5: rows" in shown
     shown = said(KIDS, "--query", "lions", "--layer", "4")
-    assert "lions looks at, layer 4, all heads" in shown
+    assert "lions attends to, layer 4, all heads" in shown
     assert "Layer 4, head" in shown
 
 
 def test_without_a_pronoun_the_most_focused_word_asks(minilm_path):  # noqa: F811
-    assert "gets looks at" in said("Action gets results")
+    assert "gets attends to" in said("Action gets results")
 
 
 def test_steps_print_the_table_of_the_slides_on_the_models_vectors(minilm_path):  # noqa: F811

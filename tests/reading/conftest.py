@@ -1,4 +1,4 @@
-"""The real weights that tests of models have."""
+"""Fixtures with real weights, shared with the tests of models."""
 
 from ..models.conftest import cache, minilm_path, smollm2_path
 

@@ -1,4 +1,4 @@
-"""Readings in files: what comes back, and what broken files say."""
+"""Readings in files: what comes back, and errors for broken files."""
 
 import json
 import struct
@@ -101,7 +101,7 @@ def test_functions_are_not_saved_and_leave_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_folders_and_files_that_are_not_there(tmp_path):
+def test_missing_folders_and_files_are_named(tmp_path):
     with pytest.raises(errors.OptionError, match="a file in an existing folder"):
         made().save(tmp_path / "no" / "reading.safetensors")
     with pytest.raises(errors.OptionError, match="an existing file"):
@@ -156,7 +156,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_headers_name_the_file_and_the_fault(tmp_path, name):
+def test_broken_headers_raise_an_error_that_names_the_file(tmp_path, name):
     path = tmp_path / "reading.safetensors"
     made(PLAIN, causal()).save(path)
     changed(path, BROKEN[name])
@@ -167,7 +167,7 @@ def test_broken_headers_name_the_file_and_the_fault(tmp_path, name):
 
 
 @pytest.mark.parametrize("kept", [0, 4, 8, 100, -1])
-def test_files_that_end_too_soon_name_the_fault(tmp_path, kept):
+def test_truncated_files_are_refused(tmp_path, kept):
     path = tmp_path / "reading.safetensors"
     made().save(path)
     path.write_bytes(path.read_bytes()[:kept])
@@ -175,14 +175,14 @@ def test_files_that_end_too_soon_name_the_fault(tmp_path, kept):
         Reading.load(path)
 
 
-def test_a_header_that_claims_everything_is_refused_at_once(tmp_path):
+def test_a_header_of_impossible_length_is_refused(tmp_path):
     path = tmp_path / "reading.safetensors"
     path.write_bytes(struct.pack("<Q", 2**63) + b"{}")
     with pytest.raises(errors.OptionError, match="cannot be read as a reading"):
         Reading.load(path)
 
 
-def test_a_file_of_layers_is_no_reading(tmp_path):
+def test_a_file_of_layers_is_not_a_reading(tmp_path):
     from regard.layers import Linear
     from regard.layers.codec import save
 
@@ -191,5 +191,5 @@ def test_a_file_of_layers_is_no_reading(tmp_path):
         Reading.load(tmp_path / "layer.safetensors")
 
 
-def test_seen_is_what_layers_give():
+def test_seen_is_the_type_that_layers_return():
     assert isinstance(Reading.of(Attention(np.eye(2), np.eye(2)), np.eye(2)).seen[0], Seen)

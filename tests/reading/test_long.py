@@ -1,4 +1,4 @@
-"""Texts of 100,000 tokens: what is asked of one word takes O(n) memory."""
+"""Texts of 100,000 tokens: results for one word take O(n) memory."""
 
 import tracemalloc
 
@@ -28,7 +28,7 @@ def reading():
     mask = causal() & window(127, 0)
     layers = [rng.normal(size=(3, 2, COUNT, 4)).astype(np.float32) for _ in range(2)]
     made = Reading.of([Attention(layer[0], layer[1], mask=mask) for layer in layers], [layer[2] for layer in layers])
-    made.words, made.labels, made.sinks  # what a text of this length takes anyhow
+    made.words, made.labels, made.sinks  # cached before memory is measured
     return made
 
 
@@ -55,19 +55,19 @@ def in_little_room(asked, reading):
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_one_word_of_a_long_text_takes_memory_for_a_few_rows(reading, name):
+def test_one_word_of_a_long_text_takes_linear_memory(reading, name):
     assert in_little_room(ASKED[name], reading) is not None
 
 
 @walks_over_all_rows
-def test_the_rollout_of_one_word_takes_little_memory_and_reaches_as_far_as_two_windows(reading):
+def test_rollout_of_one_word_takes_linear_memory_and_reaches_two_windows_back(reading):
     found = in_little_room(lambda reading: reading.rollout(70_000), reading)
     assert found.sum() == pytest.approx(1, abs=1e-4)
     assert np.flatnonzero(found).min() == 70_000 - 2 * 127
     assert np.flatnonzero(found).max() == 70_000
 
 
-def test_what_would_take_gigabytes_is_refused(reading):
+def test_results_of_gigabytes_are_refused(reading):
     for asked in (reading.rollout, reading.weights):
         with pytest.raises(errors.TooLarge, match="GiB"):
             asked()

@@ -1,4 +1,4 @@
-"""Mutated saved readings: each loads as a reading that works, or is refused with a sentence."""
+"""Mutated saved readings: each loads as a reading that works, or is refused with a RegardError."""
 
 from __future__ import annotations
 

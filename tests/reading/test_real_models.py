@@ -1,4 +1,4 @@
-"""What a real model does with the sentences of the documentation."""
+"""Real models on the sentences of the documentation."""
 
 import numpy as np
 import pytest
@@ -19,33 +19,33 @@ def kids(minilm):
     return minilm.read(KIDS)
 
 
-def test_they_gives_a_third_of_its_weight_to_cls_and_sep_and_of_the_rest_most_to_kids(kids):
+def test_they_attends_most_to_kids_after_cls_and_sep(kids):
     looks = kids.looks("they")
     assert looks.notes[0] == "[CLS] and [SEP] take 0.37 of the weight."
     assert looks["Word"][0] == "kids"
     assert kids.looks("they", sinks=True)["Word"][0] == "[CLS]"
 
 
-def test_one_head_looks_at_the_kids_and_another_at_the_lions(kids):
+def test_one_head_attends_to_kids_and_another_to_lions(kids):
     assert kids.looks("they", layer=3, head=1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
     assert kids.looks("they", layer=5, head=5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
     assert kids.heads_for("they", "kids").rows[0][:2] == (3, 1)
     assert kids.heads_for("they", "lions").rows[0][:2] == (5, 5)
 
 
-def test_a_head_looks_at_the_word_before(kids):
+def test_one_head_attends_to_the_previous_word(kids):
     weights = kids.weights(layer=0, head=2)
     assert (weights[np.arange(2, 15), np.arange(1, 14)] > 0.98).all()
 
 
-def test_cls_gets_much_weight_and_gives_little(kids):
+def test_cls_has_a_large_weight_and_a_small_contribution(kids):
     found = {row[0]: row[1:] for row in kids.norms("they", layer=5, sinks=True, itself=True)}
     assert found["[CLS]"][0] > found["lions"][0] > found["kids"][0]
     assert found["[CLS]"][2] < 0.1 * min(found["kids"][2], found["lions"][2])
     assert found["kids"][2] > found["lions"][2]
 
 
-def test_norms_of_all_words_add_up_to_what_the_layer_adds(kids):
+def test_norms_of_all_words_bound_the_norm_of_the_projection(kids):
     """‖Σ weight · v · W_O‖ is at most the sum of lengths, and the vectors themselves add up to the projection."""
     trace = kids.explain("they", layer=5)
     attention = kids.blocks[5].attention
@@ -53,7 +53,7 @@ def test_norms_of_all_words_add_up_to_what_the_layer_adds(kids):
     assert added <= sum(kids.norms("they", layer=5, sinks=True, itself=True)["‖weight · v · W_O‖"]) + 1e-4
 
 
-def test_the_certificate_of_a_real_model_is_small(kids):
+def test_errors_of_a_real_model_are_small(kids):
     found = kids.certificate
     assert found.row_sums < 5e-6
     assert found.forbidden == 0
@@ -61,13 +61,13 @@ def test_the_certificate_of_a_real_model_is_small(kids):
     assert found.rows == 6 * 12 * 16
 
 
-def test_steps_end_where_the_model_went_on(kids):
+def test_traces_end_in_the_states_of_the_model(kids):
     for layer in (0, 3, 5):
         trace = kids.explain("they", layer=layer)
         np.testing.assert_allclose(trace["result"][0], kids.states[layer + 1][10], atol=2e-5)
 
 
-def test_apple_moves_with_its_context(minilm):
+def test_apple_moves_more_between_senses_than_within_one(minilm):
     phones = minilm.read("Love Apple phones")
     fruit = phones.moved("Apple", minilm.read("I ate an apple and a pear"))
     same = phones.moved("Apple", minilm.read("The new Apple phones cost more"))
@@ -84,7 +84,7 @@ def test_pieces_of_a_word_are_one_word(minilm):
     np.testing.assert_allclose(reading.weights().sum(axis=1), 1, atol=1e-5)
 
 
-def test_a_reading_is_kept_in_a_file(kids, tmp_path):
+def test_a_saved_reading_gives_the_same_answers(kids, tmp_path):
     kids.save(tmp_path / "kids.safetensors")
     back = Reading.load(tmp_path / "kids.safetensors")
     assert back.looks("they").rows == kids.looks("they").rows

@@ -1,4 +1,4 @@
-"""From tokens to words, and from a word's name to its place."""
+"""Tokens joined into words, words found by name, and readings of given attentions."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from regard.reading import Reading, Token
 from .cases import PIECES, PLAIN, made
 
 
-def test_pieces_are_joined_as_the_text_writes_them():
+def test_pieces_are_joined_and_spelled_as_in_the_text():
     words = made().words
     expected = ["[CLS]", "Keeping", "the", "cats", "watchingly", ",", "the", "end", "[SEP]"]
     assert [word.text for word in words] == expected
@@ -19,17 +19,17 @@ def test_pieces_are_joined_as_the_text_writes_them():
     assert [word.special for word in words] == [True, *[False] * 7, True]
 
 
-def test_tables_can_tell_equal_words_apart():
+def test_equal_words_have_different_labels():
     assert made().labels[2] == "the"
     assert made().labels[6] == "the:2"
 
 
-def test_a_piece_after_a_special_token_starts_a_word_even_if_it_says_joined():
+def test_a_piece_after_a_special_token_always_starts_a_word():
     tokens = (Token("[CLS]", 0, 0, 0, special=True), Token("ing", 1, 0, 3, joined=True))
     assert [(word.first, word.last) for word in made(tokens).words] == [(0, 1), (1, 2)]
 
 
-def test_tokens_that_stand_nowhere_in_the_text_keep_their_own():
+def test_tokens_without_a_span_keep_their_own_text():
     tokens = (Token("⏎", 0, 0, 0), Token("x", 1, 0, 0))
     assert [word.text for word in made(tokens).words] == ["⏎", "x"]
 
@@ -37,12 +37,12 @@ def test_tokens_that_stand_nowhere_in_the_text_keep_their_own():
 @pytest.mark.parametrize(
     ("asked", "first"), [("Keeping", 1), ("keeping", 1), (("the", 2), 9), (4, 5), (-1, 11), (np.int64(0), 0)]
 )
-def test_words_by_themselves_by_occurrence_and_by_position(asked, first):
+def test_words_are_found_by_text_occurrence_and_position(asked, first):
     assert made().word(asked).first == first
 
 
 @pytest.mark.parametrize("asked", ["dog", ("the", 3), 9, 2.5, True, None])
-def test_words_that_are_not_there_are_refused_with_those_that_are(asked):
+def test_unknown_words_raise_an_error_that_lists_the_words(asked):
     with pytest.raises(errors.RegardError, match="word"):
         made().looks(asked)
 
@@ -56,7 +56,7 @@ def test_sinks_are_special_tokens_and_the_first_of_a_causal_model():
     assert made(PLAIN, causal()).sink_words == (0,)
 
 
-def test_any_attention_becomes_a_reading():
+def test_any_attention_can_be_a_reading():
     E = np.eye(3)
     one = Reading.of(Attention(E, E), E, words=["a", "b", "c"], text="a b, c")
     assert (one.layers, one.heads, one.text) == (1, 1, "a b, c")
@@ -73,7 +73,7 @@ def test_any_attention_becomes_a_reading():
     assert spelled.labels[1:3] == ("keeping", "the")
 
 
-def test_what_does_not_fit_is_refused_with_words():
+def test_arrays_that_do_not_fit_are_refused():
     E = np.eye(3)
     two = Attention(np.zeros((2, 1, 3, 3)), np.zeros((2, 1, 3, 3)))
     attention = Attention(E, E)
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused_with_words():
         (lambda: Reading.of(two, E), "2 sequences"),
         (lambda: Reading.of("attention", E), "an Attention"),
         (lambda: Reading.of(attention, E, words=["a"]), "3"),
-        (lambda: Reading.of(attention, E[:2]), "(head, key, head_dim)"),
+        (lambda: Reading.of(attention, E[:2]), "(head, key, value_dim)"),
         (lambda: Reading.of(Attention(E[:2], E, offset=0), E), "(head, query, key)"),
         (lambda: Reading("", PIECES[:3], made().seen), "3 tokens"),
         (lambda: Reading("", PIECES, made().seen, states=(np.zeros((12, 2)),)), "`states` holds 1"),
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused_with_words():
         assert message in str(caught.value)
 
 
-def test_a_reading_says_what_it_is():
+def test_repr_is_short():
     assert (
         repr(made()) == "Reading(Keeping the cats watchingly , the end; 12 tokens, 3 layers × 6 heads, given vectors)"
     )

@@ -23,7 +23,7 @@ from regard.output.panel import Booleans
 from regard.output.svg import Svg
 from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, Weights, heads, heat_map
 from regard.reading import Reading
-from regard.reading.weights import edges_of, heads_meant, layers_meant, of_word
+from regard.reading.weights import WordWeights
 from regard.tables import Column, Table, printed_number
 
 MOST_PAIRS = 24  # rows of the table of pairs
@@ -98,10 +98,8 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
     looks = _first(looks, MOST_LOOKS)
     if layer is not None and head is not None:
         return looks
-    found = []  # (layer, head, its weights)
-    for one in layers_meant(reading, layer):
-        heads = heads_meant(reading.seen[one].attention, head)
-        found += [(one, *pair) for pair in zip(heads, of_word(reading, reading.words[place], one, heads), strict=True)]
+    by_word = WordWeights(tuple(seen.attention for seen in reading.seen), reading.words)
+    found = list(by_word.rows(reading.words[place], layer, head))  # (layer, head, its weights)
     of_head = Column("layer", "number", 0), Column("head", "number", 0), Column("at most", "number", shade=True)
     rows = []
     for row in looks:
@@ -343,7 +341,7 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     words = reading.words
     groups = np.unique(np.linspace(0, len(words), min(len(words), most) + 1).astype(np.int64))
     pooled = len(groups) - 1 < len(words)
-    edges = edges_of(words)[groups]
+    edges = WordWeights((reading.attention(layer),), words).edges[groups]
     attention = reading.attention(layer).select(head=head)
     array = numpy_of(attention.pooled(row_edges=edges, column_edges=edges, pool="words").array).astype(np.float64)
     labels = tuple(

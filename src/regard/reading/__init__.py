@@ -1,7 +1,7 @@
-"""A text that a model has read: its tokens and words, every layer's attention, and what people ask about them."""
+"""A text that a model has read: its tokens and words, the attention of every layer, and tables of it."""
 
 from regard.reading.certificate import Certificate
 from regard.reading.reading import Reading
-from regard.reading.tokens import Token, Word
+from regard.reading.words import Token, Word
 
 __all__ = ["Certificate", "Reading", "Token", "Word"]

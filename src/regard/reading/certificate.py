@@ -1,64 +1,65 @@
-"""How far a reading can be trusted: row sums, forbidden keys, and outputs computed again in float64."""
+"""How exact the numbers of a reading are: row sums, weight on masked keys, outputs against float64."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from regard.arrays import numpy_of
+from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scores import scores_of
 from regard.engines import generic, slicing
 from regard.engines.select import engine_for
+from regard.layers import Seen
 
-if TYPE_CHECKING:
-    from regard.reading.reading import Reading
-
-ROWS = 16  # queries of each head that are computed again, from the first to the last
+ROWS = 16  # queries of each head that are recomputed, evenly spaced from the first to the last
 AT_ONCE = 1 << 21  # weights
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was checked, and the largest fault that was found.
+    """The largest errors among the rows that were checked.
 
     >>> print(Certificate(2e-7, 0.0, 4e-7, 1152))
-    1,152 rows: sums within 2e-07 of 1, forbidden keys get 0, outputs within 4e-07 of float64
+    1,152 rows: sums within 2e-07 of 1, weight on masked keys 0, outputs within 4e-07 of float64
     """
 
-    row_sums: float  # largest |row sum + sink − 1| over rows that see a key
-    forbidden: float  # largest weight that a row gives to keys it may not see
+    row_sums: float  # largest |row sum + sink − 1| over rows with a visible key
+    forbidden: float  # largest weight of a row on masked keys
     output: float  # largest difference between an output the model used and its recomputation in float64
-    rows: int  # that were checked, over all layers and heads
+    rows: int  # rows checked, over all layers and heads
 
     def __str__(self) -> str:
         forbidden = "0" if self.forbidden == 0 else f"{self.forbidden:.0e}"
         return (
-            f"{self.rows:,} rows: sums within {self.row_sums:.0e} of 1, forbidden keys get {forbidden}, "
+            f"{self.rows:,} rows: sums within {self.row_sums:.0e} of 1, weight on masked keys {forbidden}, "
             f"outputs within {self.output:.0e} of float64"
         )
 
 
-def certified(reading: Reading) -> Certificate:
-    """Check some rows of every head against the reference engine; O(n) each."""
-    rows = np.unique(np.linspace(0, len(reading.tokens) - 1, ROWS).round().astype(np.int64))
-    faults = np.zeros(3)
+def certify(seen: Sequence[Seen], outputs: Sequence[Array] = ()) -> Certificate:
+    """Check some rows of every head against the reference engine; O(n) each.
+
+    outputs   of each layer, as the model used them; where there are none, the engine computes them again
+    """
+    rows = np.unique(np.linspace(0, seen[0].attention.shape[1] - 1, ROWS).round().astype(np.int64))
+    errors = np.zeros(3)
     checked = 0
-    for layer, (attention, values) in enumerate(reading.seen):
-        used = reading.outputs[layer] if reading.outputs else None
+    for layer, (attention, values) in enumerate(seen):
+        used = outputs[layer] if outputs else None
         for heads in _chunks(attention, len(rows)):
             found = _of_heads(attention, values, used, heads, rows)
-            faults = np.maximum(faults, found)  # NaN stays NaN
+            errors = np.maximum(errors, found)  # NaN stays NaN
             checked += len(rows) * (heads.stop - heads.start)
-    row_sums, forbidden, output = (float(fault) for fault in faults)
+    row_sums, forbidden, output = (float(error) for error in errors)
     return Certificate(row_sums, forbidden, output, checked)
 
 
 def _chunks(attention: Attention, rows: int) -> Iterator[slice]:
-    """Heads that share their keys stay together only as far as memory allows."""
+    """Heads in groups of at most `AT_ONCE` weights."""
     heads, _, keys = attention.shape
     step = max(1, AT_ONCE // (rows * keys))
     for start in range(0, heads, step):
@@ -66,7 +67,7 @@ def _chunks(attention: Attention, rows: int) -> Iterator[slice]:
 
 
 def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: Any) -> tuple[float, float, float]:
-    """The three faults of some heads."""
+    """The three errors of some heads."""
     part = attention.select(head=heads)
     key_heads = slicing.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]

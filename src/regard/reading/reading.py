@@ -1,4 +1,4 @@
-"""A text that a model has read."""
+"""A text that a model has read: tokens, words, and what attends to what in every layer and head."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors, validate
-from regard.arrays import Array
+from regard import codec, errors, validate
+from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.index import LIMIT
-from regard.errors import size_in_bytes
+from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, Seen
-from regard.reading import construct, norms, rollout, weights
-from regard.reading.certificate import Certificate, certified
+from regard.layers.codec import KINDS as LAYER_KINDS
+from regard.reading.certificate import Certificate, certify
+from regard.reading.codec import describe_seen, describe_token, kept, seen_of, token_of, typed
 from regard.reading.links import UNRANKED, strongest, strongest_links
-from regard.reading.tokens import Token, Word, piece, words_of
-from regard.reading.weights import Numbers, Unit
+from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
+from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
-from regard.trace.labels import numbered, place_of
+from regard.trace.labels import numbered, place_of, words_for
 
 if TYPE_CHECKING:
     from regard.trace import Trace
 
 FEW_WORDS = 12  # of a text, in the repr
 MOST_NAMED = 3  # sinks that a note names
+LONGEST_QUOTE = 70  # characters of a text that a note quotes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,15 +57,39 @@ class Reading:
 
     text: str
     tokens: tuple[Token, ...]
-    seen: tuple[Seen, ...]  # per layer: attention (head, query, key), values (key head, key, head_dim)
-    outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, head_dim)
+    seen: tuple[Seen, ...]  # per layer: attention (head, query, key), values (key head, key, value_dim)
+    outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, value_dim)
     states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
     blocks: tuple[Encoder, ...] = ()  # of the model
     model: str = "given vectors"  # its name
     given: int | None = None  # tokens of the prompt, where the rest was generated
 
     def __post_init__(self) -> None:
-        construct.check(self)
+        tokens, layers = len(self.tokens), len(self.seen)
+
+        def check(what: str, place: int, array: Any, fits: bool, expected: str) -> None:
+            if not fits:
+                raise errors.ShapeError(
+                    f"{what} of layer {place} has shape {tuple(array.shape)}; expected {expected} for "
+                    f"{count(tokens, 'token')}.\nIn every layer, each token of the text is one query and one key."
+                )
+
+        if not layers:
+            raise errors.ShapeError("`seen` holds no layer; a reading needs the attention of at least one.")
+        for place, (attention, values) in enumerate(self.seen):
+            fits = attention.ndim == 3 and attention.shape[1:] == (tokens, tokens)
+            check("The attention", place, attention, fits, "(head, query, key)")
+            fits = values.ndim == 3 and tuple(values.shape[:2]) == (attention.keys.shape[0], tokens)
+            check("The array of values", place, values, fits, "(head, key, value_dim)")
+        for place, output in enumerate(self.outputs):
+            attention, values = self.seen[min(place, layers - 1)]
+            shape = (*attention.shape[:2], values.shape[-1])
+            check("The output", place, output, tuple(output.shape) == shape, str(shape))
+        for place, state in enumerate(self.states):
+            check("The state", place, state, state.ndim == 2 and state.shape[0] == tokens, "(token, width)")
+        for name, expected in (("outputs", layers), ("states", layers + 1), ("blocks", layers)):
+            if getattr(self, name):
+                _check_count(name, len(getattr(self, name)), layers, expected)
 
     @classmethod
     def of(
@@ -78,7 +104,17 @@ class Reading:
 
         words   one for each token, or `Token`s; their positions where none are given
         """
-        return cls(*construct.parts(attention, values, words, text), model=model)
+        several = isinstance(attention, (list, tuple))
+        attentions, of_layers = (list(attention), list(values)) if several else ([attention], [values])  # type: ignore[arg-type]
+        if attentions:
+            _check_count("values", len(of_layers), len(attentions), len(attentions))
+        seen = tuple(_three_axes(one, its) for one, its in zip(attentions, of_layers, strict=False))
+        if words is not None and not isinstance(words, str) and all(isinstance(word, Token) for word in words):
+            text, tokens = joined_text(words) if text is None else (text, tuple(words))
+        else:
+            keys = seen[0].attention.shape[-1] if seen else 0
+            text, tokens = tokens_of(words_for("words", words, keys, "key"), text)
+        return cls(text, tokens, seen, model=model)
 
     # Words
 
@@ -124,7 +160,7 @@ class Reading:
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """Tokens that take weight whatever the text is: special ones, and the first of a causal model.
+        """Tokens that take weight in every text: special ones, and the first token of a causal model.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -133,11 +169,17 @@ class Reading:
         >>> reading.sinks  # neither special tokens nor a causal mask
         ()
         """
-        return construct.sinks(self.tokens, self.seen[0].attention)
+        found = [place for place, token in enumerate(self.tokens) if token.special]
+        attention = self.seen[0].attention
+        if len(self.tokens) > 1 and attention.mask is not None and 0 not in found:
+            first = numpy_of(attention.masked[0, 0, :])
+            if np.isneginf(first[1:]).all() and not np.isneginf(first[0]):  # the first query sees only itself
+                found.insert(0, 0)
+        return tuple(found)
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
-        """Positions of the words these tokens belong to.
+        """Positions of the words that the sinks belong to.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -203,7 +245,25 @@ class Reading:
                [0.16, 0.42, 0.42],
                [0.21, 0.21, 0.58]])
         """
-        return weights.matrix(self, layer, head, by, limit)
+        validate.choice("by", by, ("word", "token"))
+        count = len(self.words) if by == "word" else len(self.tokens)
+        needed = 8 * count * count
+        if limit is not None and needed > limit:
+            raise errors.TooLarge(
+                f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
+                f"{size_in_bytes(limit)}.\nUse looks(word) for one word, attention(layer).pooled((512, 512)) for a "
+                f"picture, or raise the limit: weights(…, limit={needed})."
+            )
+        if by == "word":
+            return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
+        total, layers = np.zeros((count, count)), self._by_word.layers(layer)
+        for place in layers:
+            total += mean_over_heads(self.seen[place].attention, head)
+        return total / len(layers)
+
+    @cached_property
+    def _by_word(self) -> WordWeights:
+        return WordWeights(tuple(seen.attention for seen in self.seen), self.words)
 
     # Tables: one word or all, one layer and head or all of them
 
@@ -223,7 +283,7 @@ class Reading:
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
         asking = self.word(word, "word")
-        found = weights.averaged(self, asking, layer, head)
+        found = self._by_word.mean_row(asking, layer, head)
         own = self.words.index(asking)
         listed = self._listed(own, sinks, itself)
         order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
@@ -237,7 +297,7 @@ class Reading:
             notes.append(f"Weight on itself: {printed_number(found[own], 2)}.")
         if omitted := int(listed.sum()) - len(order):
             notes.append(f"{omitted:,} word{' is' if omitted == 1 else 's are'} not listed: masked, or of weight 0.")
-        title = f"{self.labels[own]} looks at, {self._scope(layer, head)}"
+        title = f"{self.labels[own]} attends to, {self._scope(layer, head)}"
         return Table(title, tuple(columns), tuple(zip(*cells, strict=True)), tuple(notes))
 
     def pairs(
@@ -263,7 +323,7 @@ class Reading:
         aside = [] if sinks else list(self.sink_words)
         rows: list[tuple[Any, ...]] = []
         to_sinks, to_itself = [], []
-        for first, block in weights.averaged_blocks(self, layer, head, self._span(words)):
+        for first, block in self._by_word.mean_blocks(layer, head, self._span(words)):
             for place, row in enumerate(block, first):
                 if place in aside:
                     continue
@@ -295,7 +355,7 @@ class Reading:
         listed = self._listed(own, sinks=False, itself=False)
         rows: list[tuple[Any, ...]] = []
         to_sinks = []
-        for layer, head, row in weights.rows_of_word(self, asking, None, None):
+        for layer, head, row in self._by_word.rows(asking, None, None):
             to_sinks.append(float(row[list(self.sink_words)].sum()))
             places = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
             rows += [(layer, head, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
@@ -304,7 +364,7 @@ class Reading:
             Column("layer", "number", 0), Column("head", "number", 0), Column("key", "word"),
             Column("weight", "number", shade=True), Column("to sinks", "number"),
         ]  # fmt: skip
-        title = f"Heads in which {self.labels[own]} looks most at " + (
+        title = f"Heads in which {self.labels[own]} attends most to " + (
             "one word" if target is None else self.labels[target]
         )
         if not self.sink_words:
@@ -333,7 +393,7 @@ class Reading:
         best: list[tuple[float, int, int, int, int]] = []  # minus the weight, layer, head, query, key
         aside = [] if sinks else list(self.sink_words)
         in_sinks, rows_seen = 0.0, 0
-        for block in weights.blocks(self, layer, head):
+        for block in self._by_word.blocks(layer, head):
             queries = np.arange(block.first, block.first + block.weights.shape[1])
             kept = ~np.isin(queries, aside)
             in_sinks += float(block.weights[:, kept][:, :, list(self.sink_words)].sum())
@@ -359,7 +419,7 @@ class Reading:
     def norms(
         self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
     ) -> Table:
-        """‖weight · v · W_O‖: what each word contributes to one word, beside the weight alone; O(n).
+        """‖weight · v · W_O‖, the contribution of each word to one word, beside the weight alone; O(n).
 
         A large weight can rest on a small value. Without `head`, the contributions of all heads are added before the
         norm is taken; without `layer`, the numbers are means over layers.
@@ -373,10 +433,14 @@ class Reading:
         """
         asking = self.word(word, "word")
         own = self.words.index(asking)
-        layers = weights.layers_meant(self, layer)
-        of_layers = [norms.contributions(self, asking, place, head) for place in layers]
-        shares, alone, total = np.mean([found for found, _ in of_layers], axis=0)
-        known = all(with_w_o for _, with_w_o in of_layers)
+        layers = self._by_word.layers(layer)
+        matrices = [self._output_weights(place) for place in layers]
+        known = all(w_o is not None for w_o in matrices)
+        of_layers = [
+            self._by_word.contributions(asking, place, head, self.seen[place].values, w_o)
+            for place, w_o in zip(layers, matrices, strict=True)
+        ]
+        shares, alone, total = np.mean(of_layers, axis=0)
         listed = np.flatnonzero(self._listed(own, sinks, itself))
         order = listed[np.argsort(-total[listed], kind="stable")]
         through = " · W_O" if known else ""
@@ -388,18 +452,56 @@ class Reading:
         notes = self._sink_notes(shares[list(self.sink_words)].sum())
         if not known:
             notes.append("W_O is not known: these are the norms of the values themselves.")
-        title = f"What each word contributes to {self.labels[own]}, {self._scope(layer, head)}"
+        title = f"Contribution of each word to {self.labels[own]}, {self._scope(layer, head)}"
         return Table(title, columns, tuple(cells), tuple(notes))
 
+    def _output_weights(self, layer: int) -> Array | None:
+        """W_O of a layer, (width, head · value_dim), where it is known."""
+        w_o = self.blocks[layer].attention.w_o if self.blocks else None
+        return None if w_o is None else w_o.weight
+
     def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
-        """How far a word's vector moves between two texts, layer by layer; the means over its pieces are compared.
+        """How far a word's vectors in two texts are apart, layer by layer; means over its pieces are compared.
 
         >>> from regard.models.architectures import model
         >>> phone, fruit = model().read(["Love Apple phones", "Love Apple pie"])
         >>> len(phone.moved("Apple", fruit))  # the embedding and six layers
         7
         """
-        return norms.moved(self, word, other, other_word)
+        if not self.states or not other.states:
+            raise errors.Unsupported(
+                "This reading holds no hidden states, so a word has no vector to compare.\n"
+                "Read the text with a model: regard.model().read(text)."
+            )
+
+        def check(here: int, there: int, what: str) -> None:
+            if here != there:
+                raise errors.OptionError(
+                    f"The two readings have {here} and {there} {what}; expected readings of the same model."
+                )
+
+        check(len(self.states), len(other.states), "hidden states")
+        here, there = self.word(word, "word"), other.word(word if other_word is None else other_word, "other_word")
+        rows = []
+        for place, (one, two) in enumerate(zip(self.states, other.states, strict=True)):
+            check(one.shape[-1], two.shape[-1], "numbers per vector")
+            first, second = (
+                numpy_of(state[its.first : its.last]).mean(axis=0, dtype=np.float64)
+                for state, its in ((one, here), (two, there))
+            )
+            apart, lengths = float(np.linalg.norm(first - second)), (np.linalg.norm(first), np.linalg.norm(second))
+            cosine = float(first @ second / max(lengths[0] * lengths[1], np.finfo(float).tiny))
+            relative = apart / max(float(np.mean(lengths)), float(np.finfo(float).tiny))
+            rows.append(("embedded" if place == 0 else f"after layer {place - 1}", cosine, apart, relative))
+        columns = (
+            Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
+            Column("distance / length", "number"),
+        )  # fmt: skip
+        quoted = [
+            one if len(one) <= LONGEST_QUOTE else f"{one[: LONGEST_QUOTE - 1]}…" for one in (self.text, other.text)
+        ]
+        title = f"{here.text}: distance of its vectors in two texts"
+        return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"))
 
     def rollout(self, word: Any = None, *, limit: int | None = LIMIT) -> Numbers:
         """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), with rows of sum 1.
@@ -420,16 +522,16 @@ class Reading:
             asking = self.word(word, "word")
             row = np.zeros(len(self.tokens))
             row[asking.first : asking.last] = 1 / (asking.last - asking.first)
-            return rollout.of_row(attentions, row)
+            return rollout_row(attentions, row)
         count = len(self.tokens)
         needed = 8 * count * count
         if limit is not None and needed > limit:
             raise errors.TooLarge(
                 f"The rollout of {count:,} tokens would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nAsk for one word, which takes O(n): rollout(0); or allow it: "
+                f"{size_in_bytes(limit)}.\nGive one word, which takes O(n): rollout(0); or raise the limit: "
                 f"rollout(limit={needed})."
             )
-        return rollout.matrix(attentions)
+        return rollout(attentions)
 
     # Every number
 
@@ -476,7 +578,7 @@ class Reading:
         """
         asking = self.word(word, "word")
         listed = self._listed(self.words.index(asking), sinks, itself)
-        of_heads = weights.rows_of_word(self, asking, layer, head)
+        of_heads = self._by_word.rows(asking, layer, head)
         found = max(of_heads, key=lambda one: float(np.where(listed, one[2], UNRANKED).max()))
         table = self.explain(asking, layer=found[0]).table(head=found[1])
         name, _, sizes = table.title.rpartition(": d_k")
@@ -537,7 +639,7 @@ class Reading:
         >>> reading.certificate.rows, reading.certificate.row_sums < 1e-15
         (3, True)
         """
-        return certified(self)
+        return certify(self.seen, self.outputs)
 
     # Files and notebooks
 
@@ -554,13 +656,23 @@ class Reading:
         ...     Reading.load(f"{folder}/cat.safetensors")
         Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors)
         """
-        from regard.reading.codec import save
+        tensors: dict[str, Array] = {}
+        written = enumerate(self.blocks if blocks else ())
+        metadata = {
+            "text": self.text,
+            "tokens": [describe_token(token) for token in self.tokens],
+            "layers": [describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)],
+            "outputs": kept("outputs", self.outputs, tensors),
+            "states": kept("states", self.states, tensors),
+            "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
+            "model": self.model,
+            "given": self.given,
+        }
+        codec.save(path, tensors, metadata, kind="reading")
 
-        save(self, path, blocks)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Reading:
-        """Read what `save` wrote. Nothing is unpickled; a broken file gives an error that says what is wrong.
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Reading:
+        """Read what `save` wrote, as NumPy arrays. Nothing is unpickled; an error says what is wrong with a file.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -572,9 +684,21 @@ class Reading:
         ...     Reading.load(f"{folder}/cat.safetensors").labels
         ('The', 'cat', 'sat')
         """
-        from regard.reading.codec import load
 
-        return load(path)
+        def built(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
+            blocks = tuple(codec.build(one, tensors, LAYER_KINDS) for one in metadata["blocks"])
+            return cls(
+                typed("the text", metadata["text"], str),
+                tuple(token_of(one) for one in metadata["tokens"]),
+                tuple(seen_of(one, tensors) for one in metadata["layers"]),
+                tuple(codec.tensor(name, tensors) for name in metadata["outputs"]),
+                tuple(codec.tensor(name, tensors) for name in metadata["states"]),
+                tuple(typed("a block", block, Encoder) for block in blocks),
+                typed("the model", metadata["model"], str),
+                None if metadata["given"] is None else typed("the prompt's length", metadata["given"], int),
+            )
+
+        return codec.load_as(path, "reading", built)
 
     def save_html(
         self, path: str | os.PathLike[str], *, layers: Any = None, heads: Any = None, steps: bool = True
@@ -616,3 +740,25 @@ class Reading:
         from regard.viewer.widget import mimebundle
 
         return mimebundle(self)
+
+
+def _check_count(name: str, came: int, layers: int, expected: int) -> None:
+    if came != expected:
+        raise errors.ShapeError(f"`{name}` holds {came} for {count(layers, 'layer')}; expected {expected}, or none.")
+
+
+def _three_axes(attention: Any, values: Any) -> Seen:
+    """One sequence as (head, query, key) and (key head, key, value_dim)."""
+    if not isinstance(attention, Attention):
+        raise errors.option("attention", attention, "an Attention, or a list of them, one per layer")
+    if attention.ndim == 4:
+        if attention.shape[0] != 1:
+            raise errors.ShapeError(
+                f"There are {attention.shape[0]} sequences; a reading holds one.\n"
+                "Choose one: Reading.of(A.select(batch=0), values[0])."
+            )
+        attention, values = attention.select(batch=0), values[0]
+    if attention.ndim == 2:
+        attention = replace(attention, queries=attention.queries[None], keys=attention.keys[None])
+    values = values if hasattr(values, "ndim") else np.asarray(values, dtype=np.float64)
+    return Seen(attention, values[None] if values.ndim == 2 else values)

@@ -1,25 +1,23 @@
-"""Weights by word: to a word the sum over its pieces, from a word the mean over them (Clark et al., 2019).
+"""Attention between words, from attention between tokens: weights, contributions ‖weight · v · W_O‖, and rollout.
 
+The weight on a word is the sum over its pieces, the weights of a word are means over its pieces (Clark et al., 2019).
 One query takes O(n) memory; all queries are computed in blocks of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import validate
-from regard.arrays import numpy_of
+from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.index import LIMIT
-from regard.errors import TooLarge, size_in_bytes
-from regard.reading.tokens import Word
-
-if TYPE_CHECKING:
-    from regard.reading.reading import Reading
+from regard.reading.words import Word
 
 Numbers = NDArray[np.float64]
 Unit = Literal["word", "token"]
@@ -30,120 +28,168 @@ class Block(NamedTuple):
     """Some rows of one layer's weights by word."""
 
     layer: int
-    heads: range  # which heads these are
+    heads: range
     first: int  # the first query
     weights: Numbers  # (head, query word, key word)
 
 
-def edges_of(words: tuple[Word, ...]) -> NDArray[np.int64]:
-    """The first token of each word, and the end of the last one."""
-    return np.array([*(word.first for word in words), words[-1].last], dtype=np.int64)
-
-
-def layers_meant(reading: Reading, layer: int | None) -> range:
-    """One layer, or all of them."""
-    if layer is None:
-        return range(reading.layers)
-    place = validate.index("layer", layer, reading.layers)
+def selected(axis: str, given: int | None, count: int) -> range:
+    """The given layer or head, or all of them for None."""
+    if given is None:
+        return range(count)
+    place = validate.index(axis, given, count)
     return range(place, place + 1)
 
 
-def heads_meant(attention: Attention, head: int | None) -> range:
-    """One head, or all of them."""
-    if head is None:
-        return range(attention.shape[0])
-    place = validate.index("head", head, attention.shape[0])
-    return range(place, place + 1)
+@dataclass(frozen=True, eq=False)
+class WordWeights:
+    """Weights between words, by layer and head; None selects all layers or all heads."""
+
+    attentions: tuple[Attention, ...]  # one per layer, (head, query, key) between tokens
+    words: tuple[Word, ...]
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """The first token of each word, and the end of the last one."""
+        return np.array([*(word.first for word in self.words), self.words[-1].last], dtype=np.int64)
+
+    def layers(self, layer: int | None) -> range:
+        """The selected layers."""
+        return selected("layer", layer, len(self.attentions))
+
+    def heads(self, layer: int, head: int | None) -> range:
+        """The selected heads of a layer."""
+        return selected("head", head, self.attentions[layer].shape[0])
+
+    def summed(self, of_tokens: Any) -> Numbers:
+        """Sums over the tokens of each word, along the last axis."""
+        sums: Numbers = np.add.reduceat(np.asarray(of_tokens, np.float64), self.edges[:-1], axis=-1)
+        return sums
+
+    def of_word(self, word: Word, layer: int, heads: range) -> Numbers:
+        """The weights of one word on every word in some heads of a layer, (head, word); O(n)."""
+        rows = numpy_of(self.attentions[layer][heads.start : heads.stop, word.first : word.last, :])
+        return self.summed(rows.mean(axis=1, dtype=np.float64))  # (head, piece, key) → (head, word)
+
+    def rows(self, word: Word, layer: int | None, head: int | None) -> Iterator[tuple[int, int, Numbers]]:
+        """Layer, head, and the weights of one word on every word, (word,), for every selected head; O(n) each."""
+        for place in self.layers(layer):
+            heads = self.heads(place, head)
+            for number, row in zip(heads, self.of_word(word, place, heads), strict=True):
+                yield place, number, row
+
+    def mean_row(self, word: Word, layer: int | None, head: int | None) -> Numbers:
+        """The weights of one word, averaged over the selected heads and layers: (word,)."""
+        layers = [self.of_word(word, place, self.heads(place, head)).mean(axis=0) for place in self.layers(layer)]
+        mean: Numbers = np.mean(layers, axis=0)
+        return mean
+
+    def blocks(self, layer: int | None, head: int | None, queries: range | None = None) -> Iterator[Block]:
+        """The weights of all or some query words, a few rows at a time, pooled exactly."""
+        count = len(self.words)
+        queries = range(count) if queries is None else queries
+        for place in self.layers(layer):
+            heads = self.heads(place, head)
+            part = self.attentions[place].select(head=slice(heads.start, heads.stop))
+            step = max(1, BLOCK // (count * len(heads)))
+            for first in range(queries.start, queries.stop, step):
+                rows = self.edges[first : min(first + step, queries.stop) + 1]
+                pooled = part.pooled(row_edges=rows, column_edges=self.edges, pool="words")
+                yield Block(place, heads, first, numpy_of(pooled.array).astype(np.float64))
+
+    def mean_blocks(
+        self, layer: int | None, head: int | None, queries: range | None = None
+    ) -> Iterator[tuple[int, Numbers]]:
+        """The same, averaged over the selected heads and layers: (first query, (query, key))."""
+        queries = range(len(self.words)) if queries is None else queries
+        most = max(attention.shape[0] for attention in self.attentions)
+        step = max(1, BLOCK // (len(self.words) * most))
+        for first in range(queries.start, queries.stop, step):
+            rows = range(first, min(first + step, queries.stop))
+            total, layers = np.zeros((len(rows), len(self.words))), 0
+            for block in self.blocks(layer, head, rows):
+                total += block.weights.mean(axis=0)
+                layers += 1
+            yield first, total / layers
+
+    def contributions(self, word: Word, layer: int, head: int | None, values: Array, w_o: Array | None) -> Numbers:
+        """Weight, ‖v · W_O‖ and ‖weight · v · W_O‖ of every word for one word, (3, word); O(n).
+
+        values   of the layer, (key head, key, value_dim)
+        w_o      (width, head · value_dim); without it, the norms are those of the values themselves
+        """
+        attention, heads, edges = self.attentions[layer], self.heads(layer, head), self.edges
+        group = attention.shape[0] // values.shape[0]
+        rows = numpy_of(attention[heads.start : heads.stop, word.first : word.last, :]).mean(axis=1, dtype=np.float64)
+        weighted, plain = [], []
+        for row, number in zip(rows, heads, strict=True):
+            value = numpy_of(values[number // group]).astype(np.float64)  # (key, value_dim)
+            weighted.append(np.add.reduceat(np.where(row[:, None] > 0, value * row[:, None], 0), edges[:-1], axis=0))
+            plain.append(np.add.reduceat(value, edges[:-1], axis=0) / np.diff(edges)[:, None])
+        part: Numbers | None = None
+        if w_o is not None:
+            dim = values.shape[-1]
+            part = numpy_of(w_o)[:, heads.start * dim : heads.stop * dim].astype(np.float64)
+        shares = self.summed(rows).mean(axis=0)
+        return np.stack([shares, _lengths(plain, part), _lengths(weighted, part)])
 
 
-def of_word(reading: Reading, word: Word, layer: int, heads: range) -> Numbers:
-    """The weights of one word on every word in some heads of a layer, (head, word); O(n)."""
-    attention = reading.seen[layer].attention
-    rows = numpy_of(attention[heads.start : heads.stop, word.first : word.last, :])  # (head, piece, key)
-    return by_word(reading, rows.mean(axis=1, dtype=np.float64))
+def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
+    """The length of every word's vector, all heads together, after W_O: √(v W_Oᵀ W_O vᵀ), in O(n · head_dim)."""
+    vectors = np.concatenate(of_heads, axis=1)  # (word, head · value_dim)
+    product = vectors if w_o is None else vectors @ (w_o.T @ w_o)
+    lengths: Numbers = np.sqrt(np.maximum(np.einsum("ws,ws->w", product, vectors), 0))
+    return lengths
 
 
-def rows_of_word(
-    reading: Reading, word: Word, layer: int | None, head: int | None
-) -> Iterator[tuple[int, int, Numbers]]:
-    """Layer, head, and the weights of one word on every word, (word,), for every head that is meant; O(n) each."""
-    for place in layers_meant(reading, layer):
-        heads = heads_meant(reading.seen[place].attention, head)
-        for number, row in zip(heads, of_word(reading, word, place, heads), strict=True):
-            yield place, number, row
-
-
-def by_word(reading: Reading, of_tokens: Any) -> Numbers:
-    """Sums over the tokens of each word, along the last axis."""
-    summed: Numbers = np.add.reduceat(np.asarray(of_tokens, np.float64), edges_of(reading.words)[:-1], axis=-1)
-    return summed
-
-
-def averaged(reading: Reading, word: Word, layer: int | None, head: int | None) -> Numbers:
-    """The weights of one word, averaged over the heads and layers that are meant: (word,)."""
-    found = []
-    for place in layers_meant(reading, layer):
-        heads = heads_meant(reading.seen[place].attention, head)
-        found.append(of_word(reading, word, place, heads).mean(axis=0))
-    mean: Numbers = np.mean(found, axis=0)
-    return mean
-
-
-def blocks(reading: Reading, layer: int | None, head: int | None, asking: range | None = None) -> Iterator[Block]:
-    """All weights by word, or those of some queries, a few rows at a time, pooled exactly."""
-    edges = edges_of(reading.words)
-    count = len(reading.words)
-    asking = range(count) if asking is None else asking
-    for place in layers_meant(reading, layer):
-        attention = reading.seen[place].attention
-        heads = heads_meant(attention, head)
-        part = attention.select(head=slice(heads.start, heads.stop))
-        step = max(1, BLOCK // (count * len(heads)))
-        for first in range(asking.start, asking.stop, step):
-            rows = edges[first : min(first + step, asking.stop) + 1]
-            pooled = part.pooled(row_edges=rows, column_edges=edges, pool="words")
-            yield Block(place, heads, first, numpy_of(pooled.array).astype(np.float64))
-
-
-def averaged_blocks(
-    reading: Reading, layer: int | None, head: int | None, asking: range | None = None
-) -> Iterator[tuple[int, Numbers]]:
-    """The same, averaged over the heads and layers that are meant: (first query, (query, key))."""
-    asking = range(len(reading.words)) if asking is None else asking
-    most = max(seen.attention.shape[0] for seen in reading.seen)
-    step = max(1, BLOCK // (len(reading.words) * most))
-    for first in range(asking.start, asking.stop, step):
-        rows = range(first, min(first + step, asking.stop))
-        total, layers = np.zeros((len(rows), len(reading.words))), 0
-        for block in blocks(reading, layer, head, rows):
-            total += block.weights.mean(axis=0)
-            layers += 1
-        yield first, total / layers
-
-
-def matrix(reading: Reading, layer: int | None, head: int | None, by: Unit, limit: int | None = LIMIT) -> Numbers:
-    """All weights, averaged over the heads and layers that are meant: (word, word) or (token, token)."""
-    validate.choice("by", by, ("word", "token"))
-    count = len(reading.words) if by == "word" else len(reading.tokens)
-    needed = 8 * count * count
-    if limit is not None and needed > limit:
-        raise TooLarge(
-            f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
-            f"{size_in_bytes(limit)}.\nUse looks(word) for one word, attention(layer).pooled((512, 512)) for a "
-            f"picture, or allow it: weights(…, limit={needed})."
-        )
-    if by == "word":
-        return np.concatenate([rows for _, rows in averaged_blocks(reading, layer, head)])
-    total, places = np.zeros((count, count)), layers_meant(reading, layer)
-    for place in places:
-        total += over_heads(reading.seen[place].attention, head)
-    return total / len(places)
-
-
-def over_heads(attention: Attention, head: int | None = None) -> Numbers:
-    """The mean over heads of a layer's weights, (token, token), built head by head."""
-    heads = heads_meant(attention, head)
+def mean_over_heads(attention: Attention, head: int | None = None) -> Numbers:
+    """The weights of a layer between tokens, (token, token), averaged over the selected heads; built head by head."""
+    heads = selected("head", head, attention.shape[0])
     total = np.zeros(attention.shape[1:])
     for place in heads:
         total += numpy_of(attention.select(head=place).dense(limit=None))
     return total / len(heads)
+
+
+# Attention rollout (Abnar and Zuidema, 2020): the product over layers of ½ A + ½ I, with rows of sum 1
+
+
+def rollout(attentions: Sequence[Attention]) -> Numbers:
+    """The rollout of all tokens, (token, token): O(n²) memory."""
+    count = attentions[0].shape[-1]
+    whole = np.eye(count)
+    for attention in attentions:
+        mixed = mean_over_heads(attention) / 2
+        mixed[np.diag_indices(count)] += 0.5
+        whole = (mixed / mixed.sum(axis=1, keepdims=True)) @ whole
+    return whole
+
+
+def rollout_row(attentions: Sequence[Attention], row: Numbers) -> Numbers:
+    """`row` (token,) times the rollout, by products `u @ A` from the last layer to the first: O(n) memory."""
+    u = row
+    for attention in reversed(attentions):
+        u = u / (0.5 + 0.5 * _mean_row_sums(attention))
+        u = 0.5 * u + 0.5 * _times(u, attention)
+    return u
+
+
+def _times(u: Numbers, attention: Attention) -> Numbers:
+    """`u @ A`, averaged over heads."""
+    rows = np.broadcast_to(u[:, None], (attention.shape[0], len(u), 1))
+    queries = attention.queries
+    given: Any = rows.astype(queries.dtype) if isinstance(queries, np.ndarray) else queries.new_tensor(rows.copy())
+    back: Numbers = numpy_of(attention.mT @ given)[..., 0].mean(axis=0, dtype=np.float64)
+    return back
+
+
+def _mean_row_sums(attention: Attention) -> Numbers:
+    """The row sums averaged over heads: 1, less the share of a sink logit; 0 for a query without visible keys."""
+    normaliser = numpy_of(attention.logsumexp()).astype(np.float64)  # (head, query)
+    sums = np.where(np.isneginf(normaliser), 0.0, 1.0)
+    if attention.sinks is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            taken = np.exp(numpy_of(attention.sinks).astype(np.float64)[:, None] - normaliser)
+        sums = np.where(sums > 0, 1 - taken, 0.0)
+    mean: Numbers = sums.mean(axis=0)
+    return mean

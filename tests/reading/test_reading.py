@@ -1,4 +1,4 @@
-"""Who looks at whom, against plain NumPy."""
+"""Tables of a reading, against plain NumPy."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def reading(request):
     return made(sinks=np.linspace(-1, 2, HEADS, dtype=np.float32))
 
 
-def test_weights_by_word_sum_over_pieces_looked_at_and_average_over_pieces_that_look(reading):
+def test_weights_by_word_are_sums_over_key_pieces_and_means_over_query_pieces(reading):
     truth = Truth(reading)
     np.testing.assert_allclose(reading.weights(layer=1, head=4), truth.by_word(1)[4], **NEAR)
     np.testing.assert_allclose(reading.weights(layer=2), truth.by_word(2).mean(axis=0), **NEAR)
@@ -41,7 +41,7 @@ def test_weights_do_not_depend_on_how_rows_are_blocked(monkeypatch):
 
 
 @pytest.mark.parametrize("place", [(None, None), (1, None), (2, 3), (None, 5)])
-def test_looks_ranks_the_words_and_says_what_sinks_took(place):
+def test_looks_ranks_words_and_notes_the_weight_of_sinks(place):
     reading, (layer, head) = made(), place
     of_layers = [Truth(reading).by_word(one) for one in ([layer] if layer is not None else range(LAYERS))]
     row = np.mean([one.mean(axis=0) if head is None else one[head] for one in of_layers], axis=0)[4]
@@ -54,14 +54,14 @@ def test_looks_ranks_the_words_and_says_what_sinks_took(place):
     assert "[CLS] and [SEP] take" in found.notes[0]
 
 
-def test_looks_with_everything_is_the_whole_row():
+def test_looks_with_sinks_and_itself_is_the_whole_row():
     found = made().looks("cats", sinks=True, itself=True)
     assert len(found) == 9
     assert sum(found["weight"]) == pytest.approx(1, abs=1e-5)
     assert [column.name for column in found.columns] == ["Word", "weight"]
 
 
-def test_looks_without_itself_says_what_it_gives_itself():
+def test_looks_without_itself_notes_the_weight_on_itself():
     found = made().looks("cats")
     assert "cats" not in found["Word"]
     assert "Weight on itself" in found.notes[-1]
@@ -100,7 +100,7 @@ def test_equal_weights_are_ranked_in_the_order_of_the_text():
     assert one_piece == ["the", "cats", ",", "the:2", "end"]
 
 
-def test_pairs_hold_the_strongest_partner_in_the_rest_of_the_sentence():
+def test_pairs_hold_the_strongest_other_word():
     reading = made()
     expected = Truth(reading).averaged()
     found = reading.pairs()
@@ -113,7 +113,7 @@ def test_pairs_hold_the_strongest_partner_in_the_rest_of_the_sentence():
     assert f"{expected[1:8][:, [0, 8]].sum(axis=1).mean():.2f} of the weight on average" in found.notes[0]
 
 
-def test_pairs_can_count_sinks_and_the_word_itself():
+def test_pairs_may_include_sinks_and_the_word_itself():
     reading = made()
     expected = Truth(reading).by_word(0)[2]
     found = reading.pairs(itself=True, layer=0, head=2, sinks=True)
@@ -121,7 +121,7 @@ def test_pairs_can_count_sinks_and_the_word_itself():
     assert len(found) == 9
 
 
-def test_pairs_of_some_words_are_those_of_all():
+def test_pairs_of_some_words_equal_those_of_all():
     reading = made()
     assert reading.pairs(words=(3, 6)).rows == reading.pairs().rows[2:5]
     for wrong in ((6, 3), (0, 99, 2), "words", (0.5, 2)):
@@ -129,12 +129,12 @@ def test_pairs_of_some_words_are_those_of_all():
             reading.pairs(words=wrong)
 
 
-def test_a_word_that_sees_no_other_has_no_partner():
+def test_a_word_without_other_visible_words_has_no_partner():
     found = made(PLAIN, causal()).pairs()
-    assert found.rows[0] == ("the", None, None)  # what comes before it is the sink
+    assert found.rows[0] == ("the", None, None)  # only the sink is before it
 
 
-def test_heads_for_ranks_the_heads_by_what_they_give_to_a_word():
+def test_heads_for_ranks_heads_by_their_weight_on_a_word():
     reading = made()
     found = reading.heads_for("watchingly", "Keeping")
     expected = np.stack([Truth(reading).by_word(layer)[:, 4, 1] for layer in range(LAYERS)])  # (layer, head)
@@ -146,7 +146,7 @@ def test_heads_for_ranks_the_heads_by_what_they_give_to_a_word():
     np.testing.assert_allclose(found["to sinks"], to_sinks.reshape(-1)[order], **NEAR)
 
 
-def test_heads_for_any_word_names_the_word():
+def test_heads_for_any_word_finds_the_strongest_word():
     reading = made()
     layer, head, key, weight, _ = reading.heads_for("cats").rows[0]
     expected = np.stack([Truth(reading).by_word(layer)[:, 3] for layer in range(LAYERS)])
@@ -155,7 +155,7 @@ def test_heads_for_any_word_names_the_word():
     assert weight == pytest.approx(expected.max(), abs=2e-6)
 
 
-def test_top_finds_the_strongest_looks_of_all_heads():
+def test_top_finds_the_largest_weights_of_all_heads():
     reading = made()
     expected = np.stack([Truth(reading).by_word(layer) for layer in range(LAYERS)])
     expected[..., [0, 8]] = -1
@@ -172,7 +172,7 @@ def test_top_finds_the_strongest_looks_of_all_heads():
     assert len(reading.top(10**6, layer=0, head=0, sinks=True, itself=True)) == 81
 
 
-def test_layers_and_heads_that_are_not_there_are_refused():
+def test_layers_and_heads_out_of_range_are_refused():
     reading = made()
     for wrong in (lambda: reading.looks("cats", layer=99), lambda: reading.looks("cats", layer=0, head=6),
                   lambda: reading.attention(3),
@@ -191,7 +191,7 @@ def test_a_negative_layer_counts_from_the_end():
     assert made().looks("cats", layer=-1).rows == made().looks("cats", layer=LAYERS - 1).rows
 
 
-def test_without_sinks_nothing_is_set_aside_and_nothing_said():
+def test_without_sinks_nothing_is_left_out_or_noted():
     reading = made(PLAIN)
     assert reading.looks("cats", itself=True).notes == ()
     assert len(reading.looks("cats", itself=True)) == len(reading.words)
