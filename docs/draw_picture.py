@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from regard.cli import rendering
-from regard.cli.tracing import traced
+from regard.cli.steps import Wanted, tables
+from regard.cli.traced_attention import traced
 from regard.output import text
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
@@ -28,9 +28,9 @@ PAPER = TerminalTheme(
 def draw() -> str:
     """The picture as SVG. Without rich's web font: a picture in a README loads nothing from elsewhere."""
     steps = traced(None, "cat-sat", None)
-    tables = text.render_all(rendering.tables(steps, rendering.Wanted()))
+    rendered = text.render_all(tables(steps, Wanted()))
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    for place, table in enumerate(tables):
+    for place, table in enumerate(rendered):
         console.print(*([""] if place else []), table, sep="\n")
     svg = console.export_svg(title="regard steps --example cat-sat", theme=PAPER)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)

@@ -11,23 +11,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from regard.cli import (
-    block,
-    check,
-    engine,
-    examples,
-    files,
-    lookup,
-    models,
-    positions,
-    scaling,
-    see,
-    steps,
-    studio,
-    terminal,
-)
+from regard import examples as stored
+from regard.cli import check, inputs, lessons, lookup, models, see, steps, studio, terminal
+from regard.engines import select
 from regard.errors import RegardError
 from regard.output import characters
+from regard.tables import Column, Table
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
@@ -83,10 +72,10 @@ class _Group(TyperGroup):
             if code is not None:  # a usage error whose message cannot be written to standard error
                 sys.exit(code)
             if problem.filename is not None:
-                terminal.complain(f"{str(problem.filename)!r}: {files.reason(problem)}.")
+                terminal.complain(f"{str(problem.filename)!r}: {inputs.reason(problem)}.")
                 sys.exit(BAD_INPUT)
             _abandon(sys.stdout)
-            terminal.complain(f"Standard output cannot be written: {files.reason(problem)}.")
+            terminal.complain(f"Standard output cannot be written: {inputs.reason(problem)}.")
             sys.exit(NOT_WRITTEN)
 
 
@@ -127,17 +116,49 @@ def regard_(
     pass
 
 
+LISTING_EXAMPLES = """Examples:
+
+\b
+  regard examples
+  regard examples kids
+  regard examples cat-sat > vectors.json
+  regard examples jane | regard lookup - "birth date"
+"""
+
+
+def examples(
+    name: Annotated[str | None, typer.Argument(help="The example to print.")] = None,
+) -> None:
+    """List the examples, or print one of them."""
+    if name is None:
+        rows = tuple((example.name, example.kind, example.about) for example in stored.EXAMPLES.values())
+        columns = (Column("Name", "word"), Column("Kind", "text"), Column("Description", "text"))
+        terminal.show([Table("Examples", columns, rows, ("`regard examples NAME` prints one of them.",))])
+        return
+    chosen = stored.named(name)
+    if terminal.is_terminal():  # a file or a pipe gets only the content
+        tries = [f"  {command}" for command in chosen.commands]
+        terminal.show([f"{chosen.about}.", str(chosen), *(["\n".join(["Try:", *tries])] if tries else [])])
+    else:
+        terminal.raw(str(chosen))
+
+
+def engine() -> None:
+    """Print which engine computes attention, and why it was chosen."""
+    terminal.show([str(select.engine())])
+
+
 for _command, _epilog in (
     (see.see, see.EXAMPLES),
     (studio.studio, studio.EXAMPLES),
     (steps.steps, steps.EXAMPLES),
     (lookup.lookup, lookup.EXAMPLES),
-    (scaling.scaling, scaling.EXAMPLES),
-    (positions.positions, positions.EXAMPLES),
-    (block.block, block.EXAMPLES),
+    (lessons.scaling, lessons.SCALING_EXAMPLES),
+    (lessons.positions, lessons.POSITIONS_EXAMPLES),
+    (lessons.block, lessons.BLOCK_EXAMPLES),
     (check.check, check.EXAMPLES),
-    (examples.examples, examples.EXAMPLES),
-    (engine.engine, None),
+    (examples, LISTING_EXAMPLES),
+    (engine, None),
 ):
     app.command(cls=_Command, epilog=_epilog)(_command)
 app.add_typer(models.app, name="models")

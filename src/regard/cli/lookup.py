@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from regard.cli import files, outputs, rendering, terminal
-from regard.cli.outputs import Format, Out
+from regard.cli import inputs, outputs, terminal
+from regard.cli.outputs import Full, Out, Show
 from regard.errors import OptionError
 from regard.output import figure
 from regard.tables import Column, Kind, Table, digits_for
@@ -74,26 +74,26 @@ def lookup(
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
     ] = False,
-    show: Annotated[Format | None, typer.Option(help="What to show it as; by default as --out ends.")] = None,
+    show: Show = None,
     out: Out = None,
-    full: Annotated[bool, typer.Option("--full", help="Show all keys and all numbers.")] = False,
+    full: Full = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
     targets = outputs.targets(out, show)
-    content = files.json_of(file)
+    content = inputs.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
-    found = replace(_dictionary(content, files.called(file), how, temperature), embed=embed and embed.value)
+    found = replace(_dictionary(content, inputs.called(file), how, temperature), embed=embed and embed.value)
     found = found.leaves() if leaves else found
     asked = _query(query, found)
     hard, soft = found.hard(asked), found.soft(asked)
-    if out is None and targets[0].format is Format.TABLE:
+    if outputs.is_printed(out, targets):
         equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
         parts = (equal, soft.table())
         terminal.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
         return
     tables = [_detailed(found, hard), _detailed(found, soft)]
     title = "Hard and soft look-up"
-    outputs.write(targets, lambda kind: rendering.file_of(tables, lambda: figure.lookup(found, asked), kind, title))
+    outputs.write(targets, lambda kind: outputs.file_of(tables, lambda: figure.lookup(found, asked), kind, title))
 
 
 def _detailed(found: Lookup, answer: Answer) -> Table:

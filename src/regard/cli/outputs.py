@@ -11,8 +11,11 @@ from typing import Annotated
 import typer
 
 from regard import atomic_file
-from regard.cli import files, terminal
+from regard.cli import inputs, terminal
 from regard.errors import OptionError
+from regard.output import html, latex, table_formats
+from regard.output.svg import Svg
+from regard.tables import Table
 
 
 class Format(StrEnum):
@@ -36,6 +39,8 @@ ENDINGS = {
 FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
 BINARY = frozenset({Format.PNG, Format.PDF})
 
+Show = Annotated[Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")]
+Full = Annotated[bool, typer.Option("--full", help="Shorten nothing: all rows, all numbers.")]
 Out = Annotated[
     list[str] | None,
     typer.Option(
@@ -64,10 +69,10 @@ def targets(
     >>> targets(["a.svg", "b.tex"])
     (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
     """
-    names = [None if name == files.STANDARD else name for name in out or [files.STANDARD]]
+    names = [None if name == inputs.STANDARD else name for name in out or [inputs.STANDARD]]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise OptionError(f"--out names {files.STANDARD if name is None else name!r} twice; each file once.")
+            raise OptionError(f"--out names {inputs.STANDARD if name is None else name!r} twice; each file once.")
     found = tuple(Target(_format(name, show, usual, formats), name) for name in names)
     for target in found:
         _check(target)
@@ -87,6 +92,48 @@ def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) ->
             terminal.show([f"Wrote {target.path}."])
         else:  # standard output holds a result
             terminal.remark(f"Wrote {target.path}.")
+
+
+def publish(
+    out: Sequence[str] | None, wanted: Sequence[Target], tables: Sequence[Table], draw: Callable[[], Svg], *,
+    full: bool = False, title: str = "",
+) -> None:  # fmt: skip
+    """Print tables in the terminal, or write them, or the figure of the same numbers, as `--out` and `--show` say."""
+    if is_printed(out, wanted):
+        terminal.show(tables, full)
+    else:
+        write(wanted, lambda kind: file_of(tables, draw, kind, title))
+
+
+def is_printed(out: Sequence[str] | None, wanted: Sequence[Target]) -> bool:
+    """Whether tables are printed in the terminal, fitted to its width."""
+    return out is None and wanted[0].format is Format.TABLE
+
+
+def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, title: str = "") -> str | bytes:
+    """Tables, or the figure of the same numbers, as the content of a file; a page holds both."""
+    if kind in FIGURES:
+        return figure_file(draw(), kind)
+    if kind is Format.HTML:
+        drawn = draw()
+        return html.page(tables, drawn, title=title or drawn.title)
+    return tables_file(tables, kind)
+
+
+def tables_file(tables: Sequence[Table], kind: Format, full: bool = False) -> str:
+    """Tables as the content of a text, Markdown, LaTeX, CSV or JSON file."""
+    if kind is Format.LATEX:
+        return latex.document(tables)
+    if kind is Format.MARKDOWN:
+        return "\n".join(map(table_formats.to_markdown, tables))
+    if kind is Format.CSV:
+        return table_formats.to_csv(tables)
+    return table_formats.to_json(tables) if kind is Format.JSON else terminal.plain(tables, full)
+
+
+def figure_file(drawn: Svg, kind: Format) -> str | bytes:
+    """A figure as the content of an SVG, PNG or PDF file."""
+    return drawn.png() if kind is Format.PNG else drawn.pdf() if kind is Format.PDF else str(drawn)
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import files, outputs, terminal
-from regard.cli.outputs import Format, Out
-from regard.cli.words import asked_for
+from regard.cli import inputs, outputs, terminal
+from regard.cli.inputs import asked_for
+from regard.cli.outputs import Format, Out, Show, file_of
+from regard.cli.steps import shortened
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ def see(
     generate: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
     ] = None,
-    show: Annotated[
-        Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")
-    ] = None,
+    show: Show = None,
     figure: Annotated[
         SeeFigure | None,
         typer.Option(help="What svg, png and pdf draw: heat-map of one head, or all heads with --layer, by default."),
@@ -104,7 +103,7 @@ def see(
     reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
     seconds = time.perf_counter() - started
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
-    if out is None and targets[0].format is Format.TABLE:
+    if outputs.is_printed(out, targets):
         _print(shown, asked, seconds, steps)
     else:
         outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept=kept, steps=steps))
@@ -115,8 +114,8 @@ def _text(text: str | None, file: str | None) -> str:
         raise OptionError("Give a text or --file, not both.")
     if text is None and file is None:
         raise OptionError('Give a text, as in regard see "The cat sat", or --file FILE.')
-    if file is not None or text == files.STANDARD:
-        text = files.text_of(file if file is not None else files.STANDARD)
+    if file is not None or text == inputs.STANDARD:
+        text = inputs.text_of(file if file is not None else inputs.STANDARD)
     assert text is not None
     if not text.strip():
         raise OptionError('The text contains no word: give one, as in regard see "The cat sat".')
@@ -164,15 +163,12 @@ def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
 
 def _steps(shown: Sight, asked: Asked) -> Table:
     """The table of every step, for the chosen head or for the one with the largest weight."""
-    from regard.cli.rendering import shortened
-
     table = shown.reading.table(shown.query, layer=shown.layer, head=shown.head)
     return table if asked.full else shortened(table)
 
 
 def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: Any, steps: bool) -> str | bytes:
     """The content of an output file."""
-    from regard.cli.rendering import file_of
     from regard.output import see_report, text
     from regard.output.figure import flow
     from regard.viewer import page

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import files, terminal
+from regard.cli import inputs, terminal
 from regard.errors import OptionError
 
 EXAMPLES = """Examples:
@@ -18,15 +18,12 @@ EXAMPLES = """Examples:
   regard studio "Once upon a time" --model smollm2
   regard studio --file letter.txt --port 8000 --no-browser
 """
-SIZE = 64  # head_dim of a synthetic reading
-HEADS = 8
+HEADS, HEAD_DIM = 8, 64  # of a synthetic reading
 
 
 def studio(
     text: Annotated[str | None, typer.Argument(help="A text to start with; - reads it from standard input.")] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model; `regard models` lists names.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model; `regard models` lists names.")] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="A text file or a saved reading to start with.")
     ] = None,
@@ -48,8 +45,8 @@ def studio(
         from regard.studio.server import Studio
 
         subject, begin = (None, text) if synthetic is None else (_synthetic(synthetic), None)
-        if text == files.STANDARD:
-            begin = files.text_of(files.STANDARD)
+        if text == inputs.STANDARD:
+            begin = inputs.text_of(inputs.STANDARD)
         if file is not None:
             subject, begin = _opened(file)
         return Studio(Library(model), begin, subject)
@@ -67,7 +64,7 @@ def _opened(path: str) -> tuple[Any, str | None]:
             start = opened.read(START)
     except OSError:
         start = b""
-    return (Reading.load(path), None) if is_saved(start) else (None, files.text_of(path))
+    return (Reading.load(path), None) if is_saved(start) else (None, inputs.text_of(path))
 
 
 def _synthetic(count: int) -> Any:
@@ -78,5 +75,5 @@ def _synthetic(count: int) -> Any:
     from regard.reading import Reading
 
     rng = np.random.default_rng(0)
-    queries, keys, values = (rng.standard_normal((HEADS, count, SIZE), dtype=np.float32) for _ in range(3))
+    queries, keys, values = (rng.standard_normal((HEADS, count, HEAD_DIM), dtype=np.float32) for _ in range(3))
     return Reading.of(Attention(queries, keys), values, model="random numbers")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard import examples
-from regard.cli.tracing import random_embeddings, random_matrix, traced
-from regard.cli.words import words_of
+from regard.cli.inputs import words_of
+from regard.cli.traced_attention import random_embeddings, random_matrix, traced
 from regard.layers.seeding import Seed
 
 SENTENCES = [one.content for one in examples.EXAMPLES.values() if one.kind in ("sentence", "passage")]

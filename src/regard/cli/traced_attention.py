@@ -10,8 +10,7 @@ import numpy as np
 
 from regard import examples
 from regard.attention import Attention
-from regard.cli import files
-from regard.cli.words import words_of
+from regard.cli.inputs import STANDARD, called, json_of, text_of, words_of
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.seeding import Seed
@@ -95,10 +94,10 @@ def traced(
     context: str | None = None,
 ) -> Traced:
     """The attention that the arguments of `regard steps` describe."""
-    if text == files.STANDARD:
-        if embeddings == files.STANDARD:
+    if text == STANDARD:
+        if embeddings == STANDARD:
             raise OptionError("Text and embeddings cannot both come from standard input.")
-        text = files.text_of(files.STANDARD)
+        text = text_of(STANDARD)
     found = _found(text, example, embeddings)
     if isinstance(found, Document):
         if width is not None:
@@ -132,7 +131,7 @@ def _found(text: str | None, example: str | None, embeddings: str | None) -> Doc
             f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other."
         )
     if embeddings is not None:
-        return _document(files.json_of(embeddings), files.called(embeddings))
+        return _document(json_of(embeddings), called(embeddings))
     if text is None:
         raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
     words = words_of(text)
@@ -302,7 +301,7 @@ def _as_typed(step: Step) -> Step:
 
 
 def _of_parts(inputs: Inputs, scale: float | None, note: str | None) -> Callable[[Any], Trace]:
-    """Queries, keys and values as given, each (head, word, size)."""
+    """Queries, keys and values as given, each (head, word, head_dim)."""
     attention = Attention(inputs.parts["query"], inputs.parts["key"], mask=inputs.mask, scale=scale)
     matrix = inputs.matrices.get("W_O")
     through = None if matrix is None else Linear(np.ascontiguousarray(matrix.T))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.app import app
 
-from .models.conftest import cache, minilm_path, smollm2_path  # noqa: F401 - fixtures
+from ..models.conftest import cache, minilm_path, smollm2_path  # noqa: F401 - fixtures
 
 KIDS = "The kids were scared of the lions, so they left right away."
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
