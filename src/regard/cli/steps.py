@@ -45,8 +45,8 @@ vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
 vectors, or "embeddings" with "W_q", "W_k", "W_v", "W_O", "context", "heads",
 "mask" and "divisor" beside them, or "q", "k" and "v". W is as in q = x · W_q,
 a row per component of x; "product": "x W^T" is the other convention. Without
-the file, vectors and weights are random. `regard check` reads what --out writes
-as .md, .csv or .json.
+the file, vectors and weights are random. `regard check` reads what --out
+writes as .md, .csv or .json.
 """
 
 
