@@ -1,0 +1,140 @@
+/** Loss and accuracy over the steps of training, with a cursor at the snapshot that is shown. */
+import { drawn, element, replaced } from "../elements.js";
+import { printedCount, printedNumber, roundedUp } from "../numbers.js";
+
+const [WIDTH, HEIGHT] = [1080, 214];
+const PANELS = [{ left: 36, right: 430 }, { left: 560, right: 940 }];
+const [TOP, BOTTOM] = [26, 178];
+const NARROWEST = 13; // pixels between two labels
+
+/**
+ * @typedef {{name: string, values: number[], colour: string, strong?: boolean, dashed?: boolean}} Line
+ * @param {import("./model.js").Film} film
+ * @param {any} colours
+ * @param {{loss: Line[], share: Line[]}} lines
+ * @param {(at: number) => void} choose
+ */
+export function makeChart(film, colours, lines, choose) {
+  const last = film.steps[film.snapshots - 1] || 1;
+  const top = roundedUp(Math.max(...lines.loss.flatMap(({ values }) => values.filter(Number.isFinite)), 1e-9));
+  const panels = [
+    { ...PANELS[0], title: "Loss", top, lines: lines.loss, digits: top < 1 ? 2 : 1 },
+    { ...PANELS[1], title: "Share right", top: 1, lines: lines.share, digits: 1 },
+  ];
+  const svg = drawn("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: "regard-training-chart",
+    role: "img",
+    "aria-label": `Loss and accuracy over ${printedCount(last)} training steps`,
+  });
+  const cursors = panels.map(() => drawn("line", { stroke: colours.ink, "stroke-width": 1.5, "stroke-dasharray": "2 3" }));
+  /** @param {any} panel @param {number} step */
+  const across = ({ left, right }, step) => left + ((right - left) * step) / last;
+  /** @param {any} panel @param {number} value */
+  const down = (panel, value) => BOTTOM - ((BOTTOM - TOP) * Math.min(value, panel.top)) / panel.top;
+  for (const [place, panel] of panels.entries()) svg.append(...framed(panel), cursors[place]);
+
+  /** @param {any} panel */
+  function framed(panel) {
+    const small = { "font-size": 12, fill: colours.muted };
+    const parts = [
+      drawn("text", { x: panel.left, y: 14, "font-size": 13, "font-weight": 600, fill: colours.ink, text: panel.title }),
+    ];
+    for (const share of [0, 0.5, 1]) {
+      const y = down(panel, share * panel.top);
+      parts.push(
+        drawn("line", { x1: panel.left, x2: panel.right, y1: y, y2: y, stroke: colours.rule }),
+        drawn("text", { ...small, x: panel.left - 6, y: y + 4, "text-anchor": "end",
+          text: printedNumber(share * panel.top, panel.digits) }),
+      ); // prettier-ignore
+    }
+    for (const share of [0, 0.5, 1]) {
+      parts.push(
+        drawn("text", { ...small, x: across(panel, share * last), y: BOTTOM + 18, "text-anchor": "middle",
+          text: `${share ? "" : "step "}${printedCount(Math.round(share * last))}` }),
+      ); // prettier-ignore
+    }
+    const ends = labelPlaces(panel.lines.map((/** @type {Line} */ { values }) => down(panel, lastFinite(values))));
+    panel.lines.forEach((/** @type {Line} */ line, /** @type {number} */ place) => {
+      parts.push(
+        drawn("path", {
+          d: pathOf(panel, line.values),
+          fill: "none",
+          stroke: line.colour,
+          "stroke-width": line.strong ? 2.75 : 1.75,
+          "stroke-dasharray": line.dashed ? "5 4" : null,
+        }),
+        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 12, fill: line.colour, text: line.name }),
+      );
+    });
+    return parts;
+  }
+
+  /** @param {any} panel @param {number[]} values */
+  function pathOf(panel, values) {
+    let path = "";
+    values.forEach((value, at) => {
+      if (!Number.isFinite(value)) return;
+      path += `${path ? "L" : "M"}${across(panel, film.steps[at]).toFixed(1)} ${down(panel, value).toFixed(1)}`;
+    });
+    return path;
+  }
+
+  /** @param {PointerEvent} event */
+  function pointed(event) {
+    const box = svg.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const panel = panels.find(({ left, right }) => x >= left - 12 && x <= right + 12);
+    if (!panel) return;
+    const step = ((x - panel.left) / (panel.right - panel.left)) * last;
+    choose(nearest(film.steps, step));
+  }
+  svg.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+    svg.setPointerCapture(event.pointerId);
+    pointed(event);
+  });
+  svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && pointed(event));
+
+  return {
+    el: element("div", { class: "regard-scroll" }, svg),
+    svg,
+    /** @param {number} at */
+    show(at) {
+      panels.forEach((panel, place) => {
+        const x = across(panel, film.steps[at]);
+        for (const [name, value] of Object.entries({ x1: x, x2: x, y1: TOP - 4, y2: BOTTOM }))
+          cursors[place].setAttribute(name, String(value));
+      });
+    },
+    clear: () => replaced(svg),
+  };
+}
+
+/** Vertical places of labels, moved apart so that none overlaps another. @param {number[]} wanted */
+export function labelPlaces(wanted) {
+  const order = wanted.map((_, place) => place).sort((one, other) => wanted[one] - wanted[other]);
+  const places = [...wanted];
+  order.forEach((place, at) => {
+    if (at) places[place] = Math.max(places[place], places[order[at - 1]] + NARROWEST);
+  });
+  let limit = BOTTOM + 2;
+  for (const place of order.reverse()) {
+    places[place] = Math.min(places[place], limit);
+    limit = places[place] - NARROWEST;
+  }
+  return places;
+}
+
+/** The place of the number closest to `wanted`. @param {number[]} numbers @param {number} wanted */
+export function nearest(numbers, wanted) {
+  let found = 0;
+  numbers.forEach((number, place) => {
+    if (Math.abs(number - wanted) < Math.abs(numbers[found] - wanted)) found = place;
+  });
+  return found;
+}
+
+/** @param {number[]} values */
+function lastFinite(values) {
+  return values.findLast(Number.isFinite) ?? 0;
+}

@@ -1,0 +1,104 @@
+/**
+ * A training run as recorded: pure functions from the recorded arrays to what is drawn at one snapshot.
+ *
+ * @typedef {{layer: number, head: number}} Head
+ * @typedef {{text: string, tokens: string[], keys: number[], relations: number[]}} Probe keys: the right key of each
+ *   query, −1 where the task has none; relations: which relation the query asks for, −1 for none
+ * @typedef {ReturnType<typeof filmOf>} Film
+ */
+
+export const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
+
+/** @param {import("../frames.js").Frame} frame */
+export function filmOf({ header, arrays }) {
+  const { steps, layers, heads, relations, probes } = header;
+  const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
+  const snapshots = steps.length;
+  const placeOf = (/** @type {number} */ at, /** @type {Head} */ { layer, head }) => (at * layers + layer) * heads + head;
+
+  /** Accuracy of a head's largest weight for a relation; NaN where it was not asked for. */
+  const accuracy = (/** @type {number} */ at, /** @type {Head} */ one, /** @type {number} */ relation) =>
+    numbers.head_accuracy[placeOf(at, one) * relations.length + relation];
+
+  /** @param {string} name @param {number} at @param {Head} one */
+  function matrixOf(name, at, one) {
+    const array = arrays[name];
+    if (!array) return null;
+    const [rows, columns] = array.shape.slice(-2);
+    const start = placeOf(at, one) * rows * columns;
+    return { data: numbers[name].subarray(start, start + rows * columns), rows, columns };
+  }
+
+  return {
+    ...header,
+    steps: /** @type {number[]} */ (steps),
+    layers: /** @type {number} */ (layers),
+    heads: /** @type {number} */ (heads),
+    relations: /** @type {string[]} */ (relations),
+    probes: /** @type {Probe[]} */ (probes),
+    snapshots,
+    all: Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads })),
+    accuracy,
+    matrixOf,
+    /** Mean entropy of a head, in nats. @param {number} at @param {Head} one */
+    entropy: (at, one) => numbers.entropy[placeOf(at, one)],
+    /** Attention weights (query, key) of a probe. @param {number} at @param {number} probe @param {Head} one */
+    weights(at, probe, one) {
+      const size = probes[probe].tokens.length ** 2;
+      const start = placeOf(at, one) * size;
+      return numbers[`weights_${probe}`].subarray(start, start + size);
+    },
+  };
+}
+
+/** The relation that a head answers best; null below `NAMED_FROM`. @param {Film} film @param {number} at @param {Head} one */
+export function roleOf(film, at, one) {
+  const found = bestOf(film.relations.map((_, relation) => film.accuracy(at, one, relation)));
+  return found && found.value >= NAMED_FROM ? { relation: film.relations[found.place], accuracy: found.value } : null;
+}
+
+/** The head that answers a relation best; null without a case. @param {Film} film @param {number} at @param {number} relation */
+export function bestHead(film, at, relation) {
+  const found = bestOf(film.all.map((one) => film.accuracy(at, one, relation)));
+  return found ? { ...film.all[found.place], accuracy: found.value } : null;
+}
+
+/** For every relation, the accuracy of its best head at each snapshot. @param {Film} film */
+export function specialisation(film) {
+  return film.relations.map((name, relation) => ({
+    name,
+    values: film.steps.map((_, at) => bestHead(film, at, relation)?.accuracy ?? NaN),
+  }));
+}
+
+/** The head worth looking at first: the best one of the last snapshot. @param {Film} film */
+export function firstHead(film) {
+  const last = film.snapshots - 1;
+  const scores = film.all.map((one) => roleOf(film, last, one)?.accuracy ?? NaN);
+  return film.all[bestOf(scores)?.place ?? 0];
+}
+
+/** The snapshot at which the test loss falls fastest: where something is learned. @param {Film} film */
+export function steepest(film) {
+  let [found, fall] = [0, 0];
+  for (let at = 1; at < film.snapshots; at++) {
+    const drop = film.test_loss[at - 1] - film.test_loss[at];
+    if (drop > fall) [found, fall] = [at, drop];
+  }
+  return found;
+}
+
+/** The strongest keys of a query. @param {Float32Array} weights @param {number} count @param {number} query @param {number} most */
+export function strongestKeys(weights, count, query, most) {
+  const row = Array.from(weights.subarray(query * count, (query + 1) * count), (weight, key) => ({ key, weight }));
+  return row.sort((one, other) => other.weight - one.weight || one.key - other.key).slice(0, most);
+}
+
+/** @param {number[]} values */
+function bestOf(values) {
+  let place = -1;
+  values.forEach((value, at) => {
+    if (!Number.isNaN(value) && (place < 0 || value > values[place])) place = at;
+  });
+  return place < 0 ? null : { place, value: values[place] };
+}
