@@ -2,7 +2,7 @@
 import { choosers } from "./choosers.js";
 import { makeColours } from "./colours.js";
 import { element, replaced } from "./elements.js";
-import { exportButtons, headerOf, tabsOf, themeSwitch } from "./toolbar.js";
+import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
 import { makeLifetime } from "./lifetime.js";
 import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";
@@ -35,11 +35,13 @@ export function makeViewer({ el, address = false, remember = false, title = true
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
   const parts = {
     header: element("header", { class: "regard-header" }),
-    tabs: element("div", { class: "regard-tabs" }),
+    top: element("div", { class: "regard-top" }),
     choosers: element("div", { class: "regard-choosers-line" }),
     view: element("section", { class: "regard-view", role: "tabpanel", tabindex: "-1" }),
     footer: element("footer", { class: "regard-footer" }),
   };
+  const [tabs, tools] = ["regard-tabs", "regard-tools"].map((name) => element("div", { class: name }));
+  parts.top.append(tabs, tools);
   const root = element("div", { class: "regard", "aria-busy": "true" }, Object.values(parts), live);
   el.append(root);
   lifetime.add(() => root.remove());
@@ -68,7 +70,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part));
     const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
     replaced(parts.view, old, inner);
-    parts.tabs.replaceChildren(
+    tabs.replaceChildren(
       tabsOf(
         VIEWS.filter((one) => one.suits(description)),
         view,
@@ -76,7 +78,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
         parts.view,
       ),
     );
-    showTab(parts.tabs);
+    showTab(tabs);
     const colours = makeColours(theme.now());
     Object.assign(shown, { view, lifetime: part });
     try {
@@ -132,7 +134,8 @@ export function makeViewer({ el, address = false, remember = false, title = true
         tour();
         tour = startTour({ root, state, description: header, announce, read });
       };
-      replaced(parts.header, headerOf(header, { title, tools: [theme.el], beginTour }));
+      if (title) replaced(parts.header, titleOf(header));
+      replaced(tools, toolsOf(header, { tools: [theme.el], beginTour }));
       drawView(true);
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));

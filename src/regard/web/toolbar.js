@@ -1,17 +1,26 @@
-/** Title line, tabs, theme switch and export buttons. */
-import { segments, walkable } from "./controls.js";
+/** Title line, tabs, certificate, theme and export buttons. */
+import { walkable } from "./controls.js";
 import { element } from "./elements.js";
 import { fileName, handOver, toCsv, toLatex, toPng } from "./export.js";
 import { printable, shortened } from "./words.js";
 
 const KEPT_THEME = "regard-theme";
 
-/**
- * @param {any} description
- * @param {{title: boolean, tools: Node[], beginTour: () => void}} options
- */
-export function headerOf(description, { title, tools, beginTour }) {
+/** The title line. @param {any} description */
+export function titleOf(description) {
   const heading = shortened(description.title || description.text || "Attention", 140);
+  return [
+    element("h1", { class: "regard-title", dir: "auto", text: heading, title: heading }),
+    description.note ? element("p", { class: "regard-about", text: printable(description.note) }) : null,
+  ];
+}
+
+/**
+ * Beside the tabs: what is shown, its certificate, the tour, the theme.
+ * @param {any} description
+ * @param {{tools: Node[], beginTour: () => void}} options
+ */
+export function toolsOf(description, { tools, beginTour }) {
   const tour = element("button", {
     type: "button",
     class: "regard-button",
@@ -19,20 +28,11 @@ export function headerOf(description, { title, tools, beginTour }) {
     "aria-haspopup": "dialog",
     onclick: beginTour,
   });
-  return [
-    element(
-      "div",
-      { class: "regard-heading" },
-      title ? element("h1", { class: "regard-title", dir: "auto", text: heading }) : null,
-      element("p", { class: "regard-about" }, aboutOf(description)),
-      description.note ? element("p", { class: "regard-about", text: printable(description.note) }) : null,
-    ),
-    element("div", { class: "regard-tools" }, tour, tools),
-  ];
+  return [element("span", { class: "regard-about", text: factsOf(description) }), certificateOf(description), tour, tools];
 }
 
-/** Model, sizes, certificate. @param {any} description */
-function aboutOf(description) {
+/** Model and sizes. @param {any} description */
+function factsOf(description) {
   const tokens = description.tokens?.length ?? 0;
   const facts = [
     description.model && description.model !== "given" ? printable(description.model) : null,
@@ -41,19 +41,46 @@ function aboutOf(description) {
     tokens
       ? `${tokens.toLocaleString("en")} ${description.kind === "lookup" ? "keys" : tokens === 1 ? "token" : "tokens"}`
       : null,
-  ].filter(Boolean);
-  const line = description.certificate?.line;
-  return [
-    element("span", { text: facts.join(" · ") }),
-    line
-      ? element(
-          "span",
-          { class: "regard-certificate", title: "Verified against float64 when the text was read" },
-          element("span", { text: "✓ ", "aria-hidden": "true" }),
-          printable(line),
-        )
-      : null,
   ];
+  return facts.filter(Boolean).join(" · ");
+}
+
+/** A check mark that opens. @param {any} description */
+function certificateOf({ certificate }) {
+  if (!certificate?.line) return null;
+  const el = element(
+    "details",
+    { class: "regard-certificate regard-popover" },
+    element("summary", { "aria-label": "Verified: show the certificate", title: "Verified against float64", text: "✓" }),
+    element(
+      "p",
+      {},
+      "Verified against float64 when the text was read: ",
+      element("span", { text: `${printable(certificate.line)}.` }),
+    ),
+  );
+  closesOutside(el);
+  return el;
+}
+
+/** Escape, and a click or focus elsewhere, close an open `details`. @param {HTMLDetailsElement} el */
+export function closesOutside(el) {
+  el.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !el.contains(/** @type {Node} */ (event.relatedTarget))) el.open = false;
+  });
+  el.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !el.open) return;
+    event.stopPropagation();
+    el.open = false;
+    el.querySelector("summary")?.focus();
+  });
+  const close = (/** @type {Event} */ event) => {
+    if (!el.contains(/** @type {Node} */ (event.target))) el.open = false;
+  };
+  el.addEventListener("toggle", () => {
+    if (el.open) document.addEventListener("pointerdown", close);
+    else document.removeEventListener("pointerdown", close);
+  });
 }
 
 /** @param {number[]|null|undefined} kept */
@@ -101,33 +128,44 @@ export function tabsOf(views, chosen, state, panel) {
   return list;
 }
 
+const THEMES = {
+  auto: { icon: "◐", text: "as the system" },
+  light: { icon: "☀", text: "light" },
+  dark: { icon: "☾", text: "dark" },
+};
+
 /**
- * Light, dark, or the system setting.
+ * One button for the theme: the system setting, light, dark.
  * @param {HTMLElement} root @param {boolean} remember @param {any} lifetime @param {() => void} changed
  */
 export function themeSwitch(root, remember, lifetime, changed) {
   const system = matchMedia("(prefers-color-scheme: dark)");
-  let chosen = (remember && kept()) || "auto";
+  /** @type {keyof typeof THEMES} */
+  let chosen = /** @type {any} */ ((remember && kept()) || "auto");
+  if (!(chosen in THEMES)) chosen = "auto";
   const now = () => (chosen === "auto" ? (system.matches ? "dark" : "light") : chosen);
-  const apply = () => root.setAttribute("data-theme", now());
-  const options = [
-    { value: "light", text: "Light" },
-    { value: "auto", text: "Auto", title: "Follow the system setting" },
-    { value: "dark", text: "Dark" },
-  ];
-  const control = segments("Theme", options, chosen, (value) => {
-    chosen = value;
-    if (remember) keep(value);
+  const button = element("button", { type: "button", class: "regard-button regard-theme", onclick: next });
+  function apply() {
+    const { icon, text } = THEMES[chosen];
+    root.setAttribute("data-theme", now());
+    button.textContent = icon;
+    button.setAttribute("aria-label", `Theme: ${text}`);
+    button.title = `Theme: ${text}. Click to change.`;
+  }
+  function next() {
+    const order = /** @type {(keyof typeof THEMES)[]} */ (system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"]);
+    chosen = order[(order.indexOf(chosen) + 1) % order.length];
+    if (remember) keep(chosen);
     apply();
     changed();
-  });
+  }
   lifetime.listen(system, "change", () => {
     if (chosen !== "auto") return;
     apply();
     changed();
   });
   apply();
-  return { el: control.el, now: /** @type {() => "light"|"dark"} */ (now) };
+  return { el: button, now: /** @type {() => "light"|"dark"} */ (now) };
 }
 
 function kept() {

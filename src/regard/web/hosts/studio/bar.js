@@ -1,6 +1,7 @@
 /** The input bar: text and model. */
 import { uniqueId } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
+import { closesOutside } from "../../toolbar.js";
 
 export const SENTENCES = [
   "The kids were scared of the lions, so they left right away.",
@@ -17,7 +18,7 @@ export function makeBar(act) {
   const ids = { text: uniqueId("text"), model: uniqueId("model") };
   const text = element("textarea", {
     id: ids.text,
-    rows: "2",
+    rows: "1",
     dir: "auto",
     spellcheck: "false",
     placeholder: "Type or paste a text",
@@ -58,6 +59,16 @@ export function makeBar(act) {
       }),
     ),
   );
+  const menu = element(
+    "details",
+    { class: "regard-popover regard-studio-menu" },
+    element("summary", { "aria-label": "More actions", title: "More actions", text: "⋯" }),
+    element("div", { class: "regard-studio-actions" }, open, generate, file),
+  );
+  closesOutside(menu);
+  menu.addEventListener("click", (/** @type {Event} */ event) => {
+    if (event.target === open || event.target === generate) menu.open = false;
+  });
   text.addEventListener("input", () => {
     grow();
     act.typed(text.value);
@@ -70,9 +81,11 @@ export function makeBar(act) {
     act.typed(sentence);
   }
 
+  /** Fits the box to the text; examples are offered while it is empty. */
   function grow() {
     text.style.height = "auto";
-    text.style.height = `${Math.min(text.scrollHeight + 2, 220)}px`;
+    text.style.height = `${Math.min(text.scrollHeight + 2, 120)}px`;
+    examples.hidden = Boolean(text.value.trim());
   }
 
   const el = element(
@@ -81,26 +94,22 @@ export function makeBar(act) {
     element(
       "div",
       { class: "regard-studio-top" },
+      element("h1", { text: "Regard", title: "See what each word attends to" }),
       element(
         "div",
-        { class: "regard-studio-brand" },
-        element("h1", { text: "Regard" }),
-        element("p", { class: "regard-note", text: "See what each word attends to" }),
+        { class: "regard-field regard-studio-text" },
+        element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
+        text,
       ),
-      element("div", { class: "regard-studio-model" }, element("label", { for: ids.model, text: "Model" }), model),
+      element(
+        "div",
+        { class: "regard-studio-model" },
+        element("label", { for: ids.model, class: "regard-unseen", text: "Model" }),
+        model,
+      ),
+      menu,
     ),
-    element(
-      "div",
-      { class: "regard-field regard-studio-text" },
-      element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
-      text,
-    ),
-    element(
-      "div",
-      { class: "regard-studio-below" },
-      examples,
-      element("div", { class: "regard-studio-actions" }, open, generate, file),
-    ),
+    examples,
     work,
     problem,
   );
