@@ -101,8 +101,10 @@ def test_a_word_can_be_chosen_and_a_layer_and_a_head(minilm_path):  # noqa: F811
     assert "Layer 4, head" in shown
 
 
-def test_without_a_pronoun_the_most_focused_word_asks(minilm_path):  # noqa: F811
-    assert "gets attends to" in said("Action gets results")
+def test_without_a_pronoun_the_strongest_link_between_content_words_is_shown(minilm_path):  # noqa: F811
+    shown = said("Keys on the table belong to Sarah")
+    assert "belong → Sarah" in shown
+    assert "Layer 2, head 8: rows" in shown
 
 
 def test_steps_print_the_table_of_the_slides_on_the_models_vectors(minilm_path):  # noqa: F811

@@ -32,14 +32,6 @@ FEW_ROWS = 5  # a narrow table of at least twice as many rows is shown in two ha
 LONGEST_TEXT = 640  # longer texts are shortened
 APART = 4  # columns between two tables
 
-# Pronouns, those first that almost always refer to something in the text.
-PRONOUNS = (
-    ("they", "he", "she", "them", "him", "it", "her", "his", "hers", "their", "theirs", "its", "themselves", "itself",
-     "himself", "herself"),
-    ("who", "whom", "whose", "which", "this", "that", "these", "those"),
-    ("we", "us", "our", "ours", "i", "me", "my", "mine", "you", "your", "yours"),
-)  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sight:
@@ -64,33 +56,16 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
     """Choose what to show: the given or an interesting word, and the head with its largest weight on another word."""
     layer = None if layer is None else validate.index("layer", layer, reading.layers)
     head = None if head is None else validate.index("head", head, reading.heads)
-    place = reading.words.index(reading.word(query)) if query is not None else _pronoun(reading)
-    pairs = None
-    if place is None:
-        pairs = _pairs(reading, 0, layer, head)
-        place = _most_focused(reading, pairs)
-    if pairs is None or len(reading.words) > MOST_PAIRS:
-        pairs = _pairs(reading, place, layer, head)
+    place = None if query is None else reading.words.index(reading.word(query))
+    first = reading.opening(place, layer=layer, head=head)
+    place, partner = first.query, first.key
+    pairs = _pairs(reading, place, layer, head)
     looks = reading.looks(place, layer=layer, head=head)
-    partner = _partner(reading, looks)
     heads = reading.heads_for(place, partner)
-    meant = [(row[0], row[1]) for row in heads if layer in (None, row[0]) and head in (None, row[1])]
-    drawn = meant[0] if meant else (layer or 0, head or 0)
     if partner is None:  # no other word except sinks
         looks = reading.looks(place, layer=layer, head=head, sinks=True, itself=True)
     looks = _with_heads(reading, place, looks, layer, head)
-    return Sight(reading, place, partner, drawn[0], drawn[1], pairs, looks, _first(heads, MOST_LOOKS))
-
-
-def _partner(reading: Reading, looks: Table) -> int | None:
-    """The first word of the list, punctuation aside."""
-    names = [str(word) for word in looks["Word"]]
-    worded = [name for name in names if _is_word(name)] or names
-    return reading.labels.index(worded[0]) if worded else None
-
-
-def _is_word(name: str) -> bool:
-    return any(letter.isalnum() for letter in name.rpartition(":")[0] or name)
+    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS))
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
@@ -108,29 +83,6 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
         rows.append((*row, best[0], best[1], float(best[2][key])))
     notes = (*looks.notes, "layer, head, at most: the head that gives this word most, and how much.")
     return replace(looks, columns=(*looks.columns, *of_head), rows=tuple(rows), notes=notes)
-
-
-def _pronoun(reading: Reading) -> int | None:
-    """The first pronoun, in the order of PRONOUNS."""
-    spoken = [word.text.casefold() for word in reading.words]
-    for kind in PRONOUNS:
-        for place, word in enumerate(spoken):
-            if word in kind and place not in reading.sink_words:
-                return place
-    return None
-
-
-def _most_focused(reading: Reading, pairs: Table) -> int:
-    """The word whose strongest pair is largest relative to uniform weights; words before punctuation."""
-    causal = any(not reading.tokens[place].special for place in reading.sinks)
-    found: list[tuple[bool, float, int]] = []
-    for query, _, probability in pairs:
-        place = reading.labels.index(query)
-        others = place if causal else len(reading.words)  # words that it may attend to
-        if probability is not None:
-            found.append((_is_word(query), probability * others, -place))
-    usual = [place for place in range(len(reading.words)) if place not in reading.sink_words]
-    return -max(found)[2] if found else usual[0] if usual else 0
 
 
 def _pairs(reading: Reading, place: int, layer: int | None, head: int | None) -> Table:

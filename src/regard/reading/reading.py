@@ -21,8 +21,14 @@ from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.reading.certificate import Certificate, certify
 from regard.reading.codec import describe_seen, describe_token, kept, seen_of, token_of, typed
 from regard.reading.links import UNRANKED, strongest, strongest_links
+<<<<<<< HEAD
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
+=======
+from regard.reading.opening import Opening, opening
+from regard.reading.tokens import Token, Word, piece, words_of
+from regard.reading.weights import Numbers, Unit
+>>>>>>> 9d8c7c8 (Reports and pages open on the strongest link between content words)
 from regard.tables import Column, Table, printed_number
 from regard.trace.labels import numbered, place_of, words_for
 
@@ -338,6 +344,25 @@ class Reading:
             notes.append(f"Weight of words on themselves: {printed_number(np.mean(to_itself), 2)} on average.")
         title = f"Strongest attention per word, {self._scope(layer, head)}"
         return Table(title, columns, tuple(rows), tuple(notes))
+
+    def opening(self, word: Any = None, *, layer: int | None = None, head: int | None = None) -> Opening:
+        """The link that says most: the strongest one between content words, a pronoun's first.
+
+        Sinks, the word itself and its neighbours are set aside; a given word, layer or head is kept.
+
+        >>> import numpy as np
+        >>> from regard.attention import Attention
+        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+        >>> reading = Reading.of(Attention(E, E), E, words=["kids", "sat", "they"])
+        >>> link = reading.opening()
+        >>> reading.labels[link.query], reading.labels[link.key], link.layer, link.head
+        ('they', 'kids', 0, 0)
+        """
+        query = None if word is None else self.words.index(self.word(word, "word"))
+        words = [one.text for one in self.words]
+        spans = [(one.first, one.last) for one in self.words]
+        attentions = [one.attention for one in self.seen]
+        return opening(words, spans, attentions, set(self.sink_words), query=query, layer=layer, head=head)
 
     def heads_for(self, word: Any, key: Any = None) -> Table:
         """All heads, ranked by the weight of one word on `key`, or on the other word it attends to most; O(n) per head.

@@ -14,6 +14,7 @@ from regard.layers import Linear
 from regard.masks import Mask
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
+from regard.reading.opening import opening
 from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
 from regard.trace.steps import Projection
@@ -53,7 +54,19 @@ def describe(
         "editable": None if subject.trace is None else _editable(subject.trace),
         "lookup": None if subject.lookup is None else _lookup(subject.lookup),
         "note": subject.note,
+        "start": start_of(subject),
     }
+
+
+def start_of(subject: Subject) -> dict[str, int] | None:
+    """Where a view opens: the layer, head and query token of the link that says most; None where that is not known."""
+    whole = subject.first_query == 0 and subject.queries == subject.keys
+    if not whole or not subject.words or subject.is_long:
+        return None
+    texts = ["".join(subject.tokens[first:last]) for first, last in subject.words]
+    sinks = {place for place, (first, last) in enumerate(subject.words) if set(range(first, last)) & set(subject.sinks)}
+    found = opening(texts, subject.words, subject.attentions, sinks)
+    return {"layer": found.layer, "head": found.head, "query": subject.words[found.query][0]}
 
 
 def answered(subject: Subject) -> list[str]:

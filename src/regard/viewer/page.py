@@ -84,7 +84,10 @@ def _blocks(
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
     layers = kept.layers_of(subject)
-    wanted = (start or {}).get("layer", 0)
+    description = describe(subject, has=has, kept={"layers": kept.layers, "heads": kept.heads})
+    if start is not None:
+        description["start"] = start
+    wanted = (description["start"] or {}).get("layer", 0)
     shown = wanted if wanted in layers else layers[0] if layers else 0
 
     def of_layer(layer: int) -> Iterator[str]:
@@ -93,8 +96,7 @@ def _blocks(
         yield _block(f"layer-{layer}", page_data.layer(subject, layer, steps, heads))
 
     def first() -> Iterator[str]:
-        description = describe(subject, has=has, kept={"layers": kept.layers, "heads": kept.heads})
-        yield _block("describe", frames.pack({**description, "start": start}))
+        yield _block("describe", frames.pack(description))
         if subject.attentions:
             yield _block("statistics", page_data.statistics(subject))
             yield from of_layer(shown)

@@ -121,7 +121,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
       const { header } = await ask("describe", {}, { signal });
       if (lifetime.ended || signal?.aborted) return;
       const said = shown
-        ? carriedOver(state.get(), shown.description, header)
+        ? { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header) }
         : address && location.hash.length > 1
           ? stateOf(location.hash, header)
           : header.start;
@@ -181,6 +181,16 @@ function carriedOver(chosen, before, after) {
   }
   if (before.tokens?.length !== after.tokens?.length) carried.region = null;
   return carried;
+}
+
+/**
+ * Another text opens where it says most, unless a head was chosen by hand: then that head stays, and the word if it is
+ * there. @param {any} chosen @param {any} before @param {any} after
+ */
+function openingOf(chosen, before, after) {
+  const { start } = before;
+  const untouched = start && ["layer", "head", "query"].every((name) => chosen[name] === start[name]);
+  return untouched && after.start && !chosen.heads ? after.start : {};
 }
 
 /** @param {any} state @param {() => any} described @param {any} lifetime */

@@ -1,0 +1,129 @@
+"""The link that says most: where a report or a page opens.
+
+The strongest weight from one content word to another, over all layers and heads. Sinks, the word itself and its direct
+neighbours are set aside, because most heads put much weight there whatever the text says. A pronoun comes first: what
+it refers to is the example that everyone understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.arrays import numpy_of
+
+# Pronouns that refer to something in the text.
+PRONOUNS = frozenset((
+    "they", "he", "she", "them", "him", "it", "her", "his", "hers", "their", "theirs", "its", "themselves", "itself",
+    "himself", "herself",
+))  # fmt: skip
+# Words that say little alone; a link to one of them is rarely worth showing first.
+FUNCTION_WORDS = PRONOUNS.union((
+    "a", "an", "the", "and", "or", "but", "nor", "so", "yet", "if", "then", "than", "as", "of", "to", "in", "on", "at",
+    "by", "for", "from", "with", "without", "into", "onto", "over", "under", "up", "down", "off", "out", "about", "after",
+    "before", "between", "during", "through", "until", "while", "because", "although", "though", "since", "unless", "be",
+    "is", "are", "was", "were", "been", "being", "am", "do", "does", "did", "have", "has", "had", "having", "will",
+    "would", "can", "could", "shall", "should", "may", "might", "must", "not", "no", "n't", "'s", "s", "t", "also", "just",
+    "very", "too", "only", "there", "here", "when", "where", "why", "how", "what", "who", "whom", "whose", "which", "this",
+    "that", "these", "those", "we", "us", "our", "ours", "i", "me", "my", "mine", "you", "your", "yours", "ourselves",
+    "myself", "yourself",
+))  # fmt: skip
+WHOLE = 1 << 20  # weights of a layer, up to which all its rows are looked at
+MOST_ROWS = 12  # words looked at in longer texts
+
+
+class Opening(NamedTuple):
+    """A link between two words in one head."""
+
+    query: int  # positions of words
+    key: int | None  # None if the query sees no other word
+    layer: int
+    head: int
+    weight: float
+
+
+def opening(
+    words: Sequence[str],
+    spans: Sequence[tuple[int, int]],
+    attentions: Sequence[Any],
+    sinks: Collection[int],
+    *,
+    query: int | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+) -> Opening:
+    """The link to show first; a given query, layer or head is kept.
+
+    words       their texts
+    spans       the tokens [first, last) of each word
+    attentions  one per layer, (head, query, key), queries and keys being the tokens
+    sinks       positions of words that are set aside
+    """
+    candidates = [query] if query is not None else _queries(words, sinks)
+    if not candidates:
+        candidates = [0]
+    keys = np.array([_is_content(word) and place not in sinks for place, word in enumerate(words)])
+    layers = range(len(attentions)) if layer is None else range(layer, layer + 1)
+    best: dict[int, Opening] = {}  # by how much had to be allowed
+    for place in layers:
+        attention = attentions[place]
+        heads = range(attention.shape[0]) if head is None else range(head, head + 1)
+        weights = _by_word(attention, spans, candidates, heads)  # (head, candidate, word)
+        for allowed, mask in enumerate(_allowed(candidates, keys, sinks, len(words))):
+            found = np.where(mask, weights, -1.0)
+            at = np.unravel_index(int(np.argmax(found)), found.shape)
+            weight = float(found[at])
+            if weight > 0 and (allowed not in best or weight > best[allowed].weight):
+                best[allowed] = Opening(candidates[at[1]], int(at[2]), place, heads[at[0]], weight)
+    if best:
+        return best[min(best)]
+    return Opening(candidates[0], None, layers[0] if attentions else 0, head or 0, 0.0)
+
+
+def _queries(words: Sequence[str], sinks: Collection[int]) -> list[int]:
+    """Words whose attention is worth showing: a pronoun, else all content words, else all words."""
+    usual = [place for place in range(len(words)) if place not in sinks and _is_word(words[place])]
+    pronouns = [place for place in usual if words[place].casefold() in PRONOUNS]
+    return pronouns[:1] or [place for place in usual if _is_content(words[place])] or usual
+
+
+def _allowed(
+    queries: Sequence[int], keys: NDArray[np.bool_], sinks: Collection[int], count: int
+) -> list[NDArray[np.bool_]]:
+    """Which links may be chosen, (query, word), strictest first: content words apart, any content word, any word."""
+    apart = np.abs(np.array(queries)[:, None] - np.arange(count))
+    usual = np.array([place not in sinks for place in range(count)])
+    return [keys & (apart > 1), keys & (apart > 0), usual & (apart > 0)]
+
+
+def _by_word(
+    attention: Any, spans: Sequence[tuple[int, int]], queries: Sequence[int], heads: range
+) -> NDArray[np.float64]:
+    """Weights (head, query, word): to a word the sum over its tokens, from a word the mean (Clark et al., 2019)."""
+    chosen = slice(heads.start, heads.stop)
+    starts = np.array([first for first, _ in spans])
+    if len(heads) * attention.shape[1] * attention.shape[2] <= WHOLE:
+        dense = numpy_of(attention[chosen, :, :])
+        rows = [dense[:, slice(*spans[query])] for query in queries]
+    else:
+        step = -(-len(queries) // MOST_ROWS)
+        kept = set(queries[::step])
+        rows = [
+            numpy_of(attention[chosen, slice(*spans[query]), :]) if query in kept
+            else np.zeros((len(heads), 1, attention.shape[2]))
+            for query in queries
+        ]  # fmt: skip
+    means = np.stack([row.mean(axis=1, dtype=np.float64) for row in rows], axis=1)
+    found: NDArray[np.float64] = np.add.reduceat(means, starts, axis=-1)
+    return found
+
+
+def _is_word(word: str) -> bool:
+    return any(letter.isalnum() for letter in word)
+
+
+def _is_content(word: str) -> bool:
+    return _is_word(word) and word.casefold() not in FUNCTION_WORDS
