@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from regard.viewer import bundle, page
+from regard.viewer import bundle, metadata, page
 from regard.viewer.queries import Answers
 
 HOSTS = ("served", "file", "blob")
@@ -190,6 +190,18 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 def settle() -> Callable[[Page], None]:
     """Waits until nothing on a page is still to come."""
     return settled
+
+
+@pytest.fixture
+def opening() -> bool:
+    """Asked for by tests of where a page opens; the others start at layer 0, head 0, without a word."""
+    return True
+
+
+@pytest.fixture(autouse=True)
+def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "opening" not in request.fixturenames:
+        monkeypatch.setattr(metadata, "start_of", lambda subject: None)
 
 
 @pytest.fixture

@@ -94,7 +94,8 @@ def test_every_control_can_be_reached_by_tabulator(show: Show) -> None:
     for _ in range(40):
         page.keyboard.press("Tab")
         reached |= set(page.evaluate(NAMES))
-    assert {"Tour", "Theme", "Views", "Layer", "Head", "Query: attends", "Key: attended to", "Export"} <= reached
+    controls = {"Tour", "Theme: as the system", "Views", "Layer", "Head", "Query: attends", "Key: attended to", "Export"}
+    assert controls <= reached
 
 
 @pytest.mark.parametrize("host", ["served", "file"])
@@ -153,10 +154,44 @@ def test_exports_come_as_files(show: Show) -> None:
 
 def test_the_theme_can_be_chosen(show: Show) -> None:
     page = show("served")
-    page.get_by_role("radio", name="Dark").check()
-    expect(page.locator(".regard")).to_have_attribute("data-theme", "dark")
-    page.get_by_role("radio", name="Auto").check()
-    expect(page.locator(".regard")).to_have_attribute("data-theme", "light")
+    theme = page.get_by_role("button", name="Theme")
+    for name, applied in (("dark", "dark"), ("light", "light"), ("as the system", "light")):
+        theme.click()
+        expect(theme).to_have_accessible_name(f"Theme: {name}")
+        expect(page.locator(".regard")).to_have_attribute("data-theme", applied)
+
+
+def test_the_certificate_opens_and_closes(show: Show) -> None:
+    page = show("served")
+    mark = page.get_by_label("Verified: show the certificate")
+    text = page.locator(".regard-certificate p")
+    expect(text).to_be_hidden()
+    mark.click()
+    expect(text).to_contain_text("of float64")
+    page.keyboard.press("Escape")
+    expect(text).to_be_hidden()
+    mark.click()
+    page.locator(".regard-view").click(position={"x": 5, "y": 5})
+    expect(text).to_be_hidden()
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_picture_gets_most_of_the_window(show: Show, host: str) -> None:
+    page = show(host, width=1400, height=900)
+    stage = page.locator(".regard-sentence-stage")
+    expect(stage).to_be_visible()
+    box = stage.bounding_box()
+    assert box is not None and box["y"] <= 0.3 * 900
+
+
+def test_on_a_phone_the_picture_comes_before_the_controls(show: Show) -> None:
+    page = show("served", width=360, height=740)
+    stage, layer = page.locator(".regard-sentence-stage"), page.get_by_role("combobox", name="Layer")
+    expect(stage).to_be_visible()
+    above, below = stage.bounding_box(), layer.bounding_box()
+    assert above is not None and below is not None
+    assert above["y"] + above["height"] <= below["y"]
+    assert above["y"] < 0.4 * 740
 
 
 def test_the_tour_can_be_walked_and_left(show: Show) -> None:
@@ -195,6 +230,13 @@ def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, develo
     expect(page.locator(".regard-grid-cell[aria-pressed=true]")).to_have_attribute("data-layer", "1")
     page.evaluate("location.hash = '#query=lions'")  # an address without a layer, or with one that is not kept
     expect(page.locator(".regard-sentence-said")).to_contain_text("lions attends most to")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_page_opens_on_the_link_that_says_most(show: Show, opening: bool, host: str) -> None:
+    page = show(host)
+    expect(page.locator(CHOSEN)).to_have_text("they")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they attends most to")
 
 
 def test_a_page_opens_where_it_was_told_to(new_page: Any, development: Any, tmp_path: Any) -> None:

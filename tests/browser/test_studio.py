@@ -82,6 +82,11 @@ def words(page: Page) -> Any:
     return page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text")
 
 
+def continue_text(page: Page) -> None:
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Continue the text").click()
+
+
 def test_a_text_is_read_as_it_is_typed(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
     page.locator(".regard-sentence-word").nth(1).click()
@@ -94,9 +99,13 @@ def test_a_text_is_read_as_it_is_typed(new_page: Callable[..., Page], studio: st
     assert len(reader.read_texts) <= 1 + len(" on mats")
 
 
-def test_an_example_is_read_at_once(new_page: Callable[..., Page], studio: str) -> None:
+def test_examples_are_offered_while_the_box_is_empty(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, studio)
-    page.get_by_role("button", name="jane visits africa").click()
+    example = page.get_by_role("button", name="jane visits africa")
+    expect(example).to_be_hidden()
+    page.get_by_label("Text", exact=True).fill("")
+    example.click()
+    expect(example).to_be_hidden()
     expect(words(page)).to_have_text(["jane", "visits", "africa"])
 
 
@@ -110,7 +119,7 @@ def test_a_file_is_opened(new_page: Callable[..., Page], studio: str) -> None:
 
 def test_a_text_is_continued(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, studio)
-    page.get_by_role("button", name="Continue the text").click()
+    continue_text(page)
     expect(words(page)).to_have_text(["The", "cat", "sat", "one", "two"])
     expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one two")
 
@@ -120,7 +129,7 @@ def test_long_work_shows_its_progress_and_can_be_given_up(
 ) -> None:
     page = opened(new_page, studio)
     reader.go_on.clear()
-    page.get_by_role("button", name="Continue the text").click()
+    continue_text(page)
     expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one")
     expect(page.locator(".regard-studio-message")).to_contain_text("words is writing")
     page.get_by_role("button", name="Cancel").click()
@@ -131,7 +140,7 @@ def test_long_work_shows_its_progress_and_can_be_given_up(
 def test_a_refusal_is_said(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
     reader.causal = False
-    page.get_by_role("button", name="Continue the text").click()
+    continue_text(page)
     expect(page.get_by_role("alert")).to_contain_text("cannot generate text")
 
 

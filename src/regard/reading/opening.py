@@ -22,14 +22,14 @@ PRONOUNS = frozenset((
 ))  # fmt: skip
 # Words that say little alone; a link to one of them is rarely worth showing first.
 FUNCTION_WORDS = PRONOUNS.union((
-    "a", "an", "the", "and", "or", "but", "nor", "so", "yet", "if", "then", "than", "as", "of", "to", "in", "on", "at",
-    "by", "for", "from", "with", "without", "into", "onto", "over", "under", "up", "down", "off", "out", "about", "after",
-    "before", "between", "during", "through", "until", "while", "because", "although", "though", "since", "unless", "be",
-    "is", "are", "was", "were", "been", "being", "am", "do", "does", "did", "have", "has", "had", "having", "will",
-    "would", "can", "could", "shall", "should", "may", "might", "must", "not", "no", "n't", "'s", "s", "t", "also", "just",
-    "very", "too", "only", "there", "here", "when", "where", "why", "how", "what", "who", "whom", "whose", "which", "this",
-    "that", "these", "those", "we", "us", "our", "ours", "i", "me", "my", "mine", "you", "your", "yours", "ourselves",
-    "myself", "yourself",
+    "a", "an", "the", "and", "or", "but", "nor", "so", "yet", "if", "then", "than", "as", "of", "to", "in", "on",
+    "at", "by", "for", "from", "with", "without", "into", "onto", "over", "under", "up", "down", "off", "out",
+    "about", "after", "before", "between", "during", "through", "until", "while", "because", "although", "though",
+    "since", "unless", "be", "is", "are", "was", "were", "been", "being", "am", "do", "does", "did", "have", "has",
+    "had", "having", "will", "would", "can", "could", "shall", "should", "may", "might", "must", "not", "no", "n't",
+    "'s", "s", "t", "also", "just", "very", "too", "only", "there", "here", "when", "where", "why", "how", "what",
+    "who", "whom", "whose", "which", "this", "that", "these", "those", "we", "us", "our", "ours", "i", "me", "my",
+    "mine", "you", "your", "yours", "ourselves", "myself", "yourself",
 ))  # fmt: skip
 WHOLE = 1 << 20  # weights of a layer, up to which all its rows are looked at
 MOST_ROWS = 12  # words looked at in longer texts
