@@ -21,14 +21,9 @@ from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.reading.certificate import Certificate, certify
 from regard.reading.codec import describe_seen, describe_token, kept, seen_of, token_of, typed
 from regard.reading.links import UNRANKED, strongest, strongest_links
-<<<<<<< HEAD
+from regard.reading.opening import Opening, opening
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
-=======
-from regard.reading.opening import Opening, opening
-from regard.reading.tokens import Token, Word, piece, words_of
-from regard.reading.weights import Numbers, Unit
->>>>>>> 9d8c7c8 (Reports and pages open on the strongest link between content words)
 from regard.tables import Column, Table, printed_number
 from regard.trace.labels import numbered, place_of, words_for
 
