@@ -1,0 +1,31 @@
+"""Any Hugging Face or PyTorch model, observed while it runs: `with regard.watch(model) as seen`.
+
+This package is callable: `regard.watch(model)` is `regard.watch.watch(model)`.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from regard.watch.layer import Layer, Layers
+from regard.watch.seen import Seen
+from regard.watch.session import Watch, watch
+
+__all__ = ["Layer", "Layers", "Seen", "Watch", "watch"]
+
+
+class _Callable(ModuleType):
+    """Importing a module of this package binds the package to the name `regard.watch`: so it must be callable."""
+
+    __call__ = staticmethod(watch)
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import signature
+
+        return signature(watch)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,222 @@
+"""The attention function and the mask function that transformers calls by the name "regard".
+
+A model whose configuration names this implementation hands every attention to `attention_forward`. For a watched
+model that is so inside the `with` block only, and its own implementation, kept in `ORIGINALS`, computes the layers
+that are not watched.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard.biases import RelativePositions, relative_positions
+from regard.watch.call import Call, TensorMask
+from regard.watch.lazy_mask import LazyMask, MaskCall, bidirectional_mask_function, causal_mask_function
+from regard.watch.recorder import observed
+
+if TYPE_CHECKING:
+    from regard.watch.recorder import Recorder
+
+NAME = "regard"
+LOCK = threading.RLock()
+ORIGINALS: dict[int, tuple[Any, str | None, int]] = {}  # by id of a config: it, its own implementation, watches
+RECORDERS: dict[int, list[Recorder]] = {}  # by id of a module
+INSIDE = threading.local()  # set while a function of transformers computes, so that its own calls are not recorded
+
+
+def register() -> None:
+    """Make the name known to transformers; nothing changes for models that do not ask for it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, attention_forward)
+    AttentionMaskInterface.register(NAME, mask_forward)
+
+
+def original_of(config: Any) -> str:
+    """The implementation that a configuration names, or named before it was watched."""
+    known = ORIGINALS.get(id(config))
+    name = known[1] if known is not None else NAME
+    return name or "sdpa"
+
+
+def mask_forward(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: Any = 0,
+    kv_offset: Any = 0,
+    mask_function: Any = causal_mask_function,
+    attention_mask: Tensor | None = None,
+    use_vmap: bool = False,
+    device: Any = "cpu",
+    config: Any = None,
+    **others: Any,
+) -> Tensor:
+    """A mask that stays a function: the counterpart of transformers' `sdpa_mask`, with the same arguments."""
+    arguments = {
+        "batch_size": batch_size, "q_length": q_length, "kv_length": kv_length, "q_offset": q_offset,
+        "kv_offset": kv_offset, "mask_function": mask_function, "attention_mask": attention_mask,
+        "use_vmap": use_vmap, "device": device, "config": config, **others,
+    }  # fmt: skip
+    original = original_of(config)
+    if isinstance(q_offset, Tensor):  # static caches change it in place
+        arguments["q_offset"] = q_offset = q_offset.clone()
+    call = MaskCall(
+        int(q_length), int(kv_length), int(q_offset), int(kv_offset), mask_function,
+        None if attention_mask is None else attention_mask.bool(), use_vmap, arguments,
+    )  # fmt: skip
+    shape = (batch_size, 1, call.queries, call.keys)
+    return LazyMask(call, "sdpa" if original == NAME else original, shape, device)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def attention_forward(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, Any]:
+    """Attention of one layer: recorded if it is watched, and computed as the model would unwatched if it is not."""
+    original = original_of(getattr(module, "config", None))
+    given = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
+    given = {name: one for name, one in given.items() if one is not None or name == "scaling"}
+    found = [(recorder, recorder.layer_for(module)) for recorder in recorders_of(module)]
+    watching = [(recorder, layer) for recorder, layer in found if recorder.watches(layer)]
+    if not watching and original != NAME:
+        for recorder, layer in found:  # watched cross-attention must know whether a text begins
+            if isinstance(attention_mask, LazyMask) and not layer.cross:
+                recorder.state.fresh = attention_mask.call.query_offset == 0
+        return _own(module, original, query, key, value, attention_mask, given)
+    cross = found[0][1].cross if found else None
+    call = _call(module, query, key, value, attention_mask, cross, given)
+    needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    if not watching:
+        if dropout:
+            return _own(module, original, query, key, value, attention_mask, given)
+        trimmed = call.trimmed()
+        return (trimmed.attention() @ trimmed.values).transpose(1, 2).contiguous(), None
+    builds = original == "eager" or (isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain)
+    return observed(
+        watching,
+        module,
+        call,
+        lambda: _own(module, original, query, key, value, attention_mask, given),
+        replaceable=not dropout and not needs_gradient and not _wants_weights(module, others),
+        costly=builds or original == NAME,
+    )
+
+
+def recorders_of(module: Any) -> list[Recorder]:
+    """Those of this thread, or those of all threads where this one watches nothing itself."""
+    found = RECORDERS.get(id(module), [])
+    mine = [recorder for recorder in found if recorder.thread == threading.get_ident()]
+    return mine or list(found)
+
+
+def _wants_weights(module: Any, others: dict[str, Any]) -> bool:
+    """Whether the caller asked for `output_attentions`, which only the eager function gives."""
+    return bool(others.get("output_attentions")) or bool(getattr(module.config, "output_attentions", False))
+
+
+def _call(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, cross: bool | None, given: dict[str, Any]
+) -> Call:
+    queries, keys = query.shape[2], key.shape[2]
+    static = hasattr(key, "_dynamo_static_input_type")
+    rule: MaskCall | TensorMask
+    if isinstance(mask, LazyMask):
+        rule = mask.call
+    elif mask is not None:
+        rule = TensorMask(mask[..., :keys] if mask.shape[-1] > keys else mask)
+    else:
+        causal = given.get("is_causal")
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        if causal and queries > 1 and not cross:  # aligned to the first key, as PyTorch aligns is_causal
+            rule = MaskCall(queries, keys, 0, 0, causal_mask_function)
+            static = static or keys > queries
+        elif causal and not cross:
+            rule = MaskCall(queries, keys, keys - queries, 0, causal_mask_function)
+        else:
+            rule = MaskCall(queries, keys, 0, 0, bidirectional_mask_function)
+    scale = given.get("scaling")
+    return Call(
+        query, key, value, rule,
+        None if scale is None else float(scale),
+        given.get("softcap"),
+        given.get("s_aux"),
+        _bias(module, given.get("position_bias"), rule),
+        static=static and not cross,
+        cross=bool(cross),
+    )  # fmt: skip
+
+
+def _bias(module: Any, dense: Tensor | None, rule: MaskCall | TensorMask) -> Any:
+    """T5's bias by distance as a table of distances instead of an n² tensor; None if it is all zero."""
+    if dense is None:
+        return None
+    known = getattr(dense, "_regard_bias", dense)
+    if known is not dense:
+        return known
+    lazy: Any = dense
+    table = getattr(module, "relative_attention_bias", None)
+    if not bool(dense.detach().any()):
+        lazy = None
+    elif table is not None and isinstance(rule, MaskCall):
+        lazy = relative_positions(
+            table.weight,
+            module.relative_attention_num_buckets,
+            module.relative_attention_max_distance,
+            bidirectional=not module.is_decoder,
+        )
+        lazy = lazy if _is_same(lazy, dense, rule.offset) else dense  # type: ignore[arg-type]
+    if lazy is not dense:
+        dense._regard_bias = lazy  # type: ignore[attr-defined]  # later layers get the same tensor
+    return lazy
+
+
+def _is_same(lazy: RelativePositions, dense: Tensor, offset: int) -> bool:
+    """Whether the first and the last row of a dense bias (1, head, query, key) are those of a table."""
+    heads, queries, keys = dense.shape[1:]
+    lowest, highest = offset - keys + 1, offset + queries - 1
+    table = lazy.table(heads, lowest, highest, torch, dense.dtype, dense.device)
+    for row in (0, queries - 1):
+        distances = offset + row - torch.arange(keys, device=dense.device) - lowest
+        if not torch.equal(table[:, distances], dense[0, :, row]):
+            return False
+    return True
+
+
+def _own(
+    module: Any, original: str, query: Tensor, key: Tensor, value: Tensor, mask: Any, given: dict[str, Any]
+) -> tuple[Tensor, Any]:
+    """The model's own implementation, with the mask that it would have got."""
+    names = [name for name in (base.__module__ for base in type(module).__mro__) if name in sys.modules]
+    found = [sys.modules[name] for name in names]
+    function = None
+    if original == "eager":
+        function = next((one.eager_attention_forward for one in found if hasattr(one, "eager_attention_forward")), None)
+    if function is None:
+        original = "sdpa" if original in (NAME, "eager") else original
+        table = next((one.ALL_ATTENTION_FUNCTIONS for one in found if hasattr(one, "ALL_ATTENTION_FUNCTIONS")), None)
+        if table is None:
+            from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as table
+        function = table[original]
+    if isinstance(mask, LazyMask):
+        mask = mask.own()
+    before = getattr(INSIDE, "own", False)
+    INSIDE.own = True
+    try:
+        return function(module, query, key, value, mask, **given)  # type: ignore[no-any-return]
+    finally:
+        INSIDE.own = before

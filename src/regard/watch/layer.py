@@ -1,0 +1,218 @@
+"""`Layer`: one attention layer of a watched model; `Layers`: those of one stack, by number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard import errors
+from regard.attention import Attention, PooledMap, Top
+from regard.watch.run import ROW_STATISTICS, Run
+
+Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
+CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
+VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
+
+
+@dataclass(eq=False)
+class Layer:
+    """What one attention layer computed while it was watched.
+
+    `attention` needs keep="all"; every statistic is available in both modes.
+    """
+
+    name: str  # of the module inside the model
+    stack: str  # the name with * in place of layer numbers
+    number: int  # in its stack, from 0
+    heads: list[int] | None = None  # that are kept; None: all
+    cross: bool = False
+    runs: list[Run] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)  # what to know about these numbers, in order
+    causal_only: bool = False
+
+    def __repr__(self) -> str:
+        kind = "cross-attention" if self.cross else "self-attention"
+        if not self.runs:
+            return f"Layer({self.name}: {kind}, not called)"
+        call = self._run.calls[0]
+        batch, heads = call.queries.shape[:2]
+        queries = sum(one.queries.shape[2] for one in self._run.calls)
+        return f"Layer({self.name}: {kind}, batch {batch}, head {heads}, query {queries})"
+
+    @property
+    def _run(self) -> Run:
+        if not self.runs:
+            raise errors.OptionError(
+                f"The layer {self.name} was not called inside the `with` block.\n"
+                "Call the model there, and read the layers then or afterwards."
+            )
+        return self.runs[-1]
+
+    @property
+    def attention(self) -> Attention:
+        """The attention (batch, head, query, key), computed where it is read.
+
+        After `generate` it covers the prompt and all generated tokens; the last token is generated, never read.
+        """
+        return self._kept("attention").attention()
+
+    @property
+    def values(self) -> Tensor:
+        """The values (batch, key head, key, value_dim)."""
+        return self._kept("values").joined().values
+
+    @property
+    def output(self) -> Tensor:
+        """The outputs of all heads (batch, head, query, value_dim), as the model used them, dropout included."""
+        run = self._kept("output")
+        run.joined()  # raises if the steps cannot be joined
+        return run._gathered(run.outputs, None, axis=1).transpose(1, 2)
+
+    def _kept(self, what: str) -> Run:
+        run = self._run
+        if run.statistics and not run.outputs:
+            raise errors.OptionError(
+                f'`{what}` was not kept: this layer was watched for {", ".join(run.statistics[0])} only.\n'
+                'Watch with keep="all" for queries, keys and values, at O(n · head_dim) memory.'
+            )
+        return run
+
+    # Statistics
+
+    def entropy(self) -> Tensor:
+        """The entropy of every row in nats, (batch, head, query)."""
+        return self._row_statistic("entropy")
+
+    def peak(self) -> Tensor:
+        """The largest weight of every row, (batch, head, query)."""
+        return self._row_statistic("peak")
+
+    def logsumexp(self) -> Tensor:
+        """The logarithm of every row's sum of exponentials, (batch, head, query)."""
+        return self._row_statistic("logsumexp")
+
+    def distance(self) -> Tensor:
+        """The expected distance of every row in tokens, (batch, head, query)."""
+        return self._row_statistic("distance")
+
+    def max_logit(self) -> Tensor:
+        """The largest logit of every row, (batch, head, query): log-sum-exp plus the logarithm of the peak."""
+        return self.logsumexp() + self.peak().log()
+
+    def top(self, k: int = 8) -> Top:
+        """The k keys of largest weight for every query, strongest first."""
+        run = self._run
+        if not run.top:
+            return self._kept("top").attention().top(k)
+        if run.top[0][0].shape[-1] < min(k, run.calls[0].keys.shape[2]):
+            raise errors.option("k", k, f"at most {run.top[0][0].shape[-1]}, which were kept")
+        width = max(part[0].shape[-1] for part in run.top)
+        index = run._gathered([_widened(part[0], width, -1) for part in run.top], None)
+        weight = run._gathered([_widened(part[1], width, 0) for part in run.top], None)
+        return Top(index[..., :k], weight[..., :k])
+
+    def received(self) -> Tensor:
+        """The total weight that every key receives from all queries, (batch, head, key)."""
+        run = self._run
+        return run.received if run.received is not None else self._kept("received").attention().received()
+
+    def pooled(self, shape: tuple[int, int] = (64, 64)) -> PooledMap:
+        """The matrix pooled into cells; with keep=["pooled"], the cells that were kept."""
+        run = self._run
+        if run.pooled is not None:
+            return run.pooled  # type: ignore[no-any-return]
+        attention = self._kept("pooled").attention()
+        return attention.pooled((min(shape[0], attention.shape[-2]), min(shape[1], attention.shape[-1])))
+
+    def _row_statistic(self, name: str) -> Tensor:
+        run = self._run
+        if run.statistics and name in run.statistics[0]:
+            return run.row_statistic(name)
+        return getattr(self._kept(name).attention(), name)()  # type: ignore[no-any-return]
+
+    def row_means(self) -> dict[str, Tensor]:
+        """Mean of each statistic over all real queries, (head,)."""
+        found = {}
+        real = self._run.real_queries()
+        for name in (*ROW_STATISTICS, "max_logit"):
+            try:
+                rows = getattr(self, name)().detach().double()  # (batch, head, query)
+            except errors.OptionError:
+                continue
+            seen = torch.isfinite(rows) if real is None else torch.isfinite(rows) & real[:, None].to(rows.device)
+            total = torch.where(seen, rows, rows.new_zeros(())).sum((0, 2))
+            found[name] = total / seen.sum((0, 2)).clamp(min=1)
+        return found
+
+
+def _widened(part: Tensor, width: int, fill: int) -> Tensor:
+    return torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=fill)
+
+
+class Layers(Sequence[Layer]):
+    """Attention layers by number: `layers[9]`. Iterating gives the watched ones in order."""
+
+    def __init__(self, layers: Sequence[Layer], what: str = "layers") -> None:
+        self._layers = tuple(layers)
+        self._what = what
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self._layers)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return self._layers[number]
+        if isinstance(number, str):
+            found = [layer for layer in self._layers if layer.name == number]
+        else:
+            highest = max((layer.number for layer in self._layers), default=-1)
+            number = number + highest + 1 if number < 0 else number
+            found = [layer for layer in self._layers if layer.number == number]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            numbers = sorted({layer.number for layer in self._layers})
+            known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+            raise errors.OutOfRange(f"Layer {number} of `{self._what}` is not among the watched ones: {known}.")
+        stacks = ", ".join(f"seen.stacks[{layer.stack!r}]" for layer in found)
+        raise errors.OutOfRange(f"Layer {number} is in several stacks of this model.\nChoose one: {stacks}.")
+
+    def __repr__(self) -> str:
+        return f"Layers({', '.join(layer.name for layer in self._layers)})"
+
+
+def places(names: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """The stack and number of each module name.
+
+    A stack is the name with * in place of numbers; the number is the one that differs within the stack, or the
+    place in the stack where several differ.
+
+    >>> places(["h.0.attn", "h.1.attn", "block.0.layer.1.attn", "block.1.layer.1.attn"])["block.1.layer.1.attn"]
+    ('block.*.layer.1.attn', 1)
+    """
+    by_pattern: dict[str, list[str]] = {}
+    for name in names:
+        pattern = ".".join("*" if part.isdigit() else part for part in name.split("."))
+        by_pattern.setdefault(pattern, []).append(name)
+    found = {}
+    for members in by_pattern.values():
+        numbers = [[part for part in name.split(".") if part.isdigit()] for name in members]
+        differing = [axis for axis in range(len(numbers[0])) if len({row[axis] for row in numbers}) > 1]
+        for place, (name, row) in enumerate(zip(members, numbers, strict=True)):
+            axis = -1
+            parts = []
+            for part in name.split("."):
+                axis += part.isdigit()
+                parts.append("*" if part.isdigit() and axis in differing else part)
+            alone = len(members) == 1 and len(row) == 1
+            number = int(row[differing[0]]) if len(differing) == 1 else int(row[0]) if alone else place
+            found[name] = (".".join(parts), number)
+    return found

@@ -1,0 +1,274 @@
+"""`Recorder`: takes the calls of watched layers, and decides for each who computes the output.
+
+A layer of which only queries, keys and values are kept runs the model's own attention function, so the model computes
+what it computes unwatched. Statistics ride along in one pass of Regard's engine, which then gives the output as well.
+That engine also steps in where the model's own function would build an n² mask or n² weights. With dropout or
+gradients the model's own function always computes the output.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import errors, validate
+from regard.attention import Attended, Attention
+from regard.watch.call import Call
+from regard.watch.layer import CROSS, Layer, places
+from regard.watch.run import ROW_STATISTICS, Run
+
+TOP = 8  # keys of largest weight that a summary keeps for every query
+CELLS = 64  # along each side of a pooled map
+STATISTICS = (*ROW_STATISTICS, "top", "received", "pooled")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept of every watched layer."""
+
+    vectors: bool  # queries, keys, values and outputs
+    rows: tuple[str, ...] = ()
+    top: int = 0
+    received: bool = False
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, given: Any) -> Keep:
+        """From "all", "summary" or a list of statistics."""
+        if given == "all":
+            return cls(vectors=True)
+        if given == "summary":
+            return cls(False, ROW_STATISTICS, TOP)
+        if isinstance(given, str) or not isinstance(given, (list, tuple, set, frozenset)) or not given:
+            expected = f'"all", "summary", or a list of {", ".join(STATISTICS)}'
+            raise errors.option("keep", given, expected)
+        for name in given:
+            validate.choice("keep", name, STATISTICS)
+        rows = tuple(name for name in ROW_STATISTICS if name in given)
+        return cls(False, rows, TOP if "top" in given else 0, "received" in given, "pooled" in given)
+
+    @property
+    def statistics(self) -> bool:
+        """Whether anything is computed during the pass."""
+        return not self.vectors
+
+
+@dataclass
+class Pass(threading.local):
+    """Where this thread is in the model: one forward pass of the model or of a model inside it."""
+
+    depth: int = 0
+    forwards: dict[int, int] = field(default_factory=dict)  # how often each module was called in this pass, by id
+    parts: dict[int, int] = field(default_factory=dict)  # attention calls in the present call of each module
+    fresh: bool = True  # the last self-attention began at position 0
+    parents: Tensor | None = None  # how the cache was reordered before this pass
+    modules: list[Any] = field(default_factory=list)  # that run now, the innermost last
+
+    @property
+    def innermost(self) -> Any:
+        """The module that runs now; None outside of all."""
+        return self.modules[-1] if self.modules else None
+
+
+class Recorder:
+    """The layers of one `watch`, and what they computed."""
+
+    def __init__(
+        self, names: dict[int, str], keep: Keep, layers: Any, heads: Any, runs: int | None, model: str
+    ) -> None:
+        self.names = names  # of all modules, by id
+        self.keep = keep
+        self.model = model
+        self.heads = _heads(heads)
+        self.chosen = layers if layers is None or isinstance(layers, (list, tuple, set, range)) else [layers]
+        self.runs = runs
+        self.state = Pass()
+        self.thread = threading.get_ident()
+        self.lock = threading.Lock()
+        self.layers: dict[tuple[int, int], Layer] = {}  # by module and how often it was called before in the pass
+        self.calls = 0  # of attention functions, watched or not
+        self.forwards = 0  # of the model
+
+    # Where a call comes from
+
+    def enter_model(self) -> None:
+        """A forward pass of the model begins."""
+        state = self.state
+        state.depth += 1
+        self.forwards += 1
+        state.forwards.clear()
+        state.parts.clear()
+
+    def leave_model(self) -> None:
+        """It has ended."""
+        self.state.depth -= 1
+
+    def enter_module(self, module: Any) -> None:
+        """A module begins its forward."""
+        state, key = self.state, id(module)
+        state.forwards[key] = state.forwards.get(key, 0) + 1
+        state.parts[key] = 0
+        state.modules.append(module)
+
+    def leave_module(self, module: Any) -> None:
+        """It has ended, or failed."""
+        modules = self.state.modules
+        while modules and modules.pop() is not module:
+            pass
+
+    def layer_for(self, module: Any, cross: bool | None = None) -> Layer:
+        """The layer of this call, watched or not."""
+        state, key = self.state, id(module)
+        again = max(state.forwards.get(key, 1) - 1, 0)
+        with self.lock:
+            self.calls += 1
+            found = self.layers.get((key, again))
+            if found is None:
+                found = self._new_layer(module, again, cross)
+                self.layers[key, again] = found
+        return found
+
+    def _new_layer(self, module: Any, again: int, cross: bool | None) -> Layer:
+        name = self.names.get(id(module), type(module).__name__)
+        stack, number = self._place(module, name)
+        is_cross = bool(CROSS.search(name)) if cross is None else cross
+        if again:
+            same = [layer.number for layer in self.layers.values() if layer.stack == stack]
+            number, name = max(same) + 1, f"{name} (call {again + 1})"
+        return Layer(name, stack, number, self.heads, is_cross)
+
+    def _place(self, module: Any, name: str) -> tuple[str, int]:
+        """Stack and number, among all modules with the same pattern of names."""
+        pattern = _pattern(name)
+        found = places([other for other in self.names.values() if _pattern(other) == pattern] or [name])
+        return found.get(name, (name, 0))
+
+    def watches(self, layer: Layer) -> bool:
+        """Whether a layer is among the chosen ones."""
+        if self.chosen is None:
+            return True
+        from fnmatch import fnmatch
+
+        return any(
+            fnmatch(layer.name, one) if isinstance(one, str) else layer.number == one for one in self.chosen
+        )
+
+    def watched(self) -> list[Layer]:
+        """All watched layers that were called."""
+        return [layer for layer in self.layers.values() if layer.runs]
+
+    # Recording
+
+    def record(self, layer: Layer, module: Any, call: Call, output: Tensor, attended: Attended | None) -> None:
+        """One call of a watched layer, with its output (batch, query, head, value_dim)."""
+        state, key = self.state, id(module)
+        part = state.parts.get(key, 0)
+        state.parts[key] = part + 1
+        if call.cross:
+            continues = bool(layer.runs) and not state.fresh
+        else:
+            state.fresh = call.query_offset == 0
+            continues = bool(layer.runs) and layer.runs[-1].continues(call)
+        if part:
+            layer.notes["This layer computes its sequence in parts (packed images or windows); the last part is kept."] = None
+        if not continues:
+            layer.runs.append(Run())
+            if self.runs is not None:
+                del layer.runs[: -self.runs]
+        run = layer.runs[-1]
+        call = call.of_heads(layer.heads)
+        if layer.heads is not None:
+            output = output[:, :, layer.heads]
+        keep = self.keep
+        if keep.statistics:
+            with torch.no_grad():
+                self._add_statistics(run, call, attended)
+        run.add(call, output, keep.vectors, state.parents)
+        if not call.cross:
+            state.parents = run.parents[-1]
+
+    def _add_statistics(self, run: Run, call: Call, attended: Attended | None) -> None:
+        keep, call = self.keep, call.trimmed()
+        attention: Attention | None = None
+        if attended is None:
+            attention = call.attention()
+            attended = attention.attend(call.values[..., :1], rows_of(keep, call), keep.top)
+        run.statistics.append({name: getattr(attended, name) for name in rows_of(keep, call)})
+        if keep.top:
+            run.top.append((attended.top.index, attended.top.weight))  # type: ignore[union-attr]
+        if keep.received:
+            attention = attention or call.attention()
+            self._add_received(run, call, attention.received())
+        if keep.pooled and not run.calls:
+            attention = attention or call.attention()
+            cells = min(CELLS, attention.shape[-2]), min(CELLS, attention.shape[-1])
+            run.pooled = attention.pooled(cells)
+        elif keep.pooled:
+            run.pooled = None
+            run.problem = run.problem
+
+    @staticmethod
+    def _add_received(run: Run, call: Call, received: Tensor) -> None:
+        if run.received is None:
+            run.received = received
+            return
+        before = run.received
+        parents = None if call.cross else run._parents(call)
+        if parents is not None:
+            before = before[parents]
+        start = 0 if call.cross else call.key_offset - run.calls[0].key_offset
+        received = torch.nn.functional.pad(received, (start, 0))
+        run.received = torch.nn.functional.pad(before, (0, received.shape[-1] - before.shape[-1])) + received
+
+
+def rows_of(keep: Keep, call: Call) -> tuple[str, ...]:
+    """The row statistics of a call; distances between the tokens of two texts have no meaning."""
+    return tuple(name for name in keep.rows if name != "distance" or not call.cross)
+
+
+def observed(
+    recorders: Sequence[tuple[Recorder, Layer]],
+    module: Any,
+    call: Call,
+    own: Callable[[], tuple[Tensor, Any]],
+    *,
+    replaceable: bool,
+    costly: bool,
+) -> tuple[Tensor, Any]:
+    """Compute the output of a call and record it.
+
+    own          computes the output (batch, query, head, value_dim) as the model would unwatched
+    replaceable  whether Regard's engine may compute it instead: no dropout, no gradients
+    costly       whether the model's own function would take n² memory
+    """
+    wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
+    attended: Attended | None = None
+    if replaceable and (wanted or costly):
+        names = tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call)))
+        trimmed = call.trimmed()
+        attended = trimmed.attention().attend(trimmed.values, names, max((keep.top for keep in wanted), default=0))
+        output, extra = attended.output.transpose(1, 2).contiguous(), None
+    else:
+        output, extra = own()
+    for recorder, layer in recorders:
+        ready = attended if recorder.keep.statistics and layer.heads is None else None
+        recorder.record(layer, module, call, output, ready)
+    return output, extra
+
+
+def _heads(given: Any) -> list[int] | None:
+    if given is None:
+        return None
+    heads = [given] if isinstance(given, int) else list(given)
+    if not heads or not all(validate.is_integer(head) and head >= 0 for head in heads):
+        raise errors.option("heads", given, "a head or a list of heads, from 0")
+    return [int(head) for head in heads]
+
+
+def _pattern(name: str) -> str:
+    return ".".join("*" if part.isdigit() else part for part in name.split("."))

@@ -1,0 +1,168 @@
+"""`watch`: record the attention of a PyTorch model while it runs, and leave the model as it was."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from torch import nn
+
+from regard import errors, validate
+from regard.watch import interface
+from regard.watch.recorder import Keep, Recorder
+from regard.watch.seen import Seen
+from regard.watch.support import Support, support_of, unseen_error
+from regard.watch.torch_calls import CallsOfTorch
+
+
+def watch(
+    model: Any,
+    layers: Any = None,
+    heads: Any = None,
+    keep: Any = "all",
+    *,
+    runs: int | None = 1,
+) -> Watch:
+    """Record the attention of a Hugging Face or PyTorch model while it runs.
+
+    layers  numbers, or patterns of module names such as "decoder.*"; all by default
+    heads   that are kept; all by default
+    keep    "all": queries, keys and values, O(n · head_dim) per layer, from which everything is computed later;
+            "summary": entropy, peak, log-sum-exp, expected distance and the 8 largest weights of every query, computed
+            in the same pass, O(n) per head; or a list of these and of "received" and "pooled"
+    runs    how many forward passes to keep, the last ones; None: all. Passes that continue a KV cache are one
+
+    The model computes what it computes unwatched, and is restored when the block is left in any way.
+
+    >>> from transformers import LlamaConfig, LlamaModel
+    >>> config = LlamaConfig(vocab_size=9, hidden_size=16, intermediate_size=8, num_hidden_layers=2,
+    ...                      num_attention_heads=4, num_key_value_heads=2)
+    >>> model = LlamaModel(config).eval()
+    >>> with watch(model) as seen, torch.no_grad():
+    ...     _ = model(torch.tensor([[1, 2, 3, 4, 5]]))
+    >>> seen.layers[1].attention
+    Attention(batch 1, head 4, query 5, key 5; head_dim 4, float32, scale=0.5, offset=0, mask=causal())
+    """
+    return Watch(model, layers, heads, keep, runs)
+
+
+class Watch:
+    """The context manager that `watch` returns; entering it gives a `Seen`."""
+
+    def __init__(self, model: Any, layers: Any, heads: Any, keep: Any, runs: int | None) -> None:
+        if not isinstance(model, nn.Module):
+            raise errors.option("model", model, "a PyTorch module, such as a model of transformers")
+        if runs is not None:
+            validate.integer("runs", runs, 1)
+        self._arguments = layers, heads, Keep.of(keep), runs
+        self._model = model
+        self._open: list[tuple[ExitStack, Recorder]] = []
+
+    def __enter__(self) -> Seen:
+        layers, heads, keep, runs = self._arguments
+        model = self._model
+        support = support_of(model)
+        names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
+        recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__)
+        with ExitStack() as undo:
+            if support.interface:
+                interface.register()
+                _switch(model, undo)
+            _follow(model, recorder, support, undo)
+            self._open.append((undo.pop_all(), recorder))
+        return Seen(recorder, model)
+
+    def __exit__(self, kind: Any, problem: Any, where: Any) -> None:
+        undo, recorder = self._open.pop()
+        undo.close()
+        if kind is None and recorder.forwards and not recorder.calls:
+            raise unseen_error(self._model)
+
+
+def _switch(model: nn.Module, undo: ExitStack) -> None:
+    """Let every configuration inside the model name Regard's implementation, and restore it later.
+
+    The name of the implementation is the only thing that changes, so a second model that shares the configuration goes
+    on with its own implementation: `ORIGINALS` says which.
+    """
+    for config in _configurations(model):
+        with interface.LOCK:
+            kept = interface.ORIGINALS.get(id(config))
+            own = config._attn_implementation_internal if kept is None else kept[1]
+            interface.ORIGINALS[id(config)] = (config, own, 1 if kept is None else kept[2] + 1)
+            undo.callback(_restore, config)
+            config._attn_implementation_internal = interface.NAME
+
+
+def _restore(config: Any) -> None:
+    with interface.LOCK:
+        _, own, watches = interface.ORIGINALS[id(config)]
+        if watches > 1:
+            interface.ORIGINALS[id(config)] = (config, own, watches - 1)
+            return
+        config._attn_implementation_internal = own
+        del interface.ORIGINALS[id(config)]
+
+
+def _configurations(model: nn.Module) -> list[Any]:
+    """Every configuration object of the model and the modules inside it."""
+    found: dict[int, Any] = {}
+    for module in model.modules():
+        waiting = [getattr(module, "config", None)]
+        while waiting:
+            config = waiting.pop()
+            if config is None or id(config) in found or not hasattr(config, "_attn_implementation_internal"):
+                continue
+            found[id(config)] = config
+            waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    return list(found.values())
+
+
+def _follow(model: nn.Module, recorder: Recorder, support: Support, undo: ExitStack) -> None:
+    """Hooks that say which module runs, and, where a model calls PyTorch's attention itself, a mode that sees it."""
+    for module in model.modules():
+        recorders = interface.RECORDERS.setdefault(id(module), [])
+        recorders.append(recorder)
+        undo.callback(_forget, id(module), recorder)
+        if next(module.children(), None) is not None or hasattr(module, "in_proj_weight"):
+            undo.callback(module.register_forward_pre_hook(_entering(recorder)).remove)
+            undo.callback(module.register_forward_hook(_leaving(recorder), always_call=True).remove)
+    calls = CallsOfTorch(model, recorder) if support.torch_calls else None
+    for module in support.models:
+        undo.callback(module.register_forward_pre_hook(_beginning(recorder, calls), prepend=True).remove)
+        undo.callback(module.register_forward_hook(_ending(recorder, calls), always_call=True).remove)
+
+
+def _forget(module: int, recorder: Recorder) -> None:
+    recorders = interface.RECORDERS[module]
+    recorders.remove(recorder)
+    if not recorders:
+        del interface.RECORDERS[module]
+
+
+def _entering(recorder: Recorder) -> Any:
+    return lambda module, args: recorder.enter_module(module)
+
+
+def _leaving(recorder: Recorder) -> Any:
+    return lambda module, args, output: recorder.leave_module(module)
+
+
+def _beginning(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
+    def begin(module: Any, args: Any) -> None:
+        recorder.enter_model()
+        if calls is not None:
+            calls.begin()
+
+    return begin
+
+
+def _ending(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
+    def end(module: Any, args: Any, output: Any) -> None:
+        if calls is not None:
+            calls.end()
+        recorder.leave_model()
+
+    return end
+
+
