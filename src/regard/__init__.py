@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from regard.teaching.lookup import lookup, lookup_lesson
     from regard.teaching.scaling import scaling_lesson
     from regard.trace import Trace
+    from regard.watch.session import watch as watch
 
 __all__ = [
     "Attended",
@@ -71,7 +72,7 @@ _HOMES = {
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),
 }
-_MODULES = ("attention", "errors", "examples", "layers", "masks", "output")
+_MODULES = ("attention", "errors", "examples", "layers", "masks", "output", "watch")
 _OTHER_MASKS = ("allowed", "chunks", "documents", "first", "prefix", "where")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,6 +9,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from regard.errors import missing_package
+
+try:
+    import torch  # noqa: F401
+except ImportError:
+    raise missing_package("Watching a model", "torch") from None
+
 from regard.watch.layer import Layer, Layers
 from regard.watch.seen import Seen
 from regard.watch.session import Watch, watch

@@ -100,7 +100,6 @@ def attention_forward(
         return _own(module, original, query, key, value, attention_mask, given)
     cross = found[0][1].cross if found else None
     call = _call(module, query, key, value, attention_mask, cross, given)
-    needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     if not watching:
         if dropout:
             return _own(module, original, query, key, value, attention_mask, given)
@@ -112,8 +111,9 @@ def attention_forward(
         module,
         call,
         lambda: _own(module, original, query, key, value, attention_mask, given),
-        replaceable=not dropout and not needs_gradient and not _wants_weights(module, others),
+        dropout=dropout,
         costly=builds or original == NAME,
+        wants_weights=_wants_weights(module, others),
     )
 
 
@@ -130,7 +130,13 @@ def _wants_weights(module: Any, others: dict[str, Any]) -> bool:
 
 
 def _call(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, cross: bool | None, given: dict[str, Any]
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    cross: bool | None,
+    given: dict[str, Any],
 ) -> Call:
     queries, keys = query.shape[2], key.shape[2]
     static = hasattr(key, "_dynamo_static_input_type")
@@ -154,11 +160,16 @@ def _call(
         query, key, value, rule,
         None if scale is None else float(scale),
         given.get("softcap"),
-        given.get("s_aux"),
+        _recorded(given.get("s_aux")),
         _bias(module, given.get("position_bias"), rule),
         static=static and not cross,
         cross=bool(cross),
     )  # fmt: skip
+
+
+def _recorded(parameter: Tensor | None) -> Tensor | None:
+    """A parameter of the model, without gradient where the model runs without."""
+    return parameter if parameter is None or torch.is_grad_enabled() else parameter.detach()
 
 
 def _bias(module: Any, dense: Tensor | None, rule: MaskCall | TensorMask) -> Any:
@@ -174,14 +185,14 @@ def _bias(module: Any, dense: Tensor | None, rule: MaskCall | TensorMask) -> Any
         lazy = None
     elif table is not None and isinstance(rule, MaskCall):
         lazy = relative_positions(
-            table.weight,
+            _recorded(table.weight),
             module.relative_attention_num_buckets,
             module.relative_attention_max_distance,
             bidirectional=not module.is_decoder,
         )
-        lazy = lazy if _is_same(lazy, dense, rule.offset) else dense  # type: ignore[arg-type]
+        lazy = lazy if _is_same(lazy, dense, rule.offset) else dense
     if lazy is not dense:
-        dense._regard_bias = lazy  # type: ignore[attr-defined]  # later layers get the same tensor
+        dense._regard_bias = lazy  # later layers get the same tensor
     return lazy
 
 
@@ -210,7 +221,7 @@ def _own(
         original = "sdpa" if original in (NAME, "eager") else original
         table = next((one.ALL_ATTENTION_FUNCTIONS for one in found if hasattr(one, "ALL_ATTENTION_FUNCTIONS")), None)
         if table is None:
-            from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as table
+            table = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
         function = table[original]
     if isinstance(mask, LazyMask):
         mask = mask.own()

@@ -77,7 +77,7 @@ class Layer:
         run = self._run
         if run.statistics and not run.outputs:
             raise errors.OptionError(
-                f'`{what}` was not kept: this layer was watched for {", ".join(run.statistics[0])} only.\n'
+                f"`{what}` was not kept: this layer was watched for {', '.join(run.statistics[0])} only.\n"
                 'Watch with keep="all" for queries, keys and values, at O(n · head_dim) memory.'
             )
         return run
@@ -133,7 +133,7 @@ class Layer:
         run = self._run
         if run.statistics and name in run.statistics[0]:
             return run.row_statistic(name)
-        return getattr(self._kept(name).attention(), name)()  # type: ignore[no-any-return]
+        return getattr(self._kept(name).attention(), name)()
 
     def row_means(self) -> dict[str, Tensor]:
         """Mean of each statistic over all real queries, (head,)."""

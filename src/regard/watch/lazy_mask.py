@@ -1,7 +1,7 @@
-"""Masks of transformers, kept as functions of positions: `LazyMask` stands in for the n² tensor until something reads it.
+"""Masks of transformers, kept as functions of positions: `LazyMask` stands for the n² tensor until it is read.
 
-transformers describes a mask by a `mask_function` of batch, head, query and key positions, built from a few known parts,
-and a padding mask (batch, key). The known parts become intervals; any other function is evaluated per tile.
+transformers describes a mask by a `mask_function` of batch, head, query and key positions, built from a few known
+parts, and a padding mask (batch, key). The known parts become intervals; any other function is evaluated per tile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ UNBOUNDED = 1 << 30  # keys after the query, in a window that limits only those 
 def causal_mask_function(batch: Any, head: Any, query: Any, key: Any) -> Any:
     """Keys up to the query's own position, as the function of this name in transformers."""
     return key <= query
+
+
+def packed_sequence_mask_function(packed_sequence_mask: Tensor) -> Callable[..., Any]:
+    """Keys of the same sequence, as the function of this name in transformers; ids are (batch, position)."""
+
+    def inner(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return packed_sequence_mask[batch, query] == packed_sequence_mask[batch, key]
+
+    return inner
 
 
 def bidirectional_mask_function(batch: Any, head: Any, query: Any, key: Any) -> Any:
@@ -134,8 +143,11 @@ def _shifted(function: Callable[..., Any], call: MaskCall) -> Callable[..., Any]
     start = call.key_offset
 
     def visible(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        if not isinstance(query, Tensor):
+            return visible(*(torch.from_numpy(one) for one in (batch, head, query, key))).numpy()
         if call.vectorise:
-            return _vectorised(function)(batch.flatten(), head.flatten(), query.flatten() + start, key.flatten() + start)
+            indices = (one.flatten() for one in (batch, head, query + start, key + start))
+            return _vectorised(function)(*indices)
         return function(batch, head, query + start, key + start)
 
     return visible
@@ -252,5 +264,5 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
         args, kwargs = torch.utils._pytree.tree_map_only(LazyMask, LazyMask.tensor, (args, kwargs or {}))
         return function(*args, **kwargs)
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self) -> str:
         return f"LazyMask(shape={tuple(self.shape)}, {self.call.mask()!s})"

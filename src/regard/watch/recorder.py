@@ -22,6 +22,7 @@ from regard.watch.call import Call
 from regard.watch.layer import CROSS, Layer, places
 from regard.watch.run import ROW_STATISTICS, Run
 
+BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
 TOP = 8  # keys of largest weight that a summary keeps for every query
 CELLS = 64  # along each side of a pooled map
 STATISTICS = (*ROW_STATISTICS, "top", "received", "pooled")
@@ -154,9 +155,7 @@ class Recorder:
             return True
         from fnmatch import fnmatch
 
-        return any(
-            fnmatch(layer.name, one) if isinstance(one, str) else layer.number == one for one in self.chosen
-        )
+        return any(fnmatch(layer.name, one) if isinstance(one, str) else layer.number == one for one in self.chosen)
 
     def watched(self) -> list[Layer]:
         """All watched layers that were called."""
@@ -174,8 +173,12 @@ class Recorder:
         else:
             state.fresh = call.query_offset == 0
             continues = bool(layer.runs) and layer.runs[-1].continues(call)
-        if part:
-            layer.notes["This layer computes its sequence in parts (packed images or windows); the last part is kept."] = None
+        if part and layer.runs:  # several calls in one forward of the module: images or windows of one sequence
+            part_call, part_output = call.of_heads(layer.heads), output
+            if layer.heads is not None:
+                part_output = output[:, :, layer.heads]
+            layer.runs[-1].add_part(part_call, part_output, self.keep.vectors)
+            return
         if not continues:
             layer.runs.append(Run())
             if self.runs is not None:
@@ -237,15 +240,21 @@ def observed(
     call: Call,
     own: Callable[[], tuple[Tensor, Any]],
     *,
-    replaceable: bool,
+    dropout: float,
     costly: bool,
+    wants_weights: bool = False,
 ) -> tuple[Tensor, Any]:
     """Compute the output of a call and record it.
 
-    own          computes the output (batch, query, head, value_dim) as the model would unwatched
-    replaceable  whether Regard's engine may compute it instead: no dropout, no gradients
-    costly       whether the model's own function would take n² memory
+    own      computes the output (batch, query, head, value_dim) as the model would unwatched
+    costly   whether the model's own function would take n² memory
     """
+    inputs = (call.queries, call.keys, call.values)
+    needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in inputs)
+    replaceable = not dropout and not needs_gradient and not wants_weights
+    if dropout:
+        for _, layer in recorders:
+            layer.notes[BEFORE_DROPOUT] = None
     wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
     attended: Attended | None = None
     if replaceable and (wanted or costly):

@@ -18,7 +18,7 @@ from regard import errors, masks
 from regard.attention import Attention
 from regard.biases import Bias
 from regard.watch.call import Call, TensorMask, mask_and_bias
-from regard.watch.lazy_mask import MaskCall
+from regard.watch.lazy_mask import MaskCall, packed_sequence_mask_function
 
 ROW_STATISTICS = ("entropy", "peak", "logsumexp", "distance")
 
@@ -35,6 +35,7 @@ class Run:
     received: Tensor | None = None  # (batch, head, key), summed over all calls
     pooled: Any = None
     problem: str | None = None  # why the calls cannot be joined
+    parts: list[int] = field(default_factory=list)  # lengths of the parts that the first call was made in
     _joined: Call | None = None
 
     # Recording
@@ -46,12 +47,33 @@ class Run:
         if not self.calls:
             kept = _snapshot(call) if call.static else call
             self.parents.append(None)
+            self.parts = [int(call.queries.shape[2])]
         else:
             self.parents.append(parents if call.cross else self._parents(call))
             kept = self._new_tokens(call)
         if output is not None and keep_vectors:
             self.outputs.append(output)
         self.calls.append(kept if keep_vectors else _without_vectors(kept))
+
+    def add_part(self, call: Call, output: Tensor, keep_vectors: bool) -> None:
+        """A further part of the same sequence, which attends only to itself: one image, or one window, of several."""
+        first = self.calls[-1]
+        if not keep_vectors or first.batch != 1 or call.batch != 1:
+            self.problem = (
+                "this layer computes its sequence in parts, of which only queries, keys and values are joined"
+            )
+            return
+        sizes = [int(count) for count in (*self.parts, call.queries.shape[2])]
+        ids = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))[None].to(call.queries.device)
+        queries, keys, values = (
+            torch.cat([getattr(first, name), getattr(call, name)], 2) for name in ("queries", "keys", "values")
+        )
+        function = packed_sequence_mask_function(ids)
+        rule = MaskCall(ids.shape[1], ids.shape[1], 0, 0, function)
+        self.calls[-1] = replace(first, queries=queries, keys=keys, values=values, rule=rule)
+        self.outputs[-1] = torch.cat([self.outputs[-1], output], 1)
+        self.parts = sizes
+        self._joined = None
 
     def continues(self, call: Call) -> bool:
         """Whether a call of self-attention goes on from the last token of this run."""
@@ -61,7 +83,7 @@ class Run:
     def end(self) -> int:
         """The position after the last token."""
         last = self.calls[-1]
-        return last.query_offset + last.queries.shape[2]
+        return int(last.query_offset + last.queries.shape[2])
 
     def _new_tokens(self, call: Call) -> Call:
         """The call with the keys and values of its own tokens only, copied: they are views of the whole cache."""
@@ -139,9 +161,7 @@ class Run:
         keys, values = (self._of_all([getattr(call, name) for call in self.calls]) for name in ("keys", "values"))
         rule = self._joined_rule(queries.shape[2], keys.shape[2])
         bias = self._joined_bias(keys.shape[2])
-        self._joined = replace(
-            last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False
-        )
+        self._joined = replace(last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False)
         return self._joined
 
     def _of_all(self, parts: Sequence[Tensor]) -> Tensor:
@@ -166,11 +186,10 @@ class Run:
         return TensorMask(torch.cat([_dense(call, keys) for call in self.calls], 2))
 
     def _joined_bias(self, keys: int) -> Any:
-        biases = [call.bias for call in self.calls]
+        biases: list[Any] = [call.bias for call in self.calls]
         if biases[0] is None or isinstance(biases[0], Bias):
             return biases[0]
-        padded = [torch.nn.functional.pad(bias, (0, keys - bias.shape[-1])) for bias in biases]  # type: ignore[arg-type]
-        return torch.cat(padded, 2)
+        return torch.cat([torch.nn.functional.pad(bias, (0, keys - bias.shape[-1])) for bias in biases], 2)
 
     def attention(self) -> Attention:
         """The attention over the prompt and all generated tokens."""
@@ -193,10 +212,13 @@ class Run:
             known = last.rule.padding
             padding = real if known is None else real & known[:, :tokens]
             calls[-1] = replace(last, rule=replace(last.rule, padding=padding))
-        pick = [{name: one[name][chosen[:, place]] for name in one} for place, one in enumerate(self.statistics[:count])]
+        statistics = [
+            {name: rows[chosen[:, place]] for name, rows in one.items()}
+            for place, one in enumerate(self.statistics[:count])
+        ]
         top = [(index[chosen[:, at]], weight[chosen[:, at]]) for at, (index, weight) in enumerate(self.top[:count])]
         outputs = [output[chosen[:, place]] for place, output in enumerate(self.outputs[:count])]
-        return Run(calls, outputs, [None] * count, pick, top, problem=self.problem)
+        return Run(calls, outputs, [None] * count, statistics, top, problem=self.problem)
 
     def row_statistic(self, name: str) -> Tensor:
         """One statistic of every query, (batch, head, query)."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Seen:
     """The attention of a model's layers, recorded while it ran.
 
-    `layers` are its self-attention layers, `cross` those of cross-attention; `encoder`, `decoder` and `vision` are parts
-    of `layers` in models that have them, and `stacks` has every stack by the pattern of its module names.
+    `layers` are its self-attention layers, `cross` those of cross-attention; `encoder`, `decoder` and `vision` are
+    parts of `layers` in models that have them, and `stacks` has every stack by the pattern of its module names.
     """
 
     def __init__(self, recorder: Recorder, model: Any) -> None:

@@ -34,6 +34,7 @@ def watch(
 
     The model computes what it computes unwatched, and is restored when the block is left in any way.
 
+    >>> import torch
     >>> from transformers import LlamaConfig, LlamaModel
     >>> config = LlamaConfig(vocab_size=9, hidden_size=16, intermediate_size=8, num_hidden_layers=2,
     ...                      num_attention_heads=4, num_key_value_heads=2)
@@ -164,5 +165,3 @@ def _ending(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
         recorder.leave_model()
 
     return end
-
-

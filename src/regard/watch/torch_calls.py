@@ -108,13 +108,12 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         else:
             rule = MaskCall(queries, keys, 0, 0, bidirectional_mask_function)
         call = Call(four[0], four[1], four[2], rule, scale, cross=found[0][1].cross)
-        needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in four)
         output, _ = observed(
             watching,
             module,
             call,
             lambda: (_four_axes(own()).transpose(1, 2), None),
-            replaceable=not dropout_p and not needs_gradient,
+            dropout=dropout_p,
             costly=False,
         )
         return output.transpose(1, 2).reshape(*query.shape[:-1], value.shape[-1])

@@ -1,0 +1,161 @@
+"""From a watched model and its tokenizer to a `Reading`: one sequence, its words, and every layer's attention."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard import errors
+from regard.attention import Attention
+from regard.layers import Seen as SeenLayer
+from regard.models import tokens as tokenisers
+from regard.models.model import tokens_of
+from regard.reading import Reading, Token
+from regard.watch.call import Call, TensorMask
+from regard.watch.layer import VISION, Layer
+from regard.watch.lazy_mask import MaskCall
+
+if TYPE_CHECKING:
+    from regard.watch.seen import Seen
+
+
+def reading_of(seen: Seen, tokenizer: Any, inputs: Any, batch: int = 0) -> Reading:
+    """One sequence of the batch, without its padding."""
+    ids = _ids(tokenizer, inputs, batch)
+    layers = _text_layers(seen, len(ids))
+    of_layers, outputs, real = [], [], None
+    for layer in layers:
+        call = layer._kept("attention").joined()
+        if batch >= call.batch:
+            raise errors.index_out_of_range("batch", batch, call.batch)
+        real = _real_tokens(layer, batch, call)
+        of_layers.append(_seen(call, batch, real))
+        outputs.append(_in_numpy(layer.output[batch][:, real[0] : real[1]]))
+    assert real is not None
+    count = real[1] - real[0]
+    text, tokens = _tokens(tokenizer, inputs, _unpadded(ids, real, layers[0]), count)
+    return Reading(text, tokens, tuple(of_layers), tuple(outputs), model=seen._recorder.model)
+
+
+def _text_layers(seen: Seen, tokens: int) -> list[Layer]:
+    """The stack that reads the tokens: of several, the one with as many of them."""
+    stacks = [
+        list(layers) for name, layers in seen.stacks.items() if not layers[0:1][0].cross and not VISION.search(name)
+    ]
+    if not stacks:
+        raise errors.option("layers", seen, "at least one watched self-attention layer that reads tokens")
+    fitting = [
+        stack for stack in stacks if stack[0]._kept("attention").joined().queries.shape[2] in (tokens, tokens - 1)
+    ]
+    return sorted((fitting or stacks)[0], key=lambda layer: layer.number)
+
+
+def _real_tokens(layer: Layer, batch: int, call: Call) -> tuple[int, int]:
+    """First and last position of the sequence, padding left out."""
+    real = layer.runs[-1].real_queries()
+    if real is None:
+        return 0, int(call.queries.shape[2])
+    places = real[batch].nonzero().flatten()
+    first, last = int(places[0]), int(places[-1]) + 1
+    if last - first != len(places):
+        raise errors.unsupported("A sequence with padding inside", "Give a sequence that is padded at its ends only.")
+    return first, last
+
+
+def _seen(call: Call, batch: int, real: tuple[int, int]) -> SeenLayer:
+    """Attention (head, token, token) and values of one sequence, as NumPy arrays."""
+    if call.queries.shape[2] != call.keys.shape[2]:
+        raise errors.option(
+            "inputs", f"{call.queries.shape[2]} queries with {call.keys.shape[2]} keys", "a text read from its start"
+        )
+    first, last = real
+    tokens = slice(first, last)
+    rule, bias = call.rule, call.bias
+    if isinstance(rule, MaskCall):
+        start = rule.key_offset + first
+        rule = replace(rule.over(start, last - first, start, last - first), padding=None)
+    elif rule.tensor.shape[3] != 1:
+        tensor = rule.tensor[..., tokens]
+        rule = TensorMask(tensor if tensor.shape[2] == 1 else tensor[:, :, tokens])
+    if isinstance(bias, Tensor):
+        bias = bias[..., tokens] if bias.shape[-1] != 1 else bias
+        bias = bias[:, :, tokens] if bias.shape[2] != 1 else bias
+    part = replace(
+        call, queries=call.queries[:, :, tokens], keys=call.keys[:, :, tokens], rule=rule, bias=bias, static=False
+    )
+    attention = part.attention().select(batch=batch)
+    options = {
+        name: _in_numpy(getattr(attention, name))
+        for name in ("queries", "keys", "bias", "sinks")
+        if isinstance(getattr(attention, name), Tensor)
+    }
+    return SeenLayer(_replaced(attention, options), _in_numpy(call.values[batch, :, tokens]))
+
+
+def _replaced(attention: Attention, options: dict[str, Any]) -> Attention:
+    given = {name: getattr(attention, name) for name in ("scale", "mask", "bias", "softcap", "sinks", "offset")}
+    given.update({name: array for name, array in options.items() if name not in ("queries", "keys")})
+    return Attention(options["queries"], options["keys"], **given)
+
+
+def _in_numpy(tensor: Tensor) -> Any:
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _ids(tokenizer: Any, inputs: Any, batch: int) -> list[int]:
+    """The token ids of one sequence, from a text, ids or a mapping with `input_ids`."""
+    if isinstance(inputs, str):
+        inputs = tokenizer(inputs)
+    if hasattr(inputs, "sequences"):
+        inputs = inputs.sequences
+    if hasattr(inputs, "keys") and "input_ids" in inputs:
+        inputs = inputs["input_ids"]
+    if not hasattr(inputs, "shape") and not isinstance(inputs, (list, tuple)):
+        raise errors.option("inputs", inputs, "a text, token ids, or the tokenizer's output")
+    found = torch.as_tensor(inputs)
+    found = found[None] if found.ndim == 1 else found
+    if batch >= found.shape[0]:
+        raise errors.index_out_of_range("batch", batch, found.shape[0])
+    return [int(number) for number in found[batch]]
+
+
+def _unpadded(ids: list[int], real: tuple[int, int], layer: Layer) -> list[int]:
+    first, last = real
+    if last > len(ids):
+        raise errors.OptionError(
+            f"`inputs` hold {errors.count(len(ids), 'token')}, the layer {layer.name} has seen {last}.\n"
+            "Give the ids that the model was called with; after generate(), the sequences that it returned."
+        )
+    return ids[first:last]
+
+
+def _tokens(tokenizer: Any, inputs: Any, ids: list[int], count: int) -> tuple[str, tuple[Token, ...]]:
+    """Text and tokens; those of a text as typed, others as the tokens spell them."""
+    engine = getattr(tokenizer, "backend_tokenizer", None)
+    if engine is None:
+        return _spelled(tokenizer, ids)
+    tokeniser = tokenisers.of(deepcopy(engine), Path(str(getattr(tokenizer, "name_or_path", "tokenizer"))))
+    if isinstance(inputs, str):
+        encoded = tokeniser.encode(inputs)
+        if encoded.ids == ids:
+            return inputs, tokens_of(encoded)
+    text, encoded = tokeniser.spell(ids)
+    return text, tokens_of(encoded)
+
+
+def _spelled(tokenizer: Any, ids: list[int]) -> tuple[str, tuple[Token, ...]]:
+    """With a tokenizer that is written in Python: its names of the tokens."""
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    text, found = "", []
+    for number, name in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
+        piece = str(name).replace("▁", "").replace("Ġ", "").removeprefix("##")
+        text += " " if text else ""
+        found.append(Token(piece, number, len(text), len(text) + len(piece), number in special))
+        text += piece
+    return text, tuple(found)

@@ -1,0 +1,75 @@
+"""Every architecture: watched outputs and weights equal eager attention; dropping any option is noticed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import regard
+from regard.watch.call import Call
+from regard.watch.lazy_mask import bidirectional_mask_function
+
+from .architectures import ARCHITECTURES, agreement, build, inputs_of, weights_of_eager
+
+BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+FEW = [
+    "BERT", "ALBERT", "GPT-2", "Mistral (sliding window)", "Gemma 2 (soft cap)", "GPT-OSS (sinks)",
+    "T5 (bias by distance)", "Qwen2-VL",
+]  # fmt: skip
+OTHERS = [name for name in BY_NAME if name not in FEW]
+TOLERANCE = 1e-5  # float32 sums in another order; the largest seen is 8e-6, with T5's scores of several hundred
+
+
+def check(name):
+    found = agreement(BY_NAME[name])
+    assert found.output < TOLERANCE and found.weights < TOLERANCE, found
+    assert found.layers >= 2 and found.peak > 0.2, found
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_watched_outputs_and_weights_equal_eager(name):
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_NAME)
+def test_outputs_with_statistics_in_the_same_pass_equal_eager(name):
+    found = agreement(BY_NAME[name], keep="summary")
+    assert found.output < TOLERANCE, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_watched_outputs_and_weights_of_further_architectures_equal_eager(name):
+    check(name)
+
+
+def test_there_are_at_least_forty_architectures():
+    assert len(BY_NAME) >= 40
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"),
+    [
+        ("Llama", "mask"), ("BERT", "mask"), ("Granite", "scale"), ("T5 (bias by distance)", "bias"),
+        ("GPT-OSS (sinks)", "sinks"), ("Gemma 2 (soft cap)", "softcap"), ("OPT", "scale"),
+    ],
+)  # fmt: skip
+def test_weights_without_one_option_are_wrong(name, dropped):
+    """The control of the comparison above: it fails if mask, scale, bias, sinks or soft cap get lost."""
+    architecture = BY_NAME[name]
+    model, inputs = build(architecture), inputs_of(architecture)
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    model.set_attn_implementation("eager")
+    with weights_of_eager(model) as truth, torch.no_grad():
+        model(**inputs)
+    layer = next(iter(seen))
+    call: Call = layer.runs[-1].joined()
+    right = (call.attention().dense() - truth[layer.name][0])[1].abs().max()
+    if dropped == "mask":
+        wrong_call = replace(call, rule=replace(call.rule, function=bidirectional_mask_function, padding=None))
+    else:
+        wrong_call = replace(call, **{dropped: None})
+    wrong = (wrong_call.attention().dense() - truth[layer.name][0]).abs().max()
+    assert right < TOLERANCE and wrong > 1e-2, (right, wrong)
