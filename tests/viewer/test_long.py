@@ -10,7 +10,7 @@ from regard.attention.pooled import even_edges
 from regard.errors import OptionError
 from regard.masks import causal
 from regard.reading import Reading
-from regard.viewer import pyramid, sampling, subject
+from regard.viewer import long_texts, subject
 from regard.viewer.queries import Answers
 
 from .cases import asked
@@ -22,12 +22,12 @@ COUNT, HEADS, SIZE = 611, 2, 5
 def small(monkeypatch):
     """Everything that is done for long texts, at a size that NumPy can follow."""
     monkeypatch.setattr(subject, "LONG", 100)
-    monkeypatch.setattr(pyramid, "NEAR", 200**2)
-    monkeypatch.setattr(pyramid, "QUICK", 64 * COUNT)
-    monkeypatch.setattr(pyramid, "CELLS", 64)
-    monkeypatch.setattr(pyramid, "BLOCK", 50 * COUNT)
-    monkeypatch.setattr(pyramid, "LEAST", 0)
-    monkeypatch.setattr(sampling, "BLOCK", 20 * COUNT)
+    monkeypatch.setattr(long_texts, "NEAR", 200**2)
+    monkeypatch.setattr(long_texts, "QUICK", 64 * COUNT)
+    monkeypatch.setattr(long_texts, "CELLS", 64)
+    monkeypatch.setattr(long_texts, "BLOCK", 50 * COUNT)
+    monkeypatch.setattr(long_texts, "LEAST", 0)
+    monkeypatch.setattr(long_texts, "SAMPLED_BLOCK", 20 * COUNT)
 
 
 @pytest.fixture(params=[None, causal()], ids=["all", "causal"])
@@ -175,7 +175,7 @@ def test_statistics_come_from_rows_and_say_so(case):
     answers, expected = case
     header, found = asked(answers, "statistics")
     assert header["sampled"] == "every 4th row"
-    edges = even_edges(0, COUNT, sampling.ROWS)
+    edges = even_edges(0, COUNT, long_texts.SAMPLED_ROWS)
     rows = (edges[:-1] + edges[1:] - 1) // 2
     sampled = expected[:, rows]
     np.testing.assert_allclose(found["peak"][0], sampled.max(-1).mean(-1), atol=1e-5)
@@ -188,7 +188,7 @@ def test_statistics_come_from_rows_and_say_so(case):
 def test_along_and_links_and_thumbnails_come_from_rows(case):
     answers, expected = case
     header, found = asked(answers, "along", layer=0, heads=[0])
-    edges = even_edges(0, COUNT, sampling.ROWS)
+    edges = even_edges(0, COUNT, long_texts.SAMPLED_ROWS)
     rows = (edges[:-1] + edges[1:] - 1) // 2
     np.testing.assert_allclose(found["received"][0], expected[0][rows].sum(0) * COUNT / len(rows), rtol=1e-4, atol=1e-5)
     assert found["entropy"].shape == (1, COUNT) and header["sampled"]

@@ -13,7 +13,7 @@ from regard.errors import OptionError
 from regard.masks import causal, first, window
 from regard.reading import Reading
 from regard.teaching.lookup import lookup
-from regard.viewer import frames, page_data
+from regard.viewer import frames
 from regard.viewer import page as pages
 from regard.viewer.page import page, save
 
@@ -208,7 +208,7 @@ def test_what_is_too_long_is_refused_in_a_sentence(monkeypatch):
 def test_a_page_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
-    monkeypatch.setattr(page_data, "layer", lambda *_: 1 / 0)
+    monkeypatch.setattr(pages, "layer_frame", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(reading(), path)
     assert path.read_text() == "before" and [one.name for one in tmp_path.iterdir()] == ["page.html"]

@@ -42,7 +42,7 @@ def test_the_description_says_what_there_is():
     assert header["words"] == [list(word) for word in WORDS]
     assert header["special"] == list(SPECIAL) and header["sinks"] == list(SPECIAL)
     assert (header["layers"], header["heads"], header["key_heads"]) == (LAYERS, HEADS, 3)
-    assert (header["size"], header["value_size"], header["queries"]) == (5, 7, COUNT)
+    assert (header["head_dim"], header["value_dim"], header["queries"]) == (5, 7, COUNT)
     assert header["causal"] is True and header["window"] is None and header["mask"] == "causal()"
     assert header["scale"] == pytest.approx(5**-0.5)
     assert header["certificate"]["row_sums"] < 1e-6 and header["certificate"]["line"]
@@ -218,7 +218,7 @@ def test_a_small_example_is_editable():
 def test_an_attention_alone_has_no_values():
     queries, keys, _ = arrays()
     header, found = asked(Attention(queries[0], keys[0]), "describe")
-    assert "steps" not in header["has"] and header["value_size"] is None
+    assert "steps" not in header["has"] and header["value_dim"] is None
     _, found = asked(Attention(queries[0], keys[0]), "vectors", layer=0, head=0)
     assert set(found) == {"q", "k"}
 

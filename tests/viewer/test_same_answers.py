@@ -9,7 +9,7 @@ import pytest
 from regard.attention import Attention
 from regard.biases import alibi
 from regard.masks import causal, first, window
-from regard.viewer import frames, sampling
+from regard.viewer import frames, long_texts
 from regard.viewer import subject as subjects
 from regard.viewer.page import page
 from regard.viewer.queries import Answers
@@ -128,7 +128,7 @@ def test_every_host_gives_the_same_answers(case, is_long, monkeypatch):
 
 def test_links_of_sampled_rows_are_those_of_the_whole_text(monkeypatch):
     monkeypatch.setattr(subjects, "LONG", 2)
-    monkeypatch.setattr(sampling, "ROWS", 5)
+    monkeypatch.setattr(long_texts, "SAMPLED_ROWS", 5)
     shown = subject(attention(40, 40, mask=causal()), sinks=(0,))
     asked = ("links", {"layer": 0, "heads": [0, 3], "count": 1000, "sinks": False})
     ((header, sampled),) = from_widget(shown, [asked])

@@ -45,7 +45,7 @@ from regard.studio.library import Library
 from regard.studio.sessions import Sessions
 from regard.studio.workers import Cancelled, CancelToken, Workers
 from regard.viewer import frames, params
-from regard.viewer.metadata import describe
+from regard.viewer.subject import describe
 
 MOST_TEXT = 400_000  # characters
 MOST_BODY = 4 << 20  # bytes of JSON

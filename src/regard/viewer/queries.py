@@ -1,7 +1,7 @@
 """Queries about a subject, answered as frames.
 
 >>> from regard.attention import Attention
->>> from regard.viewer import frames
+>>> from regard.viewer import frames, long_texts, params
 >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
 >>> answers = Answers(Attention(E, E).explain(E, words=["The", "cat", "sat"]))
 >>> header, arrays = frames.unpack(answers.answer("row", {"layer": 0, "heads": [0], "query": 1}))
@@ -11,19 +11,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import numpy_of
+from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.attention.scores import scores_of
 from regard.reading import links
-from regard.viewer import frames, params, sampling, vectors, weights
-from regard.viewer.metadata import answered, describe
-from regard.viewer.pyramid import Pyramids
-from regard.viewer.subject import Subject, subject_of
+from regard.teaching.lookup.answer import said
+from regard.teaching.lookup.dictionary import Lookup
+from regard.trace import Trace
+from regard.viewer import frames, long_texts, params
+from regard.viewer.long_texts import Asked, Pyramids
+from regard.viewer.subject import Subject, answered, describe, subject_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
 
 Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
 POOLS = ("mean", "max")
@@ -79,7 +87,7 @@ class Answers:
         quality = params.word("quality", given.get("quality"), QUALITIES)
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         if self.subject.is_long:
-            asked = sampling.Asked(rows, columns, shape, pool)
+            asked = Asked(rows, columns, shape, pool)
             found, about = self._pyramids.tile(layer, head, asked, quality == "exact", stop)
             header |= about
         else:
@@ -94,9 +102,9 @@ class Answers:
         query = params.place("query", given.get("query"), attention.shape[1])
         by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
         if by_word:
-            found = weights.word_row(self.subject, attention, heads, query)
+            found = word_row(self.subject, attention, heads, query)
         else:
-            found = weights.row(attention, heads, query)
+            found = weights_row(attention, heads, query)
         return frames.pack({"query": query, "heads": heads}, {"weight": found})
 
     def _statistics(self, given: Any, stop: Stop) -> bytes:
@@ -105,11 +113,11 @@ class Answers:
         for attention in subject.attentions:
             stop()
             if subject.is_long:
-                sample = sampling.statistics(subject, attention, stop)
+                sample = long_texts.sampled_statistics(subject, attention, stop)
                 sampled = sample.said
                 found.append(sample.arrays)
             else:
-                found.append(weights.statistics(subject, attention))
+                found.append(head_statistics(subject, attention))
         return frames.pack({"sampled": sampled, "patterns": None}, _stacked(found))
 
     def _thumbnails(self, given: Any, stop: Stop) -> bytes:
@@ -121,21 +129,21 @@ class Answers:
         shape = (min(shape[0], most[0]), min(shape[1], most[1]))
         if not self.subject.is_long:
             return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
-        whole = sampling.Asked((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
+        whole = Asked((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
         found = []
         for head in range(attention.shape[0]):
             stop()
-            found.append(sampling.picture(attention, head, whole, stop))
-        return frames.pack({"sampled": found[0].said}, {"weight": np.stack([one.array for one in found])})
+            found.append(long_texts.sampled_map(attention, head, whole, stop))
+        return frames.pack({"sampled": found[0][1]}, {"weight": np.stack([array for array, _ in found])})
 
     def _along(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "heads"))
         _, attention = self._layer(given)
         heads = params.places("heads", given.get("heads"), attention.shape[0])
         if self.subject.is_long:
-            sample = sampling.along(self.subject, attention, heads, stop)
+            sample = long_texts.sampled_along(self.subject, attention, heads, stop)
             return frames.pack({"sampled": sample.said, "heads": heads}, sample.arrays)
-        found = weights.along(self.subject, attention)
+        found = token_statistics(self.subject, attention)
         return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in found.items()})
 
     def _links(self, given: Any, stop: Stop) -> bytes:
@@ -145,14 +153,14 @@ class Answers:
         count = params.count("count", given.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", given.get("itself"), False)
         sinks = params.switch("sinks", given.get("sinks"), True)
-        blocks, said = weights.blocks_of(self.subject), None
+        blocks, said = blocks_of(self.subject), None
         if self.subject.is_long:
-            blocks, said = sampling.blocks_of(self.subject)
+            blocks, said = long_texts.sampled_blocks(self.subject)
         first, aside = self.subject.first_query, () if sinks else self.subject.sinks
         best = []
         for block in blocks:
             stop()
-            rows = weights.mean_over_heads(attention, heads, block)
+            rows = mean_over_heads(attention, heads, block)
             own = None if first is None else block + first
             best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
         return frames.pack({"sampled": said, "heads": heads}, links.merged(best, count)._asdict())
@@ -167,19 +175,19 @@ class Answers:
             keys = params.places("keys", keys, attention.shape[2], params.MOST_KEYS)
         elif attention.shape[2] > params.MOST_KEYS or (query is None and attention.shape[1] > params.MOST_KEYS):
             raise errors.option("keys", None, f"the positions of at most {params.MOST_KEYS} keys, and a query")
-        return frames.pack(*vectors.of_head(attention, self.subject.values[layer], head, query, keys))
+        return frames.pack(*head_vectors(attention, self.subject.values[layer], head, query, keys))
 
     def _steps(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "head", "query"))
         layer, attention = self._layer(given)
         params.place("head", given.get("head", 0), attention.shape[0])
         query = params.place("query", given.get("query"), attention.shape[1])
-        return frames.pack(*vectors.steps(self.subject, layer, query))
+        return frames.pack(*steps_after(self.subject, layer, query))
 
     def _lookup(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("query", "temperature"))
         assert self.subject.lookup is not None
-        return frames.pack(*vectors.looked_up(self.subject.lookup, given.get("query"), given.get("temperature")))
+        return frames.pack(*looked_up(self.subject.lookup, given.get("query"), given.get("temperature")))
 
     def _layer(self, given: Mapping[str, Any]) -> tuple[int, Attention]:
         layer = params.place("layer", given.get("layer", 0), self.subject.layers)
@@ -196,3 +204,178 @@ def _stacked(found: list[dict[str, Any]]) -> dict[str, Any]:
             numbers = numpy_of(of_layer[name])
             stacked[name][layer, : len(numbers)] = numbers
     return stacked
+
+
+# Exact weights and statistics of texts that are not long
+
+BLOCK = 1 << 22  # weights per block
+
+
+def weights_row(attention: Attention, heads: Sequence[int], query: int) -> Floats:
+    """The weights of one query, (head, key); O(heads · n)."""
+    found: Floats = numpy_of(attention[list(heads), query, :])
+    return found
+
+
+def word_row(subject: Subject, attention: Attention, heads: Sequence[int], query: int) -> Floats:
+    """The same by word, (head, word): averaged over the query word's pieces, summed over each key word's pieces."""
+    first, last = word_around(subject, query)
+    rows = sum(weights_row(attention, heads, piece) for piece in range(first, last)) / (last - first)
+    starts = [start for start, _ in subject.words]
+    found: Floats = np.add.reduceat(rows, starts, axis=-1)
+    return found
+
+
+def word_around(subject: Subject, query: int) -> tuple[int, int]:
+    """The queries that belong to the same word as this one."""
+    own = subject.own_key(query)
+    if own is None or subject.query_tokens is not None:
+        return query, query + 1
+    shift = own - query
+    starts = np.array([start for start, _ in subject.words])
+    first, last = subject.words[int(np.searchsorted(starts, own, "right")) - 1]
+    return max(first - shift, 0), min(last - shift, subject.queries)
+
+
+def head_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
+    """Means over all rows that see a key, (head,): entropy, distance, mass on sinks, peak."""
+    entropy, peak = numpy_of(attention.entropy()), numpy_of(attention.peak())
+    seeing = peak > 0
+    found = {"entropy": entropy, "peak": peak, "distance": distance(subject, attention)}
+    if subject.sinks:
+        found["sinks"] = numpy_of(attention.mass(list(subject.sinks)))
+    else:
+        found["sinks"] = np.zeros_like(entropy)
+    count = np.maximum(seeing.sum(axis=-1), 1)
+    return {name: np.where(seeing, array, 0).sum(axis=-1) / count for name, array in found.items()}
+
+
+def distance(subject: Subject, attention: Attention) -> Floats:
+    """Mean distance of each query's attention, (head, query); NaN where queries are not among the keys."""
+    if subject.first_query is None:
+        return np.full(attention.shape[:2], np.nan)
+    found: Floats = numpy_of(attention.distance())
+    return found
+
+
+def token_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
+    """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
+    return {
+        "received": numpy_of(attention.received()),
+        "entropy": numpy_of(attention.entropy()),
+        "distance": distance(subject, attention),
+    }
+
+
+def mean_over_heads(attention: Attention, heads: Sequence[int], queries: Any) -> Floats:
+    """The weights of some queries, (query, key), averaged over heads."""
+    found = np.zeros((len(queries), attention.shape[-1]), np.float64)
+    for head in heads:
+        found += numpy_of(attention[head, queries, :])
+    mean: Floats = found / len(heads)
+    return mean
+
+
+def blocks_of(subject: Subject) -> list[Any]:
+    """All queries, in blocks that bound the memory of their weights."""
+    step = max(1, BLOCK // max(subject.keys, 1))
+    return [np.arange(start, min(start + step, subject.queries)) for start in range(0, subject.queries, step)]
+
+
+# Queries, keys and values of one head, the steps after attention, and look-ups
+
+Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
+AFTER = ("concatenated", "projected", "attended", "fed_forward", "result")
+LONGEST_EXPLAINED = 4096  # tokens: explaining one query recomputes the keys and values of all tokens
+
+
+def head_vectors(
+    attention: Attention, values: Array | None, head: int, query: int | None, keys: Sequence[int] | None
+) -> Parts:
+    """q, k and v of one head as used in its scores; for one query also the visible keys and their bias."""
+    scores = scores_of(attention)
+    group = attention.shape[0] // attention.keys.shape[0]
+    some: Any = slice(None) if keys is None else list(keys)
+    arrays = {
+        "q": numpy_of(scores.queries[0, head] if query is None else scores.queries[0, head, query : query + 1]),
+        "k": numpy_of(scores.keys[0, head // group])[some],
+    }
+    if values is not None:
+        arrays["v"] = numpy_of(values[head * len(values) // attention.shape[0]])[some]
+    if query is not None:
+        masked = numpy_of(attention.masked[head, query, :])[some]
+        arrays["visible"] = masked != -np.inf
+        if attention.bias is not None:
+            arrays["bias"] = (numpy_of(attention.biased[head, query, :]) - numpy_of(attention.capped[head, query, :]))[
+                some
+            ]
+    sink = None if attention.sinks is None else float(numpy_of(attention.sinks)[head])
+    header = {"scale": float(scores.scale), "softcap": attention.softcap, "sink": sink, "keys": keys}
+    return header, {name: array.astype(np.float32) if name != "visible" else array for name, array in arrays.items()}
+
+
+def steps_after(subject: Subject, layer: int, query: int) -> Parts:
+    """The steps after attention for one query, as far as the subject's layers are known."""
+    trace = _trace(subject, layer, query)
+    if trace is not None:
+        row = query if len(trace.query_words) == subject.queries else 0
+        arrays = {"outputs": numpy_of(trace["output"])[:, row]}
+        arrays |= {name: numpy_of(trace[name])[row] for name in AFTER if name in trace}
+        formulas = {step.name: step.formula for step in trace.steps}
+        before = "positioned" if "positioned" in trace else "embedding"
+        own = subject.own_key(query)
+        if before in trace and own is not None and own < len(trace[before]):
+            arrays["state"] = numpy_of(trace[before])[own]
+        return {"formulas": formulas, "names": list(arrays)}, arrays
+    values = subject.values[layer]
+    if values is None:
+        raise errors.option("steps", layer, "a subject with values", "An Attention alone has no values.")
+    outputs = _outputs(subject.attentions[layer], values, query)
+    formulas = {"outputs": "output = Σ weight · v", "concatenated": "the outputs of all heads, concatenated"}
+    return {"formulas": formulas, "names": ["outputs", "concatenated"]}, {
+        "outputs": outputs,
+        "concatenated": outputs.reshape(-1),
+    }
+
+
+def _trace(subject: Subject, layer: int, query: int) -> Trace | None:
+    if subject.trace is not None:
+        return subject.trace
+    if layer >= len(subject.blocks) or layer >= len(subject.states) or subject.queries > LONGEST_EXPLAINED:
+        return None
+    trace: Trace = subject.blocks[layer].explain(subject.states[layer], query=query)
+    return trace
+
+
+def _outputs(attention: Attention, values: Array, query: int) -> Any:
+    """(head, value_dim) of one query, in O(n)."""
+    weight = numpy_of(attention[:, query, :]).astype(np.float64)  # (head, key)
+    group = attention.shape[0] // len(values)
+    return np.stack(
+        [
+            np.where(weight[head] > 0, weight[head], 0) @ np.nan_to_num(numpy_of(values[head // group]))
+            for head in range(len(weight))
+        ]
+    )
+
+
+def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
+    """The weights and similarities of all keys, and the value."""
+    asked = _lookup_query(query)
+    answer = lookup.soft(asked, params.number("temperature", temperature))
+    similarity = lookup._scores((asked,))[0]
+    header = {
+        "value": said(answer.value),
+        "notes": answer.notes,
+        "temperature": lookup.temperature_for(params.number("temperature", temperature)),
+        "hard": said(lookup.hard(asked).value),
+    }
+    return header, {"weight": answer.weights, "similarity": similarity}
+
+
+def _lookup_query(given: Any) -> Any:
+    if isinstance(given, str):
+        return params.text("query", given, params.MOST_LETTERS)
+    if isinstance(given, list) and 1 <= len(given) <= params.MOST_KEYS and all(map(validate.is_number, given)):
+        return given
+    raise errors.option("query", given, "a string, or a list of numbers")

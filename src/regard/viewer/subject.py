@@ -1,8 +1,8 @@
-"""One form for everything that can be viewed: a reading, a trace, an attention or a look-up."""
+"""One form for everything that can be viewed: a reading, a trace, an attention or a look-up; and its description."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,11 +11,16 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.layers import Encoder
-from regard.masks import allowed
+from regard.attention.scores import scores_of
+from regard.layers import Encoder, Linear
+from regard.masks import Mask, allowed
+from regard.masks.kinds import Causal, Window
+from regard.masks.mask import Both
 from regard.reading import Reading
+from regard.reading.opening import opening
 from regard.teaching.lookup.dictionary import Lookup
 from regard.trace import Trace
+from regard.trace.steps import Projection
 
 Kind = Literal["reading", "trace", "lookup"]
 LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for
@@ -200,3 +205,175 @@ def _places(flags: Any) -> tuple[int, ...]:
 
 def _each(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
     return tuple((place, place + 1) for place in range(len(tokens)))
+
+
+# The `describe` answer: tokens, sizes, masks, and the kinds of queries that can be answered
+
+FORMAT = 1
+SMALL = 16  # words, and embedding width, up to which every entry can be edited
+CERTIFIED = 4096  # tokens: certifying a longer reading takes too long
+
+
+def describe(
+    subject: Subject, *, has: Sequence[str] | None = None, kept: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
+    first = subject.attentions[0] if subject.attentions else None
+    return {
+        "format": FORMAT,
+        "kind": subject.kind,
+        "title": subject.title,
+        "text": subject.text,
+        "model": subject.model,
+        "tokens": subject.tokens,
+        "special": subject.special,
+        "joined": subject.joined,
+        "words": subject.words,
+        "given": subject.given,
+        "layers": subject.layers,
+        **_sizes(subject, first),
+        "sinks": subject.sinks,
+        "queries": subject.queries,
+        "query_tokens": subject.query_tokens,
+        "first_query": subject.first_query,
+        "long": subject.is_long,
+        "certificate": _certificate(subject),
+        "has": answered(subject) if has is None else list(has),
+        "kept": {name: (kept or {}).get(name) for name in ("layers", "heads")},
+        "editable": None if subject.trace is None else _editable(subject.trace),
+        "lookup": None if subject.lookup is None else _lookup_description(subject.lookup),
+        "note": subject.note,
+        "start": start_of(subject),
+    }
+
+
+def start_of(subject: Subject) -> dict[str, int] | None:
+    """Where a view opens: the layer, head and query token of the link that says most; None where that is not known."""
+    whole = subject.first_query == 0 and subject.queries == subject.keys
+    if not whole or not subject.words or subject.is_long:
+        return None
+    texts = ["".join(subject.tokens[first:last]) for first, last in subject.words]
+    sinks = {place for place, (first, last) in enumerate(subject.words) if set(range(first, last)) & set(subject.sinks)}
+    found = opening(texts, subject.words, subject.attentions, sinks)
+    return {"layer": found.layer, "head": found.head, "query": subject.words[found.query][0]}
+
+
+def answered(subject: Subject) -> list[str]:
+    """The kinds of queries that this subject can answer."""
+    if subject.lookup is not None:
+        return ["lookup"]
+    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "vectors"]
+    if any(values is not None for values in subject.values):
+        found.append("steps")
+    return found
+
+
+def _sizes(subject: Subject, attention: Attention | None) -> dict[str, Any]:
+    if attention is None:
+        names = ("heads", "key_heads", "head_dim", "value_dim", "scale", "softcap", "mask", "causal", "window")
+        return {**dict.fromkeys(names), "causal": False, "heads": 0}
+    values = subject.values[0]
+    return {
+        "heads": attention.shape[0],
+        "key_heads": attention.keys.shape[0],
+        "head_dim": attention.queries.shape[-1],
+        "value_dim": None if values is None else values.shape[-1],
+        "scale": scores_of(attention).scale,
+        "softcap": attention.softcap,
+        "mask": None if attention.mask is None else attention.mask.expression,
+        "causal": _is_causal(subject, attention),
+        "window": _window(attention.mask),
+    }
+
+
+def _is_causal(subject: Subject, attention: Attention) -> bool:
+    """Whether no query sees a later key: from the kind of mask, or checked weight by weight if the matrix is small."""
+    if attention.mask is None:
+        return False
+    if any(isinstance(part, Causal) for part in _parts(attention.mask)):
+        return True
+    if subject.queries * subject.keys > 1 << 20 or subject.first_query is None or subject.queries < 2:
+        return False
+    seen = numpy_of(attention.masked[:, :, :]) != -np.inf
+    own = np.arange(subject.queries)[:, None] + subject.first_query
+    later = np.arange(subject.keys) > own
+    return bool(later.any() and not seen[:, later].any())
+
+
+def _window(mask: Mask | None) -> int | None:
+    """Width of a sliding window, own key included; None without one."""
+    return min((part.left + 1 for part in _parts(mask) if isinstance(part, Window)), default=None)
+
+
+def _parts(mask: Mask | None) -> list[Mask]:
+    """The masks combined by `&`."""
+    if isinstance(mask, Both):
+        return [part for one in mask.masks for part in _parts(one)]
+    whole = getattr(mask, "whole", None)  # a mask selected for some heads
+    if isinstance(whole, Mask):
+        return _parts(whole)
+    return [] if mask is None else [mask]
+
+
+def _certificate(subject: Subject) -> dict[str, Any] | None:
+    if subject.certificate is None or subject.queries > CERTIFIED:
+        return None
+    found = subject.certificate()
+    return {
+        "row_sums": found.row_sums,
+        "forbidden": found.forbidden,
+        "output": found.output,
+        "rows": found.rows,
+        "line": str(found),
+    }
+
+
+# Small examples
+
+
+def _editable(trace: Trace) -> dict[str, Any] | None:
+    """Embeddings and projection matrices, if small enough to edit by hand."""
+    parts = trace.origin.parts
+    made = [parts.get(name) for name in ("query", "key", "value")]
+    if "embedding" not in trace or len(trace.words) > SMALL or len(trace.query_words) != len(trace.words):
+        return None
+    embedding = numpy_of(trace["embedding"])
+    if embedding.shape[1] > SMALL or any(not isinstance(part, Projection) or part.then for part in made):
+        return None
+    if not all(np.array_equal(embedding, numpy_of(part.rows)) for part in made if isinstance(part, Projection)):
+        return None
+    found: dict[str, Any] = {"tokens": trace.words, "embedding": embedding.tolist(), "note": trace.note}
+    for letter, part in zip("qkv", made, strict=True):
+        assert isinstance(part, Projection)
+        found[f"w_{letter}"], found[f"b_{letter}"] = _of_heads(part)
+    last = parts.get("projected")
+    found["w_o"], found["b_o"] = _matrix(last.linear) if isinstance(last, Projection) else (None, None)
+    return found
+
+
+def _of_heads(part: Projection) -> tuple[Any, Any]:
+    """Weights (head, head_dim, width) and biases (head, head_dim), repeated for heads that share them."""
+    weight, bias = (None if array is None else numpy_of(array) for array in (part.linear.weight, part.linear.bias))
+    assert weight is not None
+    split = np.repeat(weight.reshape(part.heads, -1, weight.shape[1]), part.shared_by, 0)
+    shift = None if bias is None else np.repeat(bias.reshape(part.heads, -1), part.shared_by, 0).tolist()
+    return split.tolist(), shift
+
+
+def _matrix(linear: Linear) -> tuple[Any, Any]:
+    return numpy_of(linear.weight).tolist(), None if linear.bias is None else numpy_of(linear.bias).tolist()
+
+
+def _lookup_description(lookup: Lookup) -> dict[str, Any]:
+    how = lookup._how
+    numbers = lookup._value_numbers
+    return {
+        "keys": [key if isinstance(key, str) else str(key) for key in lookup.keys],
+        "values": [value if isinstance(value, str) else str(value) for value in lookup.values],
+        "numbers": None if numbers is None else numbers.reshape(len(lookup), -1).tolist(),
+        "vectors": None if callable(how) or lookup.by_spelling else lookup._vectors.tolist(),
+        "spelling": lookup.by_spelling and not callable(how),  # the page computes these vectors itself
+        "similarity": "function" if callable(how) else how,
+        "temperature": lookup.temperature_for(None),
+        "query": None,
+    }
