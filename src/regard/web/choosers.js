@@ -9,8 +9,9 @@ import { keptHeads, keptLayers } from "./state.js";
  * @param {any} description
  * @param {string[]} uses
  * @param {import("./lifetime.js").Lifetime} lifetime
+ * @param {any} colours
  */
-export function choosers(state, description, uses, lifetime) {
+export function choosers(state, description, uses, lifetime, colours) {
   const el = element("div", { class: "regard-choosers" });
   const shown = [];
   if (uses.includes("layer") && description.layers > 1) {
@@ -23,7 +24,7 @@ export function choosers(state, description, uses, lifetime) {
   }
   const several = uses.includes("heads");
   if ((several || uses.includes("head")) && description.heads > 1)
-    shown.push(headChooser(state, description, several, lifetime));
+    shown.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
     const options = [
       { value: "word", text: "Words" },
@@ -40,9 +41,9 @@ export function choosers(state, description, uses, lifetime) {
 /**
  * The heads of a layer as a row of buttons; with `several`, more than one can be on.
  * @param {import("./state.js").State} state @param {any} description @param {boolean} several
- * @param {import("./lifetime.js").Lifetime} lifetime
+ * @param {import("./lifetime.js").Lifetime} lifetime @param {any} colours
  */
-function headChooser(state, description, several, lifetime) {
+function headChooser(state, description, several, lifetime, colours) {
   const row = element("div", { class: "regard-heads", role: "group" });
   const all = keptHeads(description);
   const buttons = Array.from({ length: description.heads }, (_, head) =>
@@ -53,6 +54,7 @@ function headChooser(state, description, several, lifetime) {
       "aria-label": `Head ${head}`,
       disabled: !all.includes(head),
       title: all.includes(head) ? null : "Not kept in this page",
+      style: { "--regard-head": colours.head(head), "--regard-on-head": colours.contrast(colours.head(head)) },
       onclick: () => pick(head),
     }),
   );
@@ -85,6 +87,7 @@ function headChooser(state, description, several, lifetime) {
   function show() {
     const { head, heads } = state.get();
     const on = new Set(several && heads ? heads : [head]);
+    row.toggleAttribute("data-several", Boolean(several && heads));
     row.setAttribute("aria-label", several && heads ? "Heads" : "Head");
     buttons.forEach((button, place) => {
       button.setAttribute("aria-pressed", String(on.has(place)));

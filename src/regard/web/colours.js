@@ -25,10 +25,12 @@ const SHADES = {
   dark: [[0.205, 0.012, 265], [0.3, 0.05, 262], [0.42, 0.1, 260], [0.55, 0.14, 260]],
 };
 
-// Heads, after Okabe and Ito; each is also identified by its position and number.
+// Twelve heads; each is also identified by its position and number. Contrast with the ground is at least 4.5 to 1.
 const HEADS = {
-  light: ["#0b62a4", "#b34700", "#00785a", "#97407a", "#7a6000", "#3a6f8f", "#5a4fa2", "#8a3a2a"],
-  dark: ["#6db8f2", "#f3a56a", "#4cc9a2", "#e59ac8", "#e0c95a", "#9fd0e6", "#b0a6f0", "#e89a8a"],
+  light: ["#0b62a4", "#b34700", "#00785a", "#97407a", "#7a6000", "#5a4fa2", "#a32020", "#33691e", "#00717a", "#8e24aa", "#6d4c41",
+          "#455a64"],
+  dark: ["#6db8f2", "#f3a56a", "#4cc9a2", "#e59ac8", "#e0c95a", "#b0a6f0", "#f28b82", "#a5d66f", "#5fd0da", "#d59bf0", "#cfae9c",
+         "#b0bec5"],
 };
 
 const PALETTES = {

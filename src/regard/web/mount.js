@@ -66,8 +66,9 @@ export function makeViewer({ el, address = false, remember = false, title = true
     endView();
     const view = viewNamed(state.get().view, description);
     const part = lifetime.part();
+    const colours = makeColours(theme.now());
     const inner = element("div", { class: `regard-${view.name}` });
-    replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part));
+    replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part, colours));
     const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
     replaced(parts.view, old, inner);
     tabs.replaceChildren(
@@ -79,7 +80,6 @@ export function makeViewer({ el, address = false, remember = false, title = true
       ),
     );
     showTab(tabs);
-    const colours = makeColours(theme.now());
     Object.assign(shown, { view, lifetime: part });
     try {
       shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part });

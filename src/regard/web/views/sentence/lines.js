@@ -5,18 +5,18 @@ const LEAST = { alone: 0.01, together: 0.04 }; // relative to the strongest: fai
 
 /**
  * @typedef {{from: number, to: number, weight: number, share: number, place: number, places: number}} Link
- *   from and to are rows on the left and right; share is the weight relative to the strongest; place is the head's position
- *   among heads drawn separately
+ *   from and to are rows on the left and right; share is the weight, or the weight relative to the strongest; place is the
+ *   head's position among heads drawn separately
  */
 
 /**
  * The lines of a region, faintest first.
  * @param {import("./weights.js").Gathered} gathered
- * @param {{apart: boolean, query: number|null, key: number|null, aside: Set<number>}} how  query and key count rows of the
- *   region; keys in `aside` get no line
+ * @param {{apart: boolean, query: number|null, key: number|null, aside: Set<number>, relative?: boolean}} how  query and
+ *   key count rows of the region; keys in `aside` get no line; relative to the strongest instead of 1
  * @returns {Link[]}
  */
-export function linksOf(gathered, { apart, query, key, aside }) {
+export function linksOf(gathered, { apart, query, key, aside, relative = true }) {
   const width = gathered.columns[1] - gathered.columns[0];
   const height = gathered.rows[1] - gathered.rows[0];
   const matrices = apart ? gathered.each : [gathered.mean];
@@ -35,7 +35,7 @@ export function linksOf(gathered, { apart, query, key, aside }) {
       }
     }
   });
-  for (const link of links) link.share = link.weight / strongest;
+  for (const link of links) link.share = relative ? link.weight / strongest : Math.min(link.weight, 1);
   const seen = links
     .filter((link) => link.share >= (query === null && key === null ? LEAST.together : LEAST.alone))
     .sort((one, other) => other.share - one.share);

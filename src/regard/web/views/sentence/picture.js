@@ -31,7 +31,7 @@ export function pictureOf({ left, right, links, heads, apart, title, alone, colo
   ];
   for (const link of links) {
     const { width: thick, opacity } = strokeOf(link, alone);
-    const colour = apart ? colours.head(link.place) : colours.accent;
+    const colour = apart ? colours.head(heads[link.place]) : colours.accent;
     parts.push(
       `<path d="${pathOf(link, ROW, start, end)}" stroke="${colour}" stroke-width="${thick}" stroke-opacity="${opacity}"/>`,
     );
@@ -44,7 +44,7 @@ export function pictureOf({ left, right, links, heads, apart, title, alone, colo
   if (apart) {
     heads.forEach((head, place) => {
       parts.push(
-        `<text x="${start + 12 + (place % 5) * 44}" y="${20 + Math.floor(place / 5) * 16}" font-size="12" fill="${colours.head(place)}">■ ${head}</text>`,
+        `<text x="${start + 12 + (place % 5) * 44}" y="${20 + Math.floor(place / 5) * 16}" font-size="12" fill="${colours.head(head)}">■ ${head}</text>`,
       );
     });
   }

@@ -6,9 +6,10 @@ import { linksOf } from "./lines.js";
  * Lines, and a number per word.
  * @param {import("./weights.js").Gathered} gathered
  * @param {{queries: any[], keys: any[]}} units
- * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean}} how
+ * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean, relative?: boolean}} how  bars and lines of
+ *   one word are drawn between 0 and 1, or relative to the largest; the overview of all words always is relative
  */
-export function sceneOf(gathered, units, { query, key, aside, apart }) {
+export function sceneOf(gathered, units, { query, key, aside, apart, relative = false }) {
   const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
   const asideKeys = new Set(
     aside
@@ -20,11 +21,13 @@ export function sceneOf(gathered, units, { query, key, aside, apart }) {
   const within = (/** @type {number|null} */ unit, /** @type {[number, number]} */ range) =>
     unit !== null && unit >= range[0] && unit < range[1] ? unit - range[0] : null;
   const [row, column] = [within(query, gathered.rows), within(key, gathered.columns)];
+  const alone = row !== null || column !== null;
   const links = linksOf(gathered, {
     apart,
     query: row,
     key: column,
     aside: row === null && column !== null ? new Set() : asideKeys,
+    relative: relative || !alone,
   });
   const rowOf = (/** @type {Float32Array} */ matrix) =>
     row !== null
@@ -46,7 +49,7 @@ export function sceneOf(gathered, units, { query, key, aside, apart }) {
   const parts = (getsParts ?? givesParts ?? []).flatMap((part) =>
     Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)),
   );
-  const most = Math.max(...shown, ...parts, 0);
+  const largest = Math.max(...shown, ...parts, 0);
   return {
     links,
     gets,
@@ -54,8 +57,9 @@ export function sceneOf(gathered, units, { query, key, aside, apart }) {
     getsParts,
     givesParts,
     aside: asideKeys,
-    most,
-    alone: row !== null || column !== null,
+    largest,
+    most: relative || !alone ? largest : 1,
+    alone,
     height: Math.max(height, width),
   };
 }

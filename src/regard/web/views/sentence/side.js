@@ -96,9 +96,9 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   /**
    * Shows the weight of every word; null hides it.
    * @param {{weights: ArrayLike<number>|null, parts: ArrayLike<number>[]|null, chosen: number|null, pointed: number|null,
-   *   aside: Set<number>, most: number, colours: any, elsewhere?: {before: string, after: string}|null}} scene
+   *   aside: Set<number>, most: number, largest: number, heads: number[], colours: any, elsewhere?: {before: string, after: string}|null}} scene
    */
-  function show({ weights, parts, chosen, pointed, aside, most, colours, elsewhere = null }) {
+  function show({ weights, parts, chosen, pointed, aside, most, largest, heads, colours, elsewhere = null }) {
     const reachable = rows[(chosen ?? -1) - first] ?? rows[0];
     rows.forEach((row, place) => {
       const unit = first + place;
@@ -108,13 +108,13 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
       row.toggleAttribute("data-pointed", unit === pointed);
       row.toggleAttribute("data-aside", aside.has(place));
       row.tabIndex = row === reachable ? 0 : -1;
-      number.textContent = weight === null ? "" : printedNumber(weight, digitsOf(most));
+      number.textContent = weight === null ? "" : printedNumber(weight, digitsOf(largest));
       const share = weight === null || aside.has(place) ? 0 : Math.min(weight / (most || 1), 1);
       row.style.setProperty("--regard-share", share.toFixed(4));
       drawBars(
         bar,
         parts && !aside.has(place) ? parts.map((part) => part[place] / (most || 1)) : [share],
-        parts ? colours : null,
+        parts ? heads.map(colours.head) : null,
       );
     });
     before.textContent = `▲ ${before.dataset.words}${elsewhere?.before ?? ""}`;
@@ -134,13 +134,13 @@ export function digitsOf(most) {
   return most >= 0.05 ? 2 : most >= 0.005 ? 3 : 4;
 }
 
-/** One bar, or one per head. @param {any} bar @param {number[]} shares @param {any} colours */
+/** One bar, or one per head. @param {any} bar @param {number[]} shares @param {string[]|null} colours */
 function drawBars(bar, shares, colours) {
   while (bar.children.length > shares.length) bar.lastChild.remove();
   while (bar.children.length < shares.length) bar.append(element("i"));
   shares.forEach((share, place) => {
     const part = bar.children[place];
     part.style.transform = `scaleX(${Math.min(share, 1).toFixed(4)})`;
-    part.style.background = colours ? colours.head(place) : "";
+    part.style.background = colours ? colours[place] : "";
   });
 }

@@ -73,17 +73,24 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) =>
     state.set({ sentence_apart: value }),
   );
-  const legend = element("span", { class: "regard-sentence-legend" });
+  const scaleOptions = [
+    { value: null, text: "0 to 1", title: "Bars and lines between 0 and 1" },
+    { value: "relative", text: "Relative", title: "Bars and lines relative to the largest weight" },
+  ];
+  const scale = segments("Scale", scaleOptions, state.get().sentence_scale ?? null, (value) =>
+    state.set({ sentence_scale: value }),
+  );
   const middle = element("div", { class: "regard-sentence-middle" }, lines);
   const stage = element("div", { class: "regard-sentence-stage" }, left.el, middle, right.el);
   replaced(
     el,
-    element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, apart.el, legend),
+    element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, scale.el, apart.el),
     said,
     stage,
   );
 
   const isApart = () => Boolean(state.get().sentence_apart) && chosenHeads(state.get()).length > 1;
+  const isRelative = () => state.get().sentence_scale === "relative";
   const queryUnit = () => unitOf(units.queries, state.get().query);
   const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
   /** The selection, or the hovered word. */
@@ -206,8 +213,8 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   function show() {
     if (!gathered) return;
     const { query, key } = chosen();
-    const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
-    const common = { most: scene.most, colours };
+    const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
+    const common = { most: scene.most, largest: scene.largest, heads: gathered.heads, colours };
     left.show({
       ...common,
       weights: scene.gives,
@@ -235,16 +242,10 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const taken = wholeRow && key === null ? takenBySinks(wholeRow, units.keys) : null;
     sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
     saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
+    scale.set(isRelative() ? "relative" : null);
+    scale.el.hidden = !scene.alone;
     apart.el.hidden = chosenHeads(state.get()).length < 2;
     apart.set(Boolean(state.get().sentence_apart));
-    replaced(
-      legend,
-      isApart()
-        ? gathered.heads.map((head, place) =>
-            element("span", {}, element("i", { style: { background: colours.head(place) } }), `head ${head}`),
-          )
-        : [],
-    );
   }
 
   /** @param {any} scene */
@@ -257,7 +258,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         d: pathOf(link, ROW, 0, 100),
         "stroke-width": width,
         "stroke-opacity": opacity,
-        stroke: isApart() ? colours.head(link.place) : colours.accent,
+        stroke: isApart() ? colours.head(/** @type {any} */ (gathered).heads[link.place]) : colours.accent,
       });
     });
     replaced(lines, paths);
@@ -342,7 +343,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     svg() {
       const { query, key } = chosen();
       if (!gathered) throw new Error("Nothing is drawn yet.");
-      const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart() });
+      const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
       const words = (
         /** @type {any[]} */ list,
         /** @type {[number, number]} */ range,
