@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,8 +60,25 @@ def test_several_heads_are_averaged_or_shown_apart(show: Show, development: Any,
     expected = plain(development.subject("kids"), 0, [0, 2])[10]
     np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
     page.get_by_role("radio", name="Separate").check()
-    expect(page.locator(".regard-sentence-legend")).to_have_text("head 0head 2")
-    expect(word(page, "key", 0).locator(".regard-sentence-bar i")).to_have_count(2)
+    bars = word(page, "key", 0).locator(".regard-sentence-bar i")
+    expect(bars).to_have_count(2)
+    for place, head in enumerate((0, 2)):  # a bar has the colour of its head's button
+        chip = page.get_by_role("button", name=f"Head {head}", exact=True)
+        colour = chip.evaluate("el => getComputedStyle(el).backgroundColor")
+        expect(bars.nth(place)).to_have_css("background-color", colour)
+
+
+def test_bars_reach_from_0_to_1_or_to_the_largest_weight(show: Show, development: Any) -> None:
+    page = show("served")
+    word(page, "query", 10).click()
+    weights = plain(development.subject("kids"), 0, [0])[10]
+    shares = "els => els.map((el) => new DOMMatrix(getComputedStyle(el).transform).a)"
+    bars = page.locator(".regard-sentence-side[data-side=key] .regard-sentence-bar i")
+    strongest = int(np.argmax(weights))
+    expect(bars.nth(strongest)).to_have_css("transform", re.compile(f"matrix\\({weights[strongest]:.2f}"))
+    np.testing.assert_allclose(bars.evaluate_all(shares), weights, atol=1e-3)
+    page.get_by_role("radio", name="Relative").check()
+    expect(bars.nth(strongest)).to_have_css("transform", "matrix(1, 0, 0, 1, 0, 0)")
 
 
 def test_pointing_at_a_key_shows_who_looks_at_it(show: Show, development: Any) -> None:

@@ -30,7 +30,9 @@ for (const theme of ["light", "dark"]) {
     }
     for (const ink of [colours.ink, colours.muted, colours.accent])
       assert.ok(contrastOf(ink, colours.ground) >= 4.5, ink);
-    for (let head = 0; head < 8; head++) assert.ok(contrastOf(colours.head(head), colours.ground) >= 3, `head ${head}`);
+    const heads = Array.from({ length: 12 }, (_, head) => colours.head(head));
+    assert.equal(new Set(heads).size, 12);
+    for (const head of heads) assert.ok(contrastOf(head, colours.ground) >= 4.5, head);
   });
 }
 
