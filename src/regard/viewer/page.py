@@ -64,11 +64,23 @@ def pieces(
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
     _check(subject, kept)
-    script, style = _script(), _style()
     first, rest = _blocks(subject, kept, steps, start)
-    yield _head(subject, script, style)
+    certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
+    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=certificate)
+
+
+def document(
+    title: str, entry: str, first: Iterable[str], rest: Iterable[str] = (), *, fallback: str = ""
+) -> Iterator[str]:
+    """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
+
+    entry     the module that is run
+    fallback  what to say besides where JavaScript is disabled
+    """
+    script, style = _script(entry), _style()
+    yield _head(title, fallback, script, style)
     yield from first
-    yield f"<script>{script}</script>\n"  # the first layer is complete: the page works while the rest is loading
+    yield f"<script>{script}</script>\n"
     yield from rest
     yield "</body>\n</html>\n"
 
@@ -104,13 +116,13 @@ def _blocks(
 
     def of_layer(layer: int) -> Iterator[str]:
         heads = kept.heads_of(subject, layer)
-        yield _block(f"thumbnails-{layer}", thumbnails_frame(subject, layer, THUMBNAIL, heads))
-        yield _block(f"layer-{layer}", layer_frame(subject, layer, steps, heads))
+        yield block(f"thumbnails-{layer}", thumbnails_frame(subject, layer, THUMBNAIL, heads))
+        yield block(f"layer-{layer}", layer_frame(subject, layer, steps, heads))
 
     def first() -> Iterator[str]:
-        yield _block("describe", frames.pack(description))
+        yield block("describe", frames.pack(description))
         if subject.attentions:
-            yield _block("statistics", Answers(subject).answer("statistics"))
+            yield block("statistics", Answers(subject).answer("statistics"))
             yield from of_layer(shown)
 
     def rest() -> Iterator[str]:
@@ -118,17 +130,18 @@ def _blocks(
             if layer != shown:
                 yield from of_layer(layer)
         for layer, frame in after.items():
-            yield _block(f"steps-{layer}", frame)
+            yield block(f"steps-{layer}", frame)
 
     return first(), rest()
 
 
-def _block(name: str, frame: bytes) -> str:
+def block(name: str, frame: bytes) -> str:
+    """A frame as an element that no text can break out of."""
     return f'<script type="application/x-regard" id="regard-{name}">{b64encode(frame).decode()}</script>\n'
 
 
-def _head(subject: Subject, script: str, style: str) -> str:
-    title = escape("".join(letter if letter.isprintable() else " " for letter in subject.title)) or "Attention"
+def _head(title: str, fallback: str, script: str, style: str) -> str:
+    title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -140,21 +153,17 @@ def _head(subject: Subject, script: str, style: str) -> str:
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
         '<div id="regard"><noscript>This page needs JavaScript, which is disabled.'
-        f"{_certified(subject)}</noscript></div>\n"
+        f"{escape(fallback)}</noscript></div>\n"
     )
-
-
-def _certified(subject: Subject) -> str:
-    return "" if subject.certificate is None else escape(f" Certificate: {subject.certificate()}.")
 
 
 def _hash(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
-def _script() -> str:
+def _script(entry: str) -> str:
     """The script, escaped so that nothing in it closes the element."""
-    found = '"use strict";\n' + bundle.script(ENTRY)
+    found = '"use strict";\n' + bundle.script(entry)
     return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
