@@ -3,7 +3,7 @@
 import pytest
 
 from regard.studio.auth import Guard
-from regard.studio.pages import web_file
+from regard.studio.server import web_file
 
 from .cases import HOST, OWN, SECRETS, client, studio
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from regard.studio import jobs, server, workers
+from regard.studio import jobs, server
 from regard.viewer import frames
 
 from .cases import Words, client, studio
@@ -131,7 +131,7 @@ def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
 
 
 def test_too_much_at_once_is_refused(monkeypatch):
-    monkeypatch.setattr(workers, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(jobs, "MOST_AT_ONCE", 0)
     reply = client().post("/read", json={"text": "a"})
     assert reply.status_code == 429 and "try again" in reply.json()["error"]
 
@@ -198,7 +198,7 @@ def test_an_unattended_job_is_cancelled():
     with client(made) as browser:
         job = browser.post("/generate", json={"text": "tra", "tokens": 1000}).json()["job"]
         made.jobs.tidy(made.jobs.get(job).asked + jobs.UNATTENDED + 1)
-        assert made.jobs.get(job).wish.is_over
+        assert made.jobs.get(job).token.is_over
         reader.go_on.set()
         assert finished(browser, job)["state"] == "cancelled"
 

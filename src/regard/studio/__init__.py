@@ -1,11 +1,8 @@
 """The studio: a local server that reads texts and answers the viewer's queries about them.
 
-server.py    the application: its routes
-auth.py      access control: token and cookie, Host and Origin, response headers
-workers.py   computation on threads, cancelled when the client disconnects
-jobs.py      long work in the background, with progress
-sessions.py  the open readings
-library.py   the available models
-pages.py     the page, and the viewer's own files
-serve.py     starts the server
+server.py   the application: its routes, the page, the open readings
+auth.py     access control: token and cookie, Host and Origin, response headers
+jobs.py     computation on threads, with progress and cancellation
+library.py  the available models
+serve.py    starts the server
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -120,8 +121,6 @@ class Guard:
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
     """Answer with an error as JSON."""
-    import json
-
     await _reply(send, status, json.dumps({"error": sentence}).encode(), b"application/json", [])
 
 

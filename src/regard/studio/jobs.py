@@ -1,4 +1,4 @@
-"""Long work in the background: progress, results, and cancellation when the client is gone."""
+"""Computation on threads, so that the server stays responsive: requests that wait for their answer, and long jobs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,98 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from regard.errors import RegardError
 from regard.studio.auth import Refused
-from regard.studio.workers import Cancelled, CancelToken
+
+T = TypeVar("T")
+ANSWER_THREADS = 4
+MOST_AT_ONCE = 24  # requests computing or waiting
+CLOSED = 499  # nginx's status for a client that closed the connection
+
+
+class Cancelled(Exception):
+    """The work was cancelled."""
+
+
+class CancelToken:
+    """Whether some work was cancelled."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        """Cancel the work."""
+        self._over.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work was cancelled."""
+        return self._over.is_set()
+
+    def stop(self) -> None:
+        """Called between steps of a computation: raises `Cancelled` once cancelled."""
+        if self._over.is_set():
+            raise Cancelled
+
+
+class Workers:
+    """A few threads; the kernels they call use all cores and release the GIL."""
+
+    def __init__(self, threads: int = ANSWER_THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, "regard-studio")
+        self._tokens: set[CancelToken] = set()
+
+    @property
+    def busy(self) -> int:
+        """Number of requests computing or waiting."""
+        return len(self._tokens)
+
+    async def answer(self, work: Callable[[CancelToken], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
+        """The result of `work`; it is cancelled if the client disconnects or it takes too long."""
+        if len(self._tokens) >= MOST_AT_ONCE:
+            raise Refused(429, f"More than {MOST_AT_ONCE} requests are being answered: try again shortly.")
+        token = CancelToken()
+        self._tokens.add(token)
+        future = asyncio.get_running_loop().run_in_executor(self._threads, work, token)
+        watching = asyncio.ensure_future(gone())
+        try:
+            both: set[asyncio.Future[Any]] = {future, watching}
+            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if future.done():
+                return future.result()
+            if watching.done():
+                raise Refused(CLOSED, "The client disconnected.")
+            raise Refused(503, f"Cancelled after {seconds:g} seconds: ask for a smaller part.")
+        finally:
+            token.end()
+            watching.cancel()
+            future.add_done_callback(lambda done: self._settle(token, done))
+
+    def close(self) -> None:
+        """Cancel everything."""
+        for token in list(self._tokens):
+            token.end()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _settle(self, token: CancelToken, done: asyncio.Future[Any]) -> None:
+        self._tokens.discard(token)
+        if not done.cancelled():
+            done.exception()  # already reported, or the client is gone
+
+
+# Long work in the background: progress, results, and cancellation when the client is gone
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-MOST = 4  # running at once
+MOST_JOBS = 4  # running at once
 PATIENCE = 20.0  # seconds that a status request waits for progress
 UNATTENDED = 45.0  # seconds after the last status request: the tab was closed
 LEFT = 5.0  # seconds after a client disconnected during a status request
-THREADS = 2
-KEPT = 32  # finished jobs
+JOB_THREADS = 2
+KEPT_JOBS = 32  # finished jobs
 
 
 class Job:
@@ -34,7 +111,7 @@ class Job:
         self.message = ""
         self.text: str | None = None
         self.result: dict[str, Any] = {}
-        self.wish = CancelToken()
+        self.token = CancelToken()
         self.asked = time.monotonic()
         self._loop = loop
         self._news = asyncio.Event()
@@ -47,7 +124,7 @@ class Job:
 
     def tell(self, **news: Any) -> None:
         """Report progress, from any thread; raises `Cancelled` if the job was cancelled."""
-        self.wish.stop()
+        self.token.stop()
         self._change(**news)
 
     def _change(self, **news: Any) -> None:
@@ -62,7 +139,7 @@ class Job:
 
     def cancel(self) -> None:
         """Cancel the job."""
-        self.wish.end()
+        self.token.end()
         self._change(state="cancelled", message="Cancelled.")
 
     def run(self, work: Callable[[Job], dict[str, Any]]) -> None:
@@ -90,13 +167,13 @@ class Job:
             except TimeoutError:
                 break
         self.asked = time.monotonic()
-        return self.said()
+        return self.status()
 
-    def left_alone(self) -> None:
+    def client_left(self) -> None:
         """The client disconnected; a reloaded page asks again soon."""
         self.asked = time.monotonic() - UNATTENDED + LEFT
 
-    def said(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """The status, ready for JSON."""
         with self._lock:
             found = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
@@ -111,14 +188,14 @@ class Jobs:
     """All jobs, by name."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "regard-job")
+        self._threads = ThreadPoolExecutor(JOB_THREADS, "regard-job")
         self._jobs: dict[str, Job] = {}
 
     def start(self, work: Callable[[Job], dict[str, Any]]) -> Job:
         """Start a job as soon as a thread is free."""
         self.tidy()
-        if sum(not job.is_over for job in self._jobs.values()) >= MOST:
-            raise Refused(429, f"{MOST} jobs are running already: wait for one, or cancel one.")
+        if sum(not job.is_over for job in self._jobs.values()) >= MOST_JOBS:
+            raise Refused(429, f"{MOST_JOBS} jobs are running already: wait for one, or cancel one.")
         job = Job(asyncio.get_running_loop())
         self._jobs[job.name] = job
         self._threads.submit(job.run, work)
@@ -141,7 +218,7 @@ class Jobs:
             if not job.is_over and now - job.asked > UNATTENDED:
                 job.cancel()
         over = [name for name, job in self._jobs.items() if job.is_over]
-        for name in over[: max(0, len(over) - KEPT)]:
+        for name in over[: max(0, len(over) - KEPT_JOBS)]:
             del self._jobs[name]
 
     def close(self) -> None:

@@ -22,9 +22,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
+import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from mimetypes import guess_type
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -38,13 +44,11 @@ from starlette.routing import Route
 from regard.codec import metadata_key
 from regard.errors import RegardError
 from regard.reading import Reading
-from regard.studio import pages
 from regard.studio.auth import Refused
-from regard.studio.jobs import Job, Jobs
+from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
-from regard.studio.sessions import Sessions
-from regard.studio.workers import Cancelled, CancelToken, Workers
 from regard.viewer import frames, params
+from regard.viewer.queries import Answers
 from regard.viewer.subject import describe
 
 MOST_TEXT = 400_000  # characters
@@ -113,10 +117,10 @@ class Studio:
     # Pages
 
     async def _page(self, _request: Request) -> Response:
-        return Response(pages.index(), media_type="text/html")
+        return Response(index(), media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
-        content, kind = pages.web_file(request.path_params["path"])
+        content, kind = web_file(request.path_params["path"])
         return Response(content, headers={"content-type": kind})
 
     # Readings
@@ -125,7 +129,7 @@ class Studio:
         found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
         if self.first is not None:
             subject = self.sessions.get(self.first).subject
-            found["description"] = await self.workers.answer(lambda _wish: describe(subject), _gone(request), SECONDS)
+            found["description"] = await self.workers.answer(lambda _token: describe(subject), _gone(request), SECONDS)
         return _reply(found)
 
     async def _models(self, _request: Request) -> Response:
@@ -139,8 +143,8 @@ class Studio:
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
         if self.library.is_quick(name, text):
 
-            def work(wish: CancelToken) -> dict[str, Any]:
-                wish.stop()
+            def work(token: CancelToken) -> dict[str, Any]:
+                token.stop()
                 return self._opened(self.library.model(name).read(text))
 
             return _reply(await self.workers.answer(work, _gone(request), SECONDS))
@@ -189,7 +193,7 @@ class Studio:
                     text = await asyncio.to_thread(_text_in, path)
                     return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
 
-                def work(_wish: CancelToken) -> dict[str, Any]:
+                def work(_token: CancelToken) -> dict[str, Any]:
                     try:
                         return self._opened(Reading.load(path))
                     except RegardError as problem:
@@ -203,8 +207,8 @@ class Studio:
         answers = self.sessions.get(request.path_params["reading"])
         given = await _json(request)
         kind = request.path_params["kind"]
-        seconds = SECONDS_WHOLE if kind == "tile" else SECONDS
-        frame = await self.workers.answer(lambda wish: answers.answer(kind, given, wish.stop), _gone(request), seconds)
+        seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _gone(request)
+        frame = await self.workers.answer(lambda token: answers.answer(kind, given, token.stop), gone, seconds)
         return Response(frame, media_type=FRAME)
 
     async def _close_reading(self, request: Request) -> Response:
@@ -227,7 +231,7 @@ class Studio:
             await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
             if news.done():
                 return _reply(news.result())
-            job.left_alone()
+            job.client_left()
             return Response(status_code=499)
         finally:
             news.cancel()
@@ -236,7 +240,7 @@ class Studio:
     async def _cancel(self, request: Request) -> Response:
         job = self.jobs.get(request.path_params["job"])
         job.cancel()
-        return _reply(job.said())
+        return _reply(job.status())
 
 
 # Requests
@@ -325,13 +329,88 @@ def _not_found(_request: Request, problem: Exception) -> Response:
 def _broken(_request: Request, problem: Exception) -> Response:
     if isinstance(problem, (ClientDisconnect, Cancelled)):
         return Response(status_code=499)
-    with suppress(Exception):
-        print_problem(problem)
+    logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)
     return _reply({"error": f"Internal error: {type(problem).__name__}."}, 500)
 
 
-def print_problem(problem: Exception) -> None:
-    """Log an unexpected exception."""
-    import logging
+# The page, and the viewer's own files
 
-    logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)
+LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
+_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
+
+
+def index() -> str:
+    """The page: only links to its style sheets and its script."""
+    sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
+    links = "".join(f'<link rel="stylesheet" href="/web/{name}">\n' for name in sheets)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
+        f'{links}<script type="module" src="/web/hosts/studio.js"></script>\n</head>\n'
+        '<body class="regard-page"><div id="regard"><noscript>The studio needs JavaScript, which is '
+        "disabled.</noscript></div></body>\n</html>\n"
+    )
+
+
+def web_file(path: str) -> tuple[bytes, str]:
+    """One of the viewer's files and its content type."""
+    found = files("regard").joinpath("web", *path.split("/"))
+    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not found.is_file():
+        raise Refused(404, "There is no such file.")
+    kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
+    return found.read_bytes(), f"{kind}; charset=utf-8"
+
+
+# The open readings
+
+MOST_OPEN = 48
+MOST_OPEN_BYTES = 1 << 30
+
+
+class Sessions:
+    """Open subjects by name."""
+
+    def __init__(self, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES) -> None:
+        self._answers: OrderedDict[str, Answers] = OrderedDict()
+        self._kept: set[str] = set()
+        self._lock = threading.Lock()
+        self._most, self._most_bytes = most, most_bytes
+
+    def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
+        """Open a subject under a new name; with `keep` it is never evicted."""
+        answers, name = Answers(subject), secrets.token_hex(8)
+        with self._lock:
+            self._answers[name] = answers
+            if keep:
+                self._kept.add(name)
+            self._make_room(name)
+        return name, answers
+
+    def get(self, name: str) -> Answers:
+        """The answers of an open subject."""
+        with self._lock:
+            if name not in self._answers:
+                raise Refused(404, "This reading has been closed: read the text again.")
+            self._answers.move_to_end(name)
+            return self._answers[name]
+
+    def remove(self, name: str) -> None:
+        """Close a subject."""
+        with self._lock:
+            if name not in self._kept:
+                self._answers.pop(name, None)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def _make_room(self, newest: str) -> None:
+        def size(name: str) -> int:
+            return self._answers[name].subject.bytes_of_arrays()
+
+        for name in list(self._answers):
+            others = [other for other in self._answers if other not in self._kept]
+            if len(others) <= self._most and sum(map(size, others)) <= self._most_bytes:
+                return
+            if name != newest and name not in self._kept:
+                del self._answers[name]

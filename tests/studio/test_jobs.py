@@ -6,14 +6,14 @@ import threading
 import pytest
 
 from regard.studio.auth import Refused
-from regard.studio.workers import Cancelled, Workers
+from regard.studio.jobs import Cancelled, Workers
 
 
-def steps_until_given_up(wish, begun, ended):
+def steps_until_cancelled(token, begun, ended):
     begun.set()
     try:
         while True:
-            wish.stop()
+            token.stop()
     except Cancelled:
         ended.set()
         raise
@@ -31,7 +31,7 @@ def test_a_client_that_goes_away_frees_its_work():
             await asyncio.to_thread(begun.wait)
 
         with pytest.raises(Refused, match="disconnected"):
-            await workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), gone, 30)
+            await workers.answer(lambda token: steps_until_cancelled(token, begun, ended), gone, 30)
         assert await asyncio.to_thread(ended.wait, 30)
         workers.close()
 
@@ -42,7 +42,7 @@ def test_work_that_takes_too_long_is_cancelled():
     async def main():
         workers, begun, ended = Workers(), threading.Event(), threading.Event()
         with pytest.raises(Refused, match="Cancelled after") as refused:
-            await workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), never, 0.01)
+            await workers.answer(lambda token: steps_until_cancelled(token, begun, ended), never, 0.01)
         assert refused.value.status == 503
         assert await asyncio.to_thread(ended.wait, 30)
         workers.close()
@@ -68,7 +68,8 @@ def test_what_waits_for_a_thread_is_counted_until_it_is_over():
 def test_closing_ends_all_work():
     async def main():
         workers, begun, ended = Workers(), threading.Event(), threading.Event()
-        asked = asyncio.ensure_future(workers.answer(lambda wish: steps_until_given_up(wish, begun, ended), never, 30))
+        work = workers.answer(lambda token: steps_until_cancelled(token, begun, ended), never, 30)
+        asked = asyncio.ensure_future(work)
         await asyncio.to_thread(begun.wait)
         workers.close()
         assert await asyncio.to_thread(ended.wait, 30)
