@@ -52,6 +52,14 @@ class Group:
                 asked = slice(row, min(row + rows, queries))
                 yield Tile(chosen, asked, part[:, :, asked, :], entropy[:, :, asked], distance[:, :, asked])
 
+    def whole(self) -> Iterator[tuple[slice, Array]]:
+        """Documents and all their weights, (document, head, query, key): for sentences, which are short."""
+        count, heads, queries, keys = self.attention.shape
+        documents = max(1, TILE // (heads * queries * keys))
+        for first in range(0, count, documents):
+            chosen = slice(first, min(first + documents, count))
+            yield chosen, self.attention.select(batch=chosen)[...]
+
 
 def observe(model: Model, documents: Sequence[Document], layers: int | None = None) -> Iterator[Group]:
     """Every layer's heads for a batch of documents, layer by layer, in groups of equal length."""

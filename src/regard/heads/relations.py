@@ -1,0 +1,398 @@
+"""Which head connects a word with its subject, its possessor, its preposition: accuracy over a treebank.
+
+The method of Clark et al. (2019): word pieces are joined (sum of the weights to a word, mean of those from it), sinks
+and the word itself are set aside, and a head is right where a word's largest weight is on the right partner. The head
+is chosen on one file and scored on another, beside the best fixed offset (also chosen there) and the best head of an
+untrained model of the same shape. A causal model sees earlier words only: pairs whose partner comes later are left
+out for it and for the offset alike, and `seen` says how many remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.heads.documents import Document, batches, cut
+from regard.heads.observation import observe
+from regard.heads.treebank import Sentence, Treebank
+
+if TYPE_CHECKING:
+    from regard.heads.statistics import Measurement
+    from regard.models.model import Model
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+OFFSETS = tuple(offset for offset in range(-10, 11) if offset)
+LEAST_PAIRS = 20  # a relation with fewer pairs in either file is left out
+RESAMPLES, SEED = 1000, 0  # of the bootstrap over sentences
+
+NAMED = {
+    "nsubj": "subject", "nsubj:pass": "passive subject", "obj": "object", "iobj": "indirect object",
+    "obl:agent": "agent", "nmod:poss": "possessor", "case": "case", "det": "determiner", "aux": "auxiliary",
+    "aux:pass": "passive auxiliary", "amod": "adjective", "advmod": "adverb", "compound": "compound",
+    "cop": "copula", "mark": "marker", "cc": "conjunction", "conj": "conjunct", "nummod": "number",
+    "obl": "oblique", "nmod": "noun modifier", "xcomp": "open complement", "ccomp": "clausal complement",
+    "advcl": "adverbial clause", "acl": "clause of a noun", "acl:relcl": "relative clause", "appos": "apposition",
+    "flat": "flat name", "compound:prt": "particle", "parataxis": "parataxis", "expl": "expletive",
+}  # fmt: skip
+GROUPS = {
+    "who does what": ("subject", "passive subject", "object", "indirect object", "agent"),
+    "whose": ("possessor",),
+    "where": ("spatial preposition", "place"),
+    "when": ("time",),
+    "what refers to what": ("relative pronoun",),
+}
+SPATIAL = frozenset(  # noqa: SIM905
+    "in on at under over above below behind between beside near inside outside into onto through across around along "
+    "beneath underneath against among toward towards within beyond off up down by from to".split()
+)
+TIME_WORDS = frozenset(  # noqa: SIM905
+    "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
+    "still yet ago recently currently previously early late once again day night morning afternoon evening week "
+    "weekend month year decade century hour minute second moment time monday tuesday wednesday thursday friday "
+    "saturday sunday january february march april may june july august september october november december spring "
+    "summer autumn fall winter".split()
+)
+PLACE_PREPOSITIONS = SPATIAL - {"by", "from", "to", "up", "down", "off", "through", "against"}
+
+
+class Pair(NamedTuple):
+    """A dependent and its head in one sentence, by a relation."""
+
+    relation: str
+    dependent: int
+    head: int
+
+
+def pairs_of(sentence: Sentence) -> Iterator[Pair]:
+    """All pairs of a sentence: by the treebank's relations, and by those that people ask for."""
+    words = sentence.words
+    for place, word in enumerate(words):
+        if word.refers >= 0:
+            yield Pair("relative pronoun", place, word.refers)
+        if word.head < 0 or word.relation in ("punct", "_", "dep"):
+            continue
+        yield Pair(NAMED.get(word.relation, word.relation), place, word.head)
+        lemma = word.lemma.lower()
+        if word.relation == "case" and lemma in SPATIAL:
+            yield Pair("spatial preposition", place, word.head)
+        in_place = word.relation in ("obl", "nmod") and any(
+            other.head == place and other.relation == "case" and other.lemma.lower() in PLACE_PREPOSITIONS
+            for other in words
+        )
+        is_time = lemma in TIME_WORDS and word.relation.split(":")[0] in ("obl", "advmod", "nmod")
+        if in_place and not is_time:
+            yield Pair("place", place, word.head)
+        if is_time:
+            yield Pair("time", place, word.head)
+
+
+def group_of(relation: str) -> str:
+    """What people would ask to get this relation; "grammar" for all others."""
+    return next((group for group, names in GROUPS.items() if relation in names), "grammar")
+
+
+# What heads predict
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The word that every word attends to most, in every head, over a treebank."""
+
+    sentence: Integers  # (word,): which sentence it belongs to
+    first: Integers  # (sentence,): its first word among all words
+    partner: NDArray[np.int16]  # (word, layer · head): position in the sentence; −1 where there is none
+    seen: Flags  # (word,): whether a head could choose it: it has a token of its own and is not a sink
+    causal: bool
+    layers: int
+    heads: int
+    omitted: int  # sentences that are longer than the model reads
+
+
+class Aligned(NamedTuple):
+    """A sentence as a document: the tokens of each word."""
+
+    document: Document
+    edges: Integers  # the first token of each cell, and the end of the last: a cell is a word or a special token
+    cell: Integers  # (word,): its cell, −1 without tokens of its own
+
+
+def aligned(model: Model, sentences: Sequence[Sentence]) -> Iterator[Aligned | None]:
+    """Sentences as the model reads them; None for those that are too long or empty.
+
+    A causal model gets its begin-of-text token first, where it has one, so that the first word is not the sink.
+    """
+    start = _begin(model)
+    encodings = model.tokeniser.encode_many([one.text for one in sentences])
+    for sentence, encoded in zip(sentences, encodings, strict=True):
+        documents = list(cut(encoded, sentence.text, model.longest - (start is not None), model.causal))
+        if len(documents) != 1:
+            yield None
+            continue
+        document = documents[0] if start is None else _with_first(documents[0], start)
+        yield _placed(document, sentence)
+
+
+def _begin(model: Model) -> int | None:
+    """The token that begins texts of a causal model."""
+    number = model.config.get("bos_token_id")
+    if not model.causal or model.tokeniser.encode("a").special[0]:
+        return None
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number
+    return min(model.ends) if model.ends else None
+
+
+def _with_first(document: Document, number: int) -> Document:
+    joined = np.zeros(len(document), bool) if document.joined is None else document.joined
+    return replace(
+        document,
+        ids=np.concatenate([[number], document.ids]),
+        special=np.concatenate([[True], document.special]),
+        pieces=("", *document.pieces),
+        joined=np.concatenate([[False], joined]),
+        spans=((0, 0), *document.spans),
+    )
+
+
+def _placed(document: Document, sentence: Sentence) -> Aligned:
+    starts = np.array([word.start for word in sentence.words])
+    stops = np.array([word.stop for word in sentence.words])
+    with_place = np.flatnonzero(stops > starts)
+    edges: list[int] = []
+    cell = np.full(len(starts), -1, np.int64)
+    before = -1
+    for token, (start, stop) in enumerate(document.spans):
+        after = int(np.searchsorted(starts[with_place], start, side="right"))
+        word = int(with_place[max(after - 1, 0)])
+        if document.special[token] or not edges or (stop > start and word != before):
+            edges.append(token)
+            before = -1 if document.special[token] else word
+            if not document.special[token] and cell[word] < 0:
+                cell[word] = len(edges) - 1
+    return Aligned(document, np.array([*edges, len(document)]), cell)
+
+
+def word_weights(weights: NDArray[Any], edges: Integers) -> NDArray[Any]:
+    """(…, token, token) → (…, word, word): the sum of the weights to a word, the mean of those from it."""
+    to_words = np.add.reduceat(weights, edges[:-1], axis=-1)
+    from_words = np.add.reduceat(to_words, edges[:-1], axis=-2)
+    found: NDArray[Any] = from_words / np.diff(edges).astype(weights.dtype)[:, None]
+    return found
+
+
+def predictions(
+    model: Model,
+    treebank: Treebank,
+    *,
+    measurement: Measurement | None = None,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> Predictions:
+    """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass."""
+    sentences = treebank.sentences
+    found = list(aligned(model, sentences)) if sentences else []
+    kept = [place for place, one in enumerate(found) if one is not None]
+    layers, heads = len(model.blocks), model.heads
+    lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
+    first = np.concatenate([[0], np.cumsum(lengths)])[:-1].astype(np.int64)
+    total = int(lengths.sum())
+    partner = np.full((total, layers * heads), -1, np.int16)
+    seen = np.zeros(total, bool)
+    documents = [one.document for one in found if one is not None]
+    done = 0
+    for batch in batches(documents):
+        for group in observe(model, [documents[place] for place in batch]):
+            of_group = [kept[batch[place]] for place in group.places]
+            if measurement is not None:
+                measurement.add(group, [documents[batch[place]] for place in group.places])
+            columns = slice(group.layer * heads, (group.layer + 1) * heads)
+            for chosen, weights in group.whole():
+                for row, number in zip(weights, of_group[chosen], strict=True):
+                    one = found[number]
+                    assert one is not None
+                    words = slice(first[number], first[number] + lengths[number])
+                    partner[words, columns], seen[words] = _choices(row, one)
+        done += len(batch)
+        if on_batch is not None:
+            on_batch(done, len(documents))
+    sentence = np.repeat(np.arange(len(sentences)), lengths)
+    return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
+
+
+def _choices(weights: NDArray[Any], one: Aligned) -> tuple[NDArray[np.int16], Flags]:
+    """The word with the largest weight of every word, (word, head), and which words can be chosen."""
+    between = word_weights(weights, one.edges)  # (head, cell, cell)
+    aside = one.document.sinks[one.edges[:-1]]
+    between[:, :, aside] = -1
+    cells = np.arange(between.shape[1])
+    between[:, cells, cells] = -1
+    word_of = np.full(len(cells), -1, np.int64)
+    placed = np.flatnonzero(one.cell >= 0)
+    word_of[one.cell[placed]] = placed
+    best = between.argmax(axis=2)  # the earlier of equal weights
+    right = np.where(np.take_along_axis(between, best[:, :, None], axis=2)[:, :, 0] > 0, word_of[best], -1)
+    partner = np.where(one.cell >= 0, right[:, one.cell], -1)  # (head, word)
+    can = (one.cell >= 0) & ~aside[one.cell]
+    return partner.T.astype(np.int16), can
+
+
+# Scores
+
+
+class Questions(NamedTuple):
+    """For one relation and direction: queries and their right partners."""
+
+    relation: str
+    direction: str  # "to head" or "to dependent"
+    word: Integers  # (pair,): the query, among all words
+    partner: Integers  # (pair,): its right partner, position in the sentence
+
+
+def questions(treebank: Treebank, found: Predictions) -> tuple[dict[tuple[str, str], Questions], dict[str, int]]:
+    """The questions of every relation and direction that heads can answer, and the number of pairs in the file."""
+    collected: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    pairs: dict[str, int] = {}
+    for sentence, first in zip(treebank.sentences, found.first.tolist(), strict=True):
+        for relation, dependent, head in pairs_of(sentence):
+            pairs[relation] = pairs.get(relation, 0) + 1
+            for direction, query, partner in (("to head", dependent, head), ("to dependent", head, dependent)):
+                if found.causal and partner > query:
+                    continue
+                if found.seen[first + query] and found.seen[first + partner]:
+                    collected.setdefault((relation, direction), []).append((first + query, partner))
+    return {
+        key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()
+    }, pairs
+
+
+def hits(asked: Questions, found: Predictions) -> tuple[Integers, Flags]:
+    """Sentence of each query, and whether each head is right, (query, head); a query with two partners counts once."""
+    right = found.partner[asked.word] == asked.partner[:, None]
+    return _per_query(asked, found, right)
+
+
+def offset_hits(asked: Questions, found: Predictions) -> Flags:
+    """Whether the word at each fixed offset is a right partner, (query, offset)."""
+    position = asked.word - found.first[found.sentence[asked.word]]
+    right = position[:, None] + np.array(OFFSETS) == asked.partner[:, None]
+    return _per_query(asked, found, right)[1]
+
+
+def _per_query(asked: Questions, found: Predictions, right: Flags) -> tuple[Integers, Flags]:
+    starts = np.flatnonzero(np.diff(asked.word, prepend=-1))
+    return found.sentence[asked.word[starts]], np.logical_or.reduceat(right, starts, axis=0)
+
+
+class Interval(NamedTuple):
+    """A share with its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Score(NamedTuple):
+    """The best head for a relation in one direction, chosen on one file and scored on another."""
+
+    relation: str
+    group: str
+    direction: str
+    layer: int
+    head: int
+    accuracy: Interval
+    offset: int
+    offset_accuracy: Interval
+    untrained: Interval | None  # the best head of an untrained model
+    gain: Interval  # accuracy minus that of the offset, sentence by sentence
+    queries: int  # scored
+    seen: float  # share of the file's pairs that the model could see
+    choosing: float  # accuracy on the file that it was chosen on
+    choosing_gain: float  # there, minus that of the offset
+
+    @property
+    def beats_offset(self) -> bool:
+        """Whether the whole interval of the gain is above 0."""
+        return self.gain.low > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A treebank as a model read it."""
+
+    treebank: Treebank
+    found: Predictions
+
+
+def scores(chosen_on: Read, scored_on: Read, untrained: tuple[Read, Read] | None = None) -> list[Score]:
+    """The best head of every relation and direction, ordered by group, relation and accuracy."""
+    on_choice, _ = questions(chosen_on.treebank, chosen_on.found)
+    on_score, pairs = questions(scored_on.treebank, scored_on.found)
+    result = []
+    for key in sorted(on_choice.keys() & on_score.keys()):
+        first, second = on_choice[key], on_score[key]
+        sentence, right = hits(second, scored_on.found)
+        if min(len(np.unique(first.word)), len(sentence)) < LEAST_PAIRS:
+            continue
+        chosen = hits(first, chosen_on.found)[1].mean(axis=0)
+        by_offset = offset_hits(first, chosen_on.found).mean(axis=0)
+        head, offset = int(chosen.argmax()), int(by_offset.argmax())
+        of_head, of_offset = right[:, head].astype(int), offset_hits(second, scored_on.found)[:, offset].astype(int)
+        columns = [of_head, of_offset, of_head - of_offset]
+        if untrained is not None:
+            head_0 = int(hits(first, untrained[0].found)[1].mean(axis=0).argmax())
+            columns.append(hits(second, untrained[1].found)[1][:, head_0])
+        of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1))
+        result.append(
+            Score(
+                key[0], group_of(key[0]), key[1], *divmod(head, scored_on.found.heads), of_best, OFFSETS[offset],
+                of_fixed, baseline[0] if baseline else None, gain, len(sentence), len(second.word) / pairs[key[0]],
+                float(chosen[head]), float(chosen[head] - by_offset[offset]),
+            )
+        )  # fmt: skip
+    order = [*GROUPS, "grammar"]
+    best = {one.relation: max(other.choosing for other in result if other.relation == one.relation) for one in result}
+    return sorted(
+        result, key=lambda one: (order.index(one.group), -best[one.relation], one.relation, -one.choosing_gain)
+    )
+
+
+def best_directions(found: Sequence[Score]) -> list[Score]:
+    """Of each relation the direction in which the best head gains more over the fixed offset, where it was chosen."""
+    kept: dict[str, Score] = {}
+    for one in found:
+        if one.relation not in kept or one.choosing_gain > kept[one.relation].choosing_gain:
+            kept[one.relation] = one
+    return [one for one in found if kept[one.relation] is one]
+
+
+def bootstrap(sentence: Integers, values: NDArray[Any]) -> list[Interval]:
+    """The means of columns of values, (query, column), with 95% intervals from resampling sentences.
+
+    All columns share the resamples, and the same numbers always give the same intervals.
+    """
+    _, place = np.unique(sentence, return_inverse=True)
+    count = np.bincount(place).astype(np.float64)
+    total = np.stack([np.bincount(place, weights=column.astype(np.float64)) for column in values.T], axis=1)
+    drawn = np.random.default_rng(SEED).multinomial(len(count), np.full(len(count), 1 / len(count)), size=RESAMPLES)
+    means = np.einsum("rs,sc->rc", drawn, total) / np.einsum("rs,s->r", drawn, count)[:, None]
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
+    return [Interval(*map(float, triple)) for triple in zip(values.mean(axis=0), low, high, strict=True)]
+
+
+def untrained_twin(model: Model, seed: int = SEED) -> Model:
+    """A model of the same shape with random weights: normal with deviation 0.02, biases 0, norms 1, as BERT begins."""
+    names = {id(array): name for name, array in model.transformer.parameters().items()}
+    generator = np.random.default_rng(seed)
+
+    def drawn(array: Any) -> Any:
+        if array.ndim > 1:
+            return generator.standard_normal(array.shape, np.float32) * np.float32(0.02)
+        is_norm = "norm" in names[id(array)] and names[id(array)].endswith("weight")
+        return np.ones(array.shape, np.float32) if is_norm else np.zeros(array.shape, np.float32)
+
+    return replace(model, name=f"{model.name}, untrained", transformer=model.transformer.map(drawn))

@@ -1,0 +1,232 @@
+"""Treebanks in CoNLL-U: sentences with their words, heads and relations (universaldependencies.org/format.html).
+
+A malformed sentence is skipped and reported by its line; the others are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.errors import OptionError
+
+COLUMNS = 10
+LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
+
+
+class TreeWord(NamedTuple):
+    """A syntactic word."""
+
+    form: str
+    lemma: str
+    pos: str  # universal part of speech
+    head: int  # the word it depends on, counted from 0; −1 for the root
+    relation: str
+    start: int  # where it stands in the sentence's text, in characters; start = stop where that is not known
+    stop: int
+    refers: int = -1  # the word that it refers to, where the file says so
+
+
+class Sentence(NamedTuple):
+    """A sentence and the line it begins at."""
+
+    text: str
+    words: tuple[TreeWord, ...]
+    line: int
+
+
+class Skipped(NamedTuple):
+    """A sentence that was not read: the line of the problem, and what it is."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Treebank:
+    """The sentences of a file, and those that were skipped."""
+
+    name: str
+    sentences: tuple[Sentence, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def read(path: str | os.PathLike[str]) -> Treebank:
+    """Read a CoNLL-U file."""
+    try:
+        with Path(path).open("rb") as file:
+            return parsed(_lines(file), Path(path).name)
+    except (OSError, ValueError) as problem:
+        if isinstance(problem, OptionError):
+            raise
+        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
+        raise OptionError(f"The treebank {os.fspath(path)!r} cannot be read: {reason}.") from None
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    for line in file:
+        yield line[: LONGEST_LINE + 1].rstrip(b"\r\n")
+
+
+def parsed(lines: Iterable[bytes], name: str = "") -> Treebank:
+    r"""Read the lines of a CoNLL-U file.
+
+    >>> rows = ["1\tBirds\tbird\tNOUN\t_\t_\t2\tnsubj\t_\t_", "2\tsing\tsing\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No"]
+    >>> found = parsed([*(row.encode() for row in rows), b"", b"1\tbroken"])
+    >>> found.sentences[0].text, found.skipped
+    ('Birds sing', (Skipped(line=4, why='it has 2 columns, expected 10'),))
+    """
+    sentences: list[Sentence] = []
+    skipped: list[Skipped] = []
+    block: list[tuple[int, bytes]] = []
+
+    def finish() -> None:
+        rows = [(number, row) for number, row in block if not row.startswith(b"#")]
+        if rows:
+            try:
+                sentences.append(_sentence(rows))
+            except _Malformed as problem:
+                skipped.append(problem.skipped)
+        block.clear()
+
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            block.append((number, line))
+        else:
+            finish()
+    finish()
+    return Treebank(name, tuple(sentences), tuple(skipped))
+
+
+class _Malformed(Exception):
+    def __init__(self, line: int, why: str) -> None:
+        self.skipped = Skipped(line, why)
+
+
+def _sentence(rows: list[tuple[int, bytes]]) -> Sentence:
+    """The sentence of some lines without comments."""
+    words: list[tuple[int, list[str]]] = []
+    ranges: dict[int, tuple[int, str, bool]] = {}  # first word → last word, form, whether a blank follows
+    for number, row in rows:
+        columns = _columns(number, row)
+        position = columns[0]
+        if "." in position:  # an empty node: part of the enhanced graph only
+            continue
+        if "-" in position:
+            first, last = (_integer(number, part, "the range of a multiword token") for part in _two(number, position))
+            if first != len(words) + 1 or last < first:
+                raise _Malformed(number, f"the range {position} does not start at the next word")
+            ranges[first] = last, columns[1], not _no_space(columns[9])
+            continue
+        if _integer(number, position, "the position of a word") != len(words) + 1:
+            raise _Malformed(number, f"word {position} stands where word {len(words) + 1} was expected")
+        words.append((number, columns))
+    if not words:
+        raise _Malformed(rows[0][0], "it has no words")
+    if any(last > len(words) for last, _, _ in ranges.values()):
+        raise _Malformed(rows[0][0], "a multiword token reaches beyond the last word")
+    heads = [_head(number, columns[6], place, len(words)) for place, (number, columns) in enumerate(words)]
+    _check_tree(heads, [number for number, _ in words])
+    text, spans = _text([columns for _, columns in words], ranges)
+    found = tuple(
+        TreeWord(columns[1], columns[2], columns[3], head, columns[7], *span, _refers(columns[8], len(words)))
+        for (_, columns), head, span in zip(words, heads, spans, strict=True)
+    )
+    return Sentence(text, found, rows[0][0])
+
+
+def _columns(number: int, row: bytes) -> list[str]:
+    if len(row) > LONGEST_LINE:
+        raise _Malformed(number, f"the line is longer than {LONGEST_LINE:,} bytes")
+    try:
+        columns = row.decode("utf-8").split("\t")
+    except UnicodeDecodeError as problem:
+        raise _Malformed(number, f"it is not UTF-8: byte {problem.start} of the line is invalid") from None
+    if len(columns) != COLUMNS:
+        raise _Malformed(number, f"it has {len(columns)} columns, expected {COLUMNS}")
+    if not columns[1].strip():
+        raise _Malformed(number, "a word has no form")
+    return columns
+
+
+def _two(number: int, position: str) -> list[str]:
+    parts = position.split("-")
+    if len(parts) != 2:
+        raise _Malformed(number, f"{position[:20]!r} is not a position")
+    return parts
+
+
+def _integer(number: int, text: str, what: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise _Malformed(number, f"{what} is {text[:20]!r}, expected an integer")
+    return int(text)
+
+
+def _head(number: int, text: str, place: int, count: int) -> int:
+    head = _integer(number, text, "the head")
+    if head > count:
+        raise _Malformed(number, f"the head is {head}, the sentence has {count} words")
+    if head == place + 1:
+        raise _Malformed(number, f"word {head} is its own head")
+    return head - 1
+
+
+def _check_tree(heads: list[int], lines: list[int]) -> None:
+    """Every word must lead to the root."""
+    rooted: set[int] = {-1}
+    for start in range(len(heads)):
+        path, word = [], start
+        while word not in rooted:
+            if word in path:
+                raise _Malformed(lines[word], f"word {word + 1} depends on itself through a cycle")
+            path.append(word)
+            word = heads[word]
+        rooted.update(path)
+
+
+def _text(
+    words: list[list[str]], ranges: dict[int, tuple[int, str, bool]]
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text of a sentence, and where its words stand; words of a contraction that is respelled have no place."""
+    text = ""
+    spans: list[tuple[int, int]] = []
+    place = 0
+    while place < len(words):
+        start = len(text)
+        if place + 1 in ranges:
+            last, form, blank = ranges[place + 1]
+            forms = [columns[1] for columns in words[place:last]]
+            text += form
+            if "".join(forms).lower() == form.lower():
+                for part in forms:
+                    spans.append((start, start + len(part)))
+                    start += len(part)
+            else:
+                spans += [(start, len(text)), *[(len(text), len(text))] * (len(forms) - 1)]
+            place = last
+        else:
+            columns = words[place]
+            text += columns[1]
+            spans.append((start, len(text)))
+            blank = not _no_space(columns[9])
+            place += 1
+        text += " " if blank and place < len(words) else ""
+    return text, spans
+
+
+def _no_space(misc: str) -> bool:
+    return "SpaceAfter=No" in misc.split("|")
+
+
+def _refers(enhanced: str, count: int) -> int:
+    """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
+    for one in enhanced.split("|"):
+        head, _, relation = one.partition(":")
+        if relation == "ref" and head.isascii() and head.isdigit() and 1 <= int(head) <= count:
+            return int(head) - 1
+    return -1

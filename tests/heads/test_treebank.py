@@ -1,0 +1,94 @@
+"""CoNLL-U files, well formed and broken."""
+
+import pytest
+
+from regard.errors import OptionError
+from regard.heads.treebank import parsed, read
+
+GOOD = """\
+# text = I don't sing.
+1\tI\tI\tPRON\t_\t_\t4\tnsubj\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\t_\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\t_
+4\tsing\tsing\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No
+4.1\tsongs\tsong\tNOUN\t_\t_\t_\t_\t4:obj\t_
+5\t.\t.\tPUNCT\t_\t_\t4\tpunct\t_\t_
+"""
+
+
+def row(position, form, head, relation="dep", columns=10):
+    cells = [str(position), form, form, "X", "_", "_", str(head), relation, "_", "_"]
+    return "\t".join(cells[:columns])
+
+
+def lines(text):
+    return text.encode().split(b"\n")
+
+
+def test_ranges_empty_nodes_and_blanks_give_the_text_and_the_place_of_every_word():
+    (sentence,) = parsed(lines(GOOD)).sentences
+    assert sentence.text == "I don't sing."
+    assert [sentence.text[word.start : word.stop] for word in sentence.words] == ["I", "do", "n't", "sing", "."]
+    assert [word.head for word in sentence.words] == [3, 3, 3, -1, 3]
+
+
+def test_a_contraction_that_is_respelled_gives_its_place_to_the_first_word():
+    text = "1-2\tau\t_\t_\t_\t_\t_\t_\t_\t_\n" + row(1, "à", 0) + "\n" + row(2, "le", 1) + "\n"
+    (sentence,) = parsed(lines(text)).sentences
+    assert [(word.start, word.stop) for word in sentence.words] == [(0, 2), (2, 2)]
+
+
+def test_the_antecedent_of_a_relative_pronoun_comes_from_the_enhanced_graph():
+    cells = row(2, "who", 1).split("\t")
+    cells[8] = "1:ref"
+    (sentence,) = parsed(lines(row(1, "man", 0) + "\n" + "\t".join(cells))).sentences
+    assert [word.refers for word in sentence.words] == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "line", "why"),
+    [
+        (row(1, "a", 0, columns=9), 1, "it has 9 columns, expected 10"),
+        (row(1, "a", 2) + "\n" + row(2, "b", 1), 1, "word 1 depends on itself through a cycle"),
+        (row(1, "a", 1), 1, "word 1 is its own head"),
+        (row(1, "a", 7), 1, "the head is 7, the sentence has 1 words"),
+        (row(1, "a", "_"), 1, "the head is '_', expected an integer"),
+        (row(1, "a", 0) + "\n" + row(3, "b", 1), 2, "word 3 stands where word 2 was expected"),
+        (row(1, "a", 0) + "\n" + row(1, "a", 0), 2, "word 1 stands where word 2 was expected"),
+        ("1-3\tab" + "\t_" * 8 + "\n" + row(1, "a", 0), 1, "a multiword token reaches beyond the last word"),
+        ("2-1\tab" + "\t_" * 8 + "\n" + row(1, "a", 0), 1, "the range 2-1 does not start at the next word"),
+        ("x\ta" + "\t_" * 8, 1, "the position of a word is 'x', expected an integer"),
+        (row(1, " ", 0), 1, "a word has no form"),
+        ("1.1\ta" + "\t_" * 8, 1, "it has no words"),
+    ],
+)
+def test_a_malformed_sentence_is_skipped_with_its_line_and_the_others_are_read(bad, line, why):
+    found = parsed(lines(f"{GOOD}\n{bad}\n\n{GOOD}"))
+    assert len(found.sentences) == 2
+    assert [(one.line, one.why) for one in found.skipped] == [(9 + line, why)]
+
+
+def test_a_wrong_encoding_is_skipped_by_sentence():
+    text = f"{GOOD}\n{row(1, 'café', 0)}\n\n{GOOD}".encode("latin-1")
+    found = parsed(text.split(b"\n"))
+    assert len(found.sentences) == 2
+    assert found.skipped[0].line == 10 and "not UTF-8" in found.skipped[0].why
+
+
+def test_a_byte_order_mark_windows_line_ends_and_a_missing_last_line_end_are_read(tmp_path):
+    path = tmp_path / "a.conllu"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.strip().replace("\n", "\r\n").encode())
+    assert len(read(path).sentences) == 1 and not read(path).skipped
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(OptionError, match=r"nowhere\.conllu' cannot be read"):
+        read(tmp_path / "nowhere.conllu")
+
+
+def test_a_folder_and_a_binary_file_do_not_crash(tmp_path):
+    with pytest.raises(OptionError, match="cannot be read"):
+        read(tmp_path)
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 50)
+    assert read(tmp_path / "noise").sentences == ()
