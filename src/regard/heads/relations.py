@@ -47,16 +47,22 @@ GROUPS = {
     "when": ("time",),
     "what refers to what": ("relative pronoun",),
 }
-SPATIAL = frozenset(  # noqa: SIM905
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+SPATIAL = _set(
     "in on at under over above below behind between beside near inside outside into onto through across around along "
-    "beneath underneath against among toward towards within beyond off up down by from to".split()
+    "beneath underneath against among toward towards within beyond off up down by from to"
 )
-TIME_WORDS = frozenset(  # noqa: SIM905
+TIME_WORDS = _set(
     "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
     "still yet ago recently currently previously early late once again day night morning afternoon evening week "
     "weekend month year decade century hour minute second moment time monday tuesday wednesday thursday friday "
     "saturday sunday january february march april may june july august september october november december spring "
-    "summer autumn fall winter".split()
+    "summer autumn fall winter"
 )
 PLACE_PREPOSITIONS = SPATIAL - {"by", "from", "to", "up", "down", "off", "through", "against"}
 
