@@ -143,6 +143,8 @@ def _call(
     rule: MaskCall | TensorMask
     if isinstance(mask, LazyMask):
         rule = mask.call
+        written = rule.offset + queries  # a longer buffer is static, wherever it was moved
+        static = static or (keys > written and not cross and rule.is_causal)
     elif mask is not None:
         rule = TensorMask(mask[..., :keys] if mask.shape[-1] > keys else mask)
     else:

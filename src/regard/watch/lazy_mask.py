@@ -57,6 +57,11 @@ class MaskCall:
         return self.query_offset - self.key_offset
 
     @property
+    def is_causal(self) -> bool:
+        """Whether a causal mask is among the parts of this one."""
+        return "causal_mask_function" in _names(self.function)
+
+    @property
     def is_plain(self) -> bool:
         """Whether fused attention needs no mask for it: all keys, or causal from the first key on, without padding."""
         name = _parts(self.function)[0]
@@ -199,6 +204,12 @@ def _parts(function: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
     code, cells = function.__code__, function.__closure__ or ()
     held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
     return function.__qualname__.partition(".")[0], held
+
+
+def _names(function: Callable[..., Any]) -> set[str]:
+    """The factories of a mask function and of all its parts."""
+    name, held = _parts(function)
+    return {name}.union(*(_names(part) for part in held.get("mask_functions", ())))
 
 
 def _signature(function: Callable[..., Any]) -> tuple[Any, ...]:

@@ -128,7 +128,7 @@ def _follow(model: nn.Module, recorder: Recorder, support: Support, undo: ExitSt
         if next(module.children(), None) is not None or hasattr(module, "in_proj_weight"):
             undo.callback(module.register_forward_pre_hook(_entering(recorder)).remove)
             undo.callback(module.register_forward_hook(_leaving(recorder), always_call=True).remove)
-    calls = CallsOfTorch(model, recorder) if support.torch_calls else None
+    calls = CallsOfTorch(recorder) if support.torch_calls else None
     for module in support.models:
         undo.callback(module.register_forward_pre_hook(_beginning(recorder, calls), prepend=True).remove)
         undo.callback(module.register_forward_hook(_ending(recorder, calls), always_call=True).remove)

@@ -8,10 +8,10 @@ would compute attention inside one fused call.
 from __future__ import annotations
 
 import threading
+from types import FunctionType
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -24,11 +24,10 @@ from regard.watch.recorder import Recorder, observed
 class CallsOfTorch(threading.local):
     """The mode of each thread, entered with the outermost forward of the model."""
 
-    def __init__(self, model: nn.Module, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.depth = 0
         self.mode: Mode | None = None
-        self.stack: list[Any] = []
 
     def begin(self) -> None:
         """A forward of the model begins."""
@@ -59,20 +58,26 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
             return function(*args, **kwargs)
         if function is functional.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
-        if function is functional.multi_head_attention_forward and kwargs.get("need_weights", True):
-            return self._with_weights(args, kwargs)
+        if function is functional.multi_head_attention_forward:
+            return self._multi_head(args, kwargs)
         return function(*args, **kwargs)
 
-    def _with_weights(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """A call that returns weights does not go through fused attention: record a second one that does."""
-        arguments = {**kwargs, "need_weights": False}
-        with torch.no_grad(), self:
-            functional.multi_head_attention_forward(*args, **{**arguments, "training": False})
-        interface.INSIDE.own = True
-        try:
-            return functional.multi_head_attention_forward(*args, **kwargs)
-        finally:
-            interface.INSIDE.own = False
+    def _multi_head(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        """nn.MultiheadAttention: its own function, with the fused attention inside it replaced by the recording one.
+
+        A mode is not active inside the functions that it handles, so this runs a copy of the function in which only
+        that name is bound anew. A call that returns weights does not use fused attention: a second one is recorded.
+        """
+        function = functional.multi_head_attention_forward
+        names = {"has_torch_function": lambda _: False, "scaled_dot_product_attention": self._attention}
+        copy = FunctionType(
+            function.__code__, {**function.__globals__, **names}, function.__name__, function.__defaults__
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        if not kwargs.get("need_weights", True):
+            return copy(*args, **kwargs)
+        copy(*args, **{**kwargs, "need_weights": False, "training": False})
+        return function(*args, **kwargs)
 
     def _attention(
         self,

@@ -1,0 +1,144 @@
+"""Plain PyTorch: nn.MultiheadAttention, Transformer modules with their fast path, any call of fused attention."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import regard
+
+CLOSE = {"atol": 2e-6, "rtol": 0}
+
+
+def draw(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(7))
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_multihead_attention(need_weights, training):
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(32, 4, batch_first=True).train(training)
+    x = draw(2, 7, 32)
+    hidden = torch.zeros(2, 7, dtype=torch.bool)
+    hidden[0, 5:] = True
+    options = {"key_padding_mask": hidden, "attn_mask": torch.ones(7, 7, dtype=torch.bool).triu(1)}
+    expected = model(x, x, x, average_attn_weights=False, **options)
+    with regard.watch(model) as seen:
+        output, weights = model(x, x, x, need_weights=need_weights, average_attn_weights=False, **options)
+    torch.testing.assert_close(output, expected[0], **CLOSE)
+    assert (weights is not None) == need_weights
+    torch.testing.assert_close(seen.layers[0].attention.dense(), expected[1], **CLOSE)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_transformer_encoder_with_its_fast_path(grad):
+    """Without gradients PyTorch takes a fused path that skips hooks and fused attention; watching must see it."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 40, batch_first=True, dropout=0.0)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = draw(2, 7, 32)
+    with torch.set_grad_enabled(grad):
+        plain = model(x)
+        with regard.watch(model) as seen:
+            watched = model(x)
+        with regard.watch(model, keep="summary") as summary:
+            model(x)
+    torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)
+    assert [layer.name for layer in seen.layers] == ["layers.0.self_attn", "layers.1.self_attn"]
+    with torch.no_grad():
+        own = model.layers[0].self_attn(x, x, x, average_attn_weights=False)[1]
+    torch.testing.assert_close(seen.layers[0].attention.dense(), own, **CLOSE)
+    torch.testing.assert_close(summary.layers[1].entropy(), seen.layers[1].attention.entropy(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_padded_encoder_with_nested_tensors():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 40, batch_first=True), 2).eval()
+    x, hidden = draw(2, 7, 32), torch.zeros(2, 7, dtype=torch.bool)
+    hidden[1, 4:] = True
+    with torch.no_grad():
+        plain = model(x, src_key_padding_mask=hidden)
+        with regard.watch(model) as seen:
+            watched = model(x, src_key_padding_mask=hidden)
+    torch.testing.assert_close(watched[~hidden], plain[~hidden], atol=1e-5, rtol=1e-5)
+    weights = seen.layers[1].attention.dense()
+    assert (weights[1, :, :, 4:] == 0).all() and torch.allclose(weights.sum(-1), torch.ones(()))
+
+
+def test_transformer_with_encoder_decoder_and_cross_attention():
+    torch.manual_seed(0)
+    model = nn.Transformer(32, 4, 2, 2, 40, batch_first=True).eval()
+    source, target = draw(2, 9, 32), draw(2, 5, 32) + 1
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    with torch.no_grad():
+        plain = model(source, target, tgt_mask=causal, tgt_is_causal=True)
+        with regard.watch(model) as seen:
+            watched = model(source, target, tgt_mask=causal, tgt_is_causal=True)
+    torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)
+    assert seen.encoder[1].attention.shape == (2, 4, 9, 9)
+    assert seen.cross[1].attention.shape == (2, 4, 5, 9)
+    weights = seen.decoder[1].attention.dense()
+    assert (weights.triu(1) == 0).all()
+
+
+class Block(nn.Module):
+    """A home-made layer, as many vision models write it."""
+
+    def __init__(self, causal):
+        super().__init__()
+        self.qkv, self.proj, self.causal = nn.Linear(32, 96), nn.Linear(32, 32), causal
+
+    def forward(self, x):
+        batch, count, width = x.shape
+        q, k, v = self.qkv(x).reshape(batch, count, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        x = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal, scale=0.5)
+        return self.proj(x.transpose(1, 2).reshape(batch, count, width))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_fused_attention_inside_any_module(causal):
+    torch.manual_seed(0)
+    model = nn.Sequential(Block(causal), nn.GELU(), Block(causal)).eval()
+    x = draw(2, 7, 32)
+    with torch.no_grad():
+        plain = model(x)
+        with regard.watch(model) as seen, regard.watch(model, keep=["entropy", "received"]) as summary:
+            watched = model(x)
+    torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)
+    layer = seen.layers[2]
+    attention = layer.attention
+    scores = attention.queries @ attention.keys.mT * 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(7, 7, dtype=torch.bool).triu(1), -torch.inf)
+    torch.testing.assert_close(attention.dense(), scores.softmax(-1), **CLOSE)
+    torch.testing.assert_close(summary.layers[2].received(), scores.softmax(-1).sum(-2), **CLOSE)
+
+
+def test_a_hugging_face_model_inside_a_module_is_recorded_once():
+    from .models import llama, tokens
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.block = llama().model, Block(True)
+
+        def forward(self, ids):
+            return self.block(self.inner(ids).last_hidden_state)
+
+    model, ids = Outer().eval(), tokens(1, 6)
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(ids)
+    assert sorted(layer.name for layer in seen) == ["block", *(f"inner.layers.{i}.self_attn" for i in range(3))]
+    assert all(len(layer.runs[-1].calls) == 1 for layer in seen)
+
+
+def test_other_models_and_threads_are_not_seen():
+    model, other = Block(True).eval(), Block(True).eval()
+    x = draw(1, 5, 32)
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(x)
+        other(x)
+        functional.scaled_dot_product_attention(x, x, x)
+    assert len(list(seen)) == 1 and len(seen.layers[0].runs) == 1
