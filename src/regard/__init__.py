@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regard.tables import Table
     from regard.teaching.hand_check import check_notes
     from regard.teaching.lookup import lookup, lookup_lesson
-    from regard.teaching.scaling import scaling_lesson
+    from regard.teaching.scaled_scores import scaling_lesson
     from regard.trace import Trace
     from regard.watch.session import watch as watch
 
@@ -67,7 +67,7 @@ _HOMES = {
     "regard.models.architectures": ("model",),
     "regard.models.model": ("Model",),
     "regard.reading": ("Reading",),
-    "regard.teaching.scaling": ("scaling_lesson",),
+    "regard.teaching.scaled_scores": ("scaling_lesson",),
     "regard.teaching.lookup": ("lookup", "lookup_lesson"),
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),

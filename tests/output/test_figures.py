@@ -18,7 +18,7 @@ from regard.output.panel import scale_for
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
-from regard.teaching.scaling import scaling_lesson
+from regard.teaching.scaled_scores import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn
 from .svg_boxes import SVG, boxes, outside, overlaps

@@ -19,7 +19,7 @@ from regard.attention import Attention
 from regard.output import html, latex, table_formats, text
 from regard.output.figure import heat_map
 from regard.tables import Column, Table
-from regard.teaching.scaling import scaling_lesson
+from regard.teaching.scaled_scores import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn, hard_table
 

@@ -8,9 +8,8 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
-from regard.teaching.lookup import lookup, lookup_lesson
-from regard.teaching.lookup.lesson import KEYS, QUERIES, VALUES
-from regard.teaching.lookup.spelling import Spelling, pieces
+from regard.teaching.lookup import KEYS, QUERIES, VALUES, lookup, lookup_lesson
+from regard.teaching.lookup_vectors import Spelling, pieces
 
 from ..models.conftest import cache, minilm_path  # noqa: F401 - fixtures
 
@@ -285,7 +284,7 @@ def test_a_key_that_is_ruled_out_gets_nothing():
         (lambda: lookup([[1, 2]], ["a", "b"]), "2 values for 1 key"),
         (lambda: lookup([[math.nan, 2]], ["a"]), "finite"),
         (lambda: lookup(KEYS, VALUES).soft([1, math.inf, 0]), "finite"),
-        (lambda: lookup(KEYS, VALUES).soft([1, 2]), "size 2, `keys` have 3"),
+        (lambda: lookup(KEYS, VALUES).soft([1, 2]), "2 components, `keys` have 3"),
         (lambda: lookup(KEYS, VALUES).soft("cat"), "expected 3 numbers"),
         (lambda: lookup(JANE).soft(3), "expected a text"),
         (lambda: lookup({None: 1, "a": 2}).soft("a"), "embed=function"),

@@ -14,7 +14,7 @@ from regard.errors import OptionError
 from regard.output import figure
 from regard.teaching.block import block_lesson
 from regard.teaching.positions import LONGEST, WIDEST, position_lesson
-from regard.teaching.scaling import SIZES, USUAL, scaling_lesson
+from regard.teaching.scaled_scores import SIZES, USUAL, scaling_lesson
 
 MOST_SIZE = 1 << 14  # d_k of `regard scaling`
 MOST_WORDS, MOST_WIDTH = 64, 256  # of `regard block`

@@ -18,7 +18,7 @@ from regard.output import figure
 from regard.tables import Column, Kind, Table, digits_for
 from regard.teaching.lookup import Answer, Lookup
 from regard.teaching.lookup import lookup as dictionary
-from regard.teaching.lookup.key_values import are_numbers, are_vectors
+from regard.teaching.lookup_vectors import are_numbers, are_vectors
 
 MOST_KEYS = 24
 

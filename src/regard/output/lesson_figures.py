@@ -28,8 +28,7 @@ from regard.output.svg import (
 from regard.output.weight_figures import Weights, head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, Stage
-from regard.teaching.lookup.answer import Answer, said
-from regard.teaching.lookup.dictionary import Lookup
+from regard.teaching.lookup import Answer, Lookup, said
 from regard.teaching.positions import PositionLesson
 
 # Positional encodings

@@ -28,7 +28,7 @@ class Stage:
     name: str
     formula: str
     vectors: Floats  # (token, width)
-    adds: int | None = None  # the stage that is added here, past those between: the residual
+    adds: int | None = None  # the stage that is added here: the residual
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,21 +110,21 @@ def block_lesson(
     x = _embedded(words, width, start)
     note = f"Random embeddings and weights from seed {seed}: nothing was trained."
     options: dict[str, Any] = {"norm_first": norm_first, "dtype": np.float64, "bias": False}
-    if chosen == "encoder":
-        trace = Encoder.seeded(width, heads, seed=start.part("block"), **options).explain(x, words=list(words))
-        return BlockLesson("encoder", tuple(words), (), _stages(x, trace, norm_first), (trace,), None, note)
-    block = Decoder.seeded(width, heads, cross=bool(context), seed=start.part("block"), **options)
-    if not context:
-        trace = block.explain(x, words=list(words))
-        return BlockLesson("decoder", tuple(words), (), _stages(x, trace, norm_first), (trace,), None, note)
-    encoder = Encoder.seeded(width, heads, seed=start.part("encoder"), **options)
-    memory = np.asarray(encoder(_embedded(context, width, start)))
-    traces = (
-        block.explain(x, memory, which="self", words=list(words)),
-        block.explain(x, memory, which="cross", words=list(words), memory_words=list(context)),
-    )
-    stages = _crossed(x, traces, norm_first)
-    return BlockLesson("decoder", tuple(words), tuple(context), stages, traces, memory, note)
+    block: Any = Encoder.seeded(width, heads, seed=start.part("block"), **options)
+    if chosen == "decoder":
+        block = Decoder.seeded(width, heads, cross=bool(context), seed=start.part("block"), **options)
+    memory = None
+    traces: tuple[Trace, ...]
+    if context:
+        encoder = Encoder.seeded(width, heads, seed=start.part("encoder"), **options)
+        memory = np.asarray(encoder(_embedded(context, width, start)))
+        traces = (
+            block.explain(x, memory, which="self", words=list(words)),
+            block.explain(x, memory, which="cross", words=list(words), memory_words=list(context)),
+        )
+    else:
+        traces = (block.explain(x, words=list(words)),)
+    return BlockLesson(chosen, tuple(words), tuple(context), _stages(x, traces, norm_first), traces, memory, note)
 
 
 def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
@@ -132,31 +132,17 @@ def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
     return np.stack([start.part("embedding").part(word).normal((width,), np.float64) for word in words])
 
 
-def _stages(x: Floats, trace: Trace, norm_first: bool) -> tuple[Stage, ...]:
+def _stages(x: Floats, traces: tuple[Trace, ...], norm_first: bool) -> tuple[Stage, ...]:
+    """Self-attention, cross-attention if there is a second trace, feed-forward; each followed by its addition."""
+    own, last = traces[0], traces[-1]
     add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
-    masked = "masked " if "masked" in trace else ""
-    return (
-        Stage("embeddings", "as given", x),
-        _stage(f"{norm}{masked}self-attention", trace, "projected"),
-        _stage(add, trace, "attended", 0),
-        _stage(f"{norm}feed-forward", trace, "fed_forward"),
-        _stage(add, trace, "result", 2),
-    )
-
-
-def _crossed(x: Floats, traces: tuple[Trace, Trace], norm_first: bool) -> tuple[Stage, ...]:
-    own, cross = traces
-    add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
-    return (
-        Stage("embeddings", "as given", x),
-        _stage(f"{norm}masked self-attention", own, "projected"),
-        _stage(add, own, "attended", 0),
-        _stage(f"{norm}cross-attention", cross, "projected"),
-        _stage(add, cross, "attended", 2),
-        _stage(f"{norm}feed-forward", cross, "fed_forward"),
-        _stage(add, cross, "result", 4),
-    )
-
-
-def _stage(name: str, trace: Trace, step: str, adds: int | None = None) -> Stage:
-    return Stage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds)
+    masked = "masked " if "masked" in own else ""
+    parts = [(f"{norm}{masked}self-attention", own, "projected"), (add, own, "attended")]
+    if len(traces) > 1:
+        parts += [(f"{norm}cross-attention", last, "projected"), (add, last, "attended")]
+    parts += [(f"{norm}feed-forward", last, "fed_forward"), (add, last, "result")]
+    stages = [Stage("embeddings", "as given", x)]
+    for place, (name, trace, step) in enumerate(parts):
+        adds = place - 1 if name == add else None
+        stages.append(Stage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds))
+    return tuple(stages)

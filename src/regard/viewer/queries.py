@@ -21,8 +21,7 @@ from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.scores import scores_of
 from regard.reading import links
-from regard.teaching.lookup.answer import said
-from regard.teaching.lookup.dictionary import Lookup
+from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
 from regard.viewer import frames, long_texts, params
 from regard.viewer.long_texts import Asked, Pyramids

@@ -18,7 +18,7 @@ from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
 from regard.reading import Reading
 from regard.reading.opening import opening
-from regard.teaching.lookup.dictionary import Lookup
+from regard.teaching.lookup import Lookup
 from regard.trace import Trace
 from regard.trace.steps import Projection
 

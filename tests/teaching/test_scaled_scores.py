@@ -7,7 +7,7 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
-from regard.teaching.scaling import QUANTITIES, SIZES, _Draw, gradient_sizes, halved_scores, scaling_lesson
+from regard.teaching.scaled_scores import QUANTITIES, SIZES, _Draw, gradient_sizes, halved_scores, scaling_lesson
 
 TOKENS, WIDTH, SIZE = 7, 5, 11
 

@@ -1,21 +1,121 @@
-"""Keys and values with hard look-up (by equality, as in a dictionary) and soft look-up (by similarity)."""
+"""Hard and soft look-up, from a dictionary to attention.
+
+Keys and values are looked up by equality, as in a dictionary (hard), or by similarity (soft). The lesson shows when the
+soft look-up tends to the hard one as the temperature goes to 0, and the three cases in which it does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from regard import errors, validate
 from regard.attention.attention import Attention
-from regard.teaching.lookup import key_values, similarity
-from regard.teaching.lookup.answer import Answer
-from regard.teaching.lookup.key_values import Embed, Floats
-from regard.teaching.lookup.similarity import Similarity
-from regard.teaching.lookup.spelling import Spelling, pieces
+from regard.errors import shown
+from regard.tables import Column, Table, digits_for, printed_number, printed_vector
+from regard.teaching.lookup_vectors import (
+    BY_ATTENTION,
+    Embed,
+    Floats,
+    Similarity,
+    Spelling,
+    are_numbers,
+    are_vectors,
+    attention_for,
+    by_model,
+    checked_similarity,
+    embedded,
+    embedding,
+    keys_and_values,
+    numbers_of,
+    pieces,
+    shares,
+    similarities_by_function,
+    similarities_of_vectors,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer:
+    """The result for one query, or for several.
+
+    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key; an array or a list
+              for several queries
+    weights   (key,) or (query, key): softmax weights of the soft look-up; in a hard one, 1 for equal keys
+    found     whether any key has weight; a list for several queries
+    notes     remarks on the value
+    """
+
+    kind: Literal["hard", "soft"]
+    queries: tuple[Any, ...]
+    keys: tuple[Any, ...]
+    value: Any
+    weights: Floats
+    notes: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> Any:
+        """Whether any key has weight; a list for several queries."""
+        return self.weights.any(axis=-1).tolist()
+
+    def table(self, most: int | None = None) -> Table:
+        """*query, key, probability*: the keys of each query, most probable first, at most `most` of them.
+
+        A hard look-up has *equal* instead of *probability*: 1 for equal keys.
+        """
+        weights = self.weights.reshape(len(self.queries), len(self.keys))
+        rows = []
+        for query, row in zip(self.queries, weights, strict=True):
+            order = np.argsort(-row, kind="stable")[:most]
+            rows += [(query, self.keys[key], float(row[key])) for key in order]
+        soft = self.kind == "soft"
+        columns = (
+            _column("query", self.queries),
+            _column("key", self.keys),
+            Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True),
+        )
+        where = "SELECT value WHERE key ≈ query" if soft else "SELECT value WHERE key = query"
+        return Table(where, columns, tuple(rows), (self._said(), *self.notes), 0 if rows and rows[0][2] else None)
+
+    def best(self) -> Table:
+        """One row per query: its most probable key."""
+        return self.table(1)
+
+    def _said(self) -> str:
+        if self.weights.ndim == 1:
+            return f"value: {said(self.value)}"
+        return "values: " + "; ".join(said(value) for value in self.value)
+
+    def __repr__(self) -> str:
+        asked = shown(self.queries[0] if self.weights.ndim == 1 else list(self.queries))
+        return f"Answer({self.kind}: {asked} → {said(self.value)})"
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def said(value: Any) -> str:
+    """A value on one short line.
+
+    >>> said(np.array([-4.4, 8.2, 5.0])), said("Ford"), said(None)
+    ('[−4.40 8.20 5.00]', "'Ford'", 'None')
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) <= 12:
+        return f"[{printed_vector(value, max(digits_for(value), 2 if value.any() else 0))}]"
+    return printed_number(value, 2) if isinstance(value, (float, np.floating)) else shown(value)
+
+
+def _column(name: str, cells: Sequence[Any]) -> Column:
+    if are_vectors(cells):
+        return Column(name, "vector", digits_for([number for cell in cells for number in np.ravel(cell)]))
+    return Column(name, "word")
+
+
+# Keys and values
 
 OF_VECTORS: Similarity = "scaled dot"
 OF_TEXTS: Similarity = "cosine"
@@ -29,7 +129,7 @@ def lookup(
     """A dictionary with look-up by equality (`hard`) and by similarity (`soft`).
 
     keys, values  a dictionary (a JSON object), or keys and as many values: vectors, numbers, texts or anything else
-    similarity    "dot", "scaled dot" (by √size; the default for vectors), "cosine" (the default for texts),
+    similarity    "dot", "scaled dot" (divided by √d; the default for vectors), "cosine" (the default for texts),
                   "negative distance" (−‖q − k‖), or a function of a query and a key
     temperature   divides the similarities; 1 by default, 0.1 for texts; 0 is the limit: the most similar key gets 1
     embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key.
@@ -41,7 +141,7 @@ def lookup(
     >>> car.soft("the brand of it").value
     'Ford'
     """
-    names, contents = key_values.keys_and_values(keys, values)
+    names, contents = keys_and_values(keys, values)
     return Lookup(names, contents, similarity, _temperature(temperature), embed)
 
 
@@ -57,8 +157,8 @@ class Lookup:
 
     def __post_init__(self) -> None:
         if self.similarity is not None:
-            similarity.checked(self.similarity)
-        key_values.embedding(self.embed)
+            checked_similarity(self.similarity)
+        embedding(self.embed)
         if self._keys_are_vectors:
             self._key_numbers  # noqa: B018 - checks lengths and NaN now, not at the first look-up
         self._value_numbers  # noqa: B018
@@ -139,7 +239,7 @@ class Lookup:
             raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
         attention = self._attention(queries, asked)
         if attention is None:
-            weights = similarity.shares(self._scores(queries), asked)
+            weights = shares(self._scores(queries), asked)
         else:
             weights = np.asarray(attention.dense())
         return self._answer("soft", queries, many, *self._blended(queries, many, attention, weights))
@@ -157,7 +257,7 @@ class Lookup:
         if found is None:
             raise errors.unsupported(
                 f"similarity={self._how!r} at this temperature as an Attention",
-                f"Attention takes {', '.join(map(repr, similarity.BY_ATTENTION))} at a temperature that is not tiny.",
+                f"Attention takes {', '.join(map(repr, BY_ATTENTION))} at a temperature that is not tiny.",
             )
         return found
 
@@ -174,7 +274,7 @@ class Lookup:
 
     @cached_property
     def _keys_are_vectors(self) -> bool:
-        return self.embed is None and (key_values.are_vectors(self.keys) or key_values.are_numbers(self.keys))
+        return self.embed is None and (are_vectors(self.keys) or are_numbers(self.keys))
 
     @cached_property
     def _keys_are_texts(self) -> bool:
@@ -182,8 +282,8 @@ class Lookup:
 
     @cached_property
     def _key_numbers(self) -> Floats:
-        """(key, size)."""
-        vectors = key_values.numbers("keys", self.keys)
+        """(key, component)."""
+        vectors = numbers_of("keys", self.keys)
         if vectors.ndim > 2:
             raise errors.wrong_dimensions("keys", vectors)
         return vectors.reshape(len(self.keys), -1)
@@ -191,11 +291,11 @@ class Lookup:
     @cached_property
     def _value_numbers(self) -> Floats | None:
         """(key,) or (key, ...), or None if not all values are numbers or vectors."""
-        if not (key_values.are_numbers(self.values) or key_values.are_vectors(self.values)):
+        if not (are_numbers(self.values) or are_vectors(self.values)):
             return None
         if not self._keys_are_vectors and _are_ragged(self.values):
             return None  # lists of unequal length, as in JSON, are not vectors
-        return key_values.numbers("values", self.values)
+        return numbers_of("values", self.values)
 
     @property
     def _how(self) -> Similarity:
@@ -204,7 +304,7 @@ class Lookup:
     @cached_property
     def _to_vector(self) -> Embed | None:
         """The function from a key to a vector; None if keys are vectors, or are passed on to a similarity function."""
-        embed = key_values.embedding(self.embed)
+        embed = embedding(self.embed)
         if embed is not None or self._keys_are_vectors or (callable(self._how) and self.embed is None):
             return embed
         for key in self.keys:
@@ -223,7 +323,7 @@ class Lookup:
     @cached_property
     def _vectors(self) -> Floats:
         embed = self._to_vector
-        return self._key_numbers if embed is None else key_values.embedded(self.keys, "keys", embed)
+        return self._key_numbers if embed is None else embedded(self.keys, "keys", embed)
 
     # Queries
 
@@ -233,29 +333,29 @@ class Lookup:
             return (tuple(query), True) if isinstance(query, list) else ((query,), False)
         if hasattr(query, "ndim"):
             many = query.ndim == 2
-        elif key_values.are_numbers(self.keys):
-            many = isinstance(query, (list, tuple)) and key_values.are_numbers(query)
+        elif are_numbers(self.keys):
+            many = isinstance(query, (list, tuple)) and are_numbers(query)
         else:
             many = isinstance(query, (list, tuple)) and bool(query) and not any(map(validate.is_number, query))
         return (tuple(query), True) if many else ((query,), False)
 
     def _query_vectors(self, queries: Sequence[Any]) -> Floats:
-        """(query, size), of the same size as the keys."""
+        """(query, component), as long as the keys."""
         if self._to_vector is not None:
             for query in queries if self.by_spelling else ():
                 if not isinstance(query, str):
                     raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
-            vectors = key_values.embedded(queries, "queries", self._to_vector)
+            vectors = embedded(queries, "queries", self._to_vector)
         else:
-            if not (key_values.are_vectors(queries) or key_values.are_numbers(queries)):
+            if not (are_vectors(queries) or are_numbers(queries)):
                 raise errors.TypeProblem(
                     f"`query` is {queries[0]!r}; expected {self._vectors.shape[1]} numbers, as the keys are."
                 )
-            vectors = key_values.numbers("queries", queries).reshape(len(queries), -1)
+            vectors = numbers_of("queries", queries).reshape(len(queries), -1)
         if vectors.shape[1] != self._vectors.shape[1]:
             raise errors.ShapeError(
-                f"`query` has size {vectors.shape[1]}, `keys` have {self._vectors.shape[1]}.\n"
-                "Queries and keys need the same size."
+                f"`query` has {vectors.shape[1]} components, `keys` have {self._vectors.shape[1]}.\n"
+                "Queries and keys need equally many."
             )
         return vectors
 
@@ -266,22 +366,22 @@ class Lookup:
             asked = self.temperature
         if asked is not None:
             return asked
-        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is key_values.by_model else 1.0
+        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is by_model else 1.0
 
     # Computation
 
     def _attention(self, queries: Sequence[Any], temperature: float) -> Attention | None:
-        if self._how not in similarity.BY_ATTENTION:
+        if self._how not in BY_ATTENTION:
             return None
-        return similarity.attention(self._query_vectors(queries), self._vectors, self._how, temperature)
+        return attention_for(self._query_vectors(queries), self._vectors, self._how, temperature)
 
     def _scores(self, queries: Sequence[Any]) -> Floats:
         how = self._how
         if not callable(how):
-            return similarity.of_vectors(self._query_vectors(queries), self._vectors, how)
+            return similarities_of_vectors(self._query_vectors(queries), self._vectors, how)
         if self._to_vector is None and not self._keys_are_vectors:
-            return similarity.by_function(queries, self.keys, how)
-        return similarity.by_function(self._query_vectors(queries), self._vectors, how)
+            return similarities_by_function(queries, self.keys, how)
+        return similarities_by_function(self._query_vectors(queries), self._vectors, how)
 
     def _blended(
         self, queries: Sequence[Any], many: bool, attention: Attention | None, weights: Floats
@@ -345,3 +445,92 @@ def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(here, enumerate(value))
         else:
             yield here, value
+
+
+# The lesson
+
+# From the lecture notes. The last two keys are equal.
+QUERIES = ((0.3, 1.2, 2.2), (0.1, 6.2, 2.1), (2.1, 2.5, 5.2), (1.1, 6.6, 4.3))
+KEYS = ((0.4, 1.4, 0.0), (0.2, -1.1, 0.0), (0.3, 1.2, 4.0), (0.3, 1.2, 4.0))
+VALUES = ((2.3, 1.1, 3.5), (3.0, 1.0, 0.5), (-2.2, 4.1, 2.5), (-2.2, 4.1, 2.5))
+TEMPERATURES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.0)
+
+
+def lookup_lesson() -> tuple[Table, ...]:
+    """Five tables: the limit; equal keys; no equal key; the dot product; both similarities for each query.
+
+    >>> for table in lookup_lesson():
+    ...     print(table.title)
+    It tends to the hard look-up: negative distance, unique keys, a key that is there
+    It does not, 1: two keys are equal
+    It does not, 2: a miss
+    It does not, 3: similarity by the dot product
+    What the dot product and the negative distance find for each query of the notes as temperature → 0
+    """
+    unique = lookup(KEYS[:3], VALUES[:3], similarity="negative distance")
+    equal = lookup(KEYS, VALUES, similarity="negative distance")
+    by_dot = lookup(QUERIES, VALUES, similarity="dot")
+    return (
+        _cooling(
+            "It tends to the hard look-up: negative distance, unique keys, a key that is there", unique, KEYS[0],
+            "The key that equals the query is at distance 0, the others further away: in the end it has all weight.",
+        ),
+        _cooling(
+            "It does not, 1: two keys are equal", equal, KEYS[2],
+            "Equal keys share the weight, 1/2 each, so the soft look-up gives the mean of their values; the hard one "
+            "adds them up.",
+        ),
+        _cooling(
+            "It does not, 2: a miss", unique, QUERIES[0],
+            "Weights sum to 1 whether or not a key is there: the soft look-up gives the value of the nearest key, the "
+            "hard one 0.",
+        ),
+        _cooling(
+            "It does not, 3: similarity by the dot product", by_dot, QUERIES[0],
+            "Here the keys are the notes' four queries. A long key can have a larger product with the query than the "
+            "query with itself; that key takes all weight. Cosine finds the equal key, unless another points the "
+            "same way.",
+        ),
+        _two_similarities(),
+    )  # fmt: skip
+
+
+def _cooling(title: str, keys_and_values: Lookup, query: Any, why: str) -> Table:
+    """The soft value at falling temperatures, and the hard value."""
+    hard = keys_and_values.hard(query).value
+    rows: list[tuple[Any, ...]] = []
+    for temperature in TEMPERATURES:
+        answer = keys_and_values.soft(query, temperature)
+        shown = f"{temperature:g}" if temperature else "→ 0"
+        rows.append((shown, answer.weights, answer.value, float(abs(answer.value - hard).max())))
+    rows.append(("hard", keys_and_values.hard(query).weights, hard, 0.0))
+    columns = (
+        Column("temperature", "word"),
+        Column("weights", "vector"),
+        Column("value", "vector"),
+        Column("from hard", "number"),
+    )
+    asked = " ".join(f"{number:g}" for number in query)
+    return Table(title, columns, tuple(rows), (f"Query [{asked}], which the hard look-up answers {said(hard)}.", why))
+
+
+def _two_similarities() -> Table:
+    """The limits of both similarities for queries that equal no key."""
+    dot, distance = (lookup(KEYS, VALUES, similarity=how) for how in ("dot", "negative distance"))
+    rows = tuple(
+        (query, dot.hard(query).value, dot.soft(query, 0).value, distance.soft(query, 0).value) for query in QUERIES
+    )
+    columns = (
+        Column("query", "vector", 1),
+        Column("hard", "vector", 0),
+        Column("soft, dot", "vector", 1),
+        Column("soft, distance", "vector", 1),
+    )
+    notes = (
+        "None of them equals a key. Dot product and distance can find different keys: the one rewards length, "
+        "the other nearness.",
+    )
+    return Table(
+        "What the dot product and the negative distance find for each query of the notes as temperature → 0",
+        columns, rows, notes,
+    )  # fmt: skip

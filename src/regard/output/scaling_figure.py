@@ -14,7 +14,7 @@ from regard.output.characters import fitted, printable
 from regard.output.panel import Numbers, scale_for
 from regard.output.svg import Drawing, Svg, framed, group, line, path, rectangle, text, widest
 from regard.tables import printed_number
-from regard.teaching.scaling import ScalingLesson
+from regard.teaching.scaled_scores import ScalingLesson
 
 PLOT = (216.0, 190.0)  # width and least height of the plotting area
 INSET = 8.0  # of the first size, so that its markers do not touch the axis
