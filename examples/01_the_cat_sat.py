@@ -1,4 +1,4 @@
-"""The worked example of the lecture notes: *The cat sat*, by hand-sized vectors, every step.
+"""The worked example of the lecture notes: *The cat sat*, with vectors small enough to compute by hand, every step.
 
 W_q = W_k = W_v = I, so that queries, keys and values are the embeddings themselves.
 """
@@ -8,7 +8,7 @@ import numpy as np
 import regard
 
 words = ["The", "cat", "sat"]
-E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])  # (word, size)
+E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])  # (word, head_dim)
 
 A = regard.Attention(E, E)  # softmax(E Eᵀ / √4), never built
 

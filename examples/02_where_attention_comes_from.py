@@ -1,4 +1,4 @@
-"""A dictionary answers a query only when it equals a key; relax "equals" to "is similar to", and it is attention."""
+"""A dictionary returns a value only if the query equals a key; replace "equals" by "is similar to": attention."""
 
 import regard
 from regard import examples
@@ -9,7 +9,7 @@ jane = regard.lookup(examples.named("jane").content)
 print("hard:", jane.get("Date of birth"), "·", jane.get("birth date"))
 print(text.plain(jane.soft("birth date").table()))
 
-# Vectors from the lecture notes: the last two keys are equal. The hard look-up sums their values, the soft one blends.
+# Vectors from the lecture notes; the last two keys are equal. The hard look-up sums their values, the soft one averages
 four = examples.named("four-words").content
 vectors = regard.lookup(four["keys"], four["values"], similarity="negative distance")
 query = four["keys"][2]

@@ -1,4 +1,4 @@
-"""Why scores are divided by √d_k: without it, the larger d_k, the fewer words a query looks at."""
+"""Why scores are divided by √d_k: without it, a query attends to fewer words the larger d_k is."""
 
 import regard
 from regard.output import text

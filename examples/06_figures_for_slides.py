@@ -22,7 +22,7 @@ folder.mkdir(parents=True, exist_ok=True)
 words = examples.named("africa").content.split()  # jane visits africa
 rng = np.random.default_rng(0)
 embeddings, others = rng.normal(size=(2, len(words), 8))
-filters = rng.normal(size=(2, 3, 8))  # filter, tap, size
+filters = rng.normal(size=(2, 3, 8))  # (filter, tap, d_model)
 layer = MultiHead.seeded(width=8, heads=2, seed=0, dtype=np.float64)
 trace = layer.explain(embeddings, words=words, note="Random embeddings and weights, seed 0.")
 another = layer.explain(others, words=["love", "apple", "phones"])
@@ -32,7 +32,7 @@ figures = {
     "heads": heads(trace),  # all heads on one colour scale, then concatenate and W_O
     "flow": flow(trace, query="visits", head=1),
     "bars": bars(trace, query="visits", key="africa"),
-    # Heads are to attention what filters are to a convolution: many, each finding its own thing.
+    # Heads are to attention what filters are to a convolution: many, each detecting something else.
     "heads_and_filters": heads_and_filters(trace, embeddings, filters),
     # A feed-forward layer has the same weights for every input; attention computes its own for each.
     "fixed_and_computed": fixed_and_computed(Linear.seeded(8, 8), trace, another),
