@@ -54,8 +54,9 @@ bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime 
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
 
-picture: $(installed)  ## draw the README's picture again
+picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
 	$(bin)/python docs/draw_picture.py
+	$(bin)/python docs/draw_packages.py
 
 clean:  ## remove .venv and build
 	rm -rf $(venv) build
