@@ -149,7 +149,11 @@ def test_exports_come_as_files(show: Show) -> None:
     for name, start in starts.items():
         with page.expect_download() as waiting:
             page.get_by_role("button", name=name, exact=True).click()
-        assert waiting.value.path().read_bytes().startswith(start)
+        content = waiting.value.path().read_bytes()
+        assert content.startswith(start)
+        assert "layer-1-head-1" in waiting.value.suggested_filename
+        if name in ("SVG", "LaTeX"):
+            assert b"layer 1, head 1" in content
 
 
 def test_the_theme_can_be_chosen(show: Show) -> None:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileName, latexText, svgText, toCsv, toLatex } from "../../src/regard/web/export.js";
+import { fileName, latexText, svgText, toCsv, toLatex, withCaption } from "../../src/regard/web/export.js";
 
 const TABLE = {
   title: "R&D",
@@ -52,4 +52,10 @@ test("text in SVG stays text", () =>
 test("file names are plain", () => {
   assert.equal(fileName("Sentence Größe: ../../etc?"), "sentence-gro-e-etc");
   assert.equal(fileName("שלום"), "attention");
+});
+
+test("a picture says which model, layer and head it shows", () => {
+  assert.equal(withCaption("<svg><title>T</title></svg>", "a & b"), "<svg><title>T</title><desc>a &amp; b</desc></svg>");
+  assert.equal(withCaption('<svg width="3"><g/></svg>', "$&"), '<svg width="3"><desc>$&amp;</desc><g/></svg>');
+  assert.equal(withCaption("<svg/>", ""), "<svg/>");
 });

@@ -147,3 +147,10 @@ export function fileName(title) {
     .toLowerCase();
   return plain.slice(0, 60) || "attention";
 }
+
+/** An SVG that says what it shows, in its description. @param {string} svg @param {string} caption */
+export function withCaption(svg, caption) {
+  if (!caption) return svg;
+  const desc = `<desc>${svgText(caption)}</desc>`;
+  return svg.includes("</title>") ? svg.replace("</title>", () => `</title>${desc}`) : svg.replace(/<svg[^>]*>/, (tag) => tag + desc);
+}

@@ -89,7 +89,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     if (old) takeTurns(old, inner, shown.drawn?.ready);
     replaced(
       parts.footer,
-      exportButtons(() => shown, announce),
+      exportButtons(() => shown, state, announce),
     );
   }
 

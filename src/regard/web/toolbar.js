@@ -1,7 +1,7 @@
 /** Title line, tabs, certificate, theme and export buttons. */
 import { walkable } from "./controls.js";
 import { element } from "./elements.js";
-import { fileName, handOver, toCsv, toLatex, toPng } from "./export.js";
+import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
 import { printable, shortened } from "./words.js";
 
 const KEPT_THEME = "regard-theme";
@@ -185,25 +185,31 @@ function keep(theme) {
   }
 }
 
+/** What an export shows: model, layer and heads. @param {any} description @param {any} chosen */
+export function captionOf({ model, layers, heads }, { layer, head, heads: several }) {
+  const shown = several?.length > 1 ? `heads ${several.join(", ")}` : heads > 1 ? `head ${several?.[0] ?? head}` : "";
+  const parts = [model && model !== "given" ? printable(model) : "", layers > 1 ? `layer ${layer}` : "", shown];
+  return parts.filter(Boolean).join(", ");
+}
+
 /**
  * @param {() => any} shown
+ * @param {any} state
  * @param {(text: string) => void} announce
  */
-export function exportButtons(shown, announce) {
+export function exportButtons(shown, state, announce) {
   const drawn = shown()?.drawn;
+  const caption = () => captionOf(shown().description, state.get());
+  const svg = async () => withCaption(await shown().drawn.svg(), caption());
+  const table = async () => {
+    const made = await shown().drawn.table();
+    return { ...made, notes: [...(made.notes ?? []), caption()].filter(Boolean) };
+  };
   const kinds = [
-    { name: "SVG", able: drawn?.svg, make: async () => ["svg", "image/svg+xml", await shown().drawn.svg()] },
-    { name: "PNG", able: drawn?.svg, make: async () => ["png", "image/png", await toPng(await shown().drawn.svg())] },
-    {
-      name: "CSV",
-      able: drawn?.table,
-      make: async () => ["csv", "text/csv;charset=utf-8", toCsv(await shown().drawn.table())],
-    },
-    {
-      name: "LaTeX",
-      able: drawn?.table,
-      make: async () => ["tex", "application/x-tex", toLatex(await shown().drawn.table())],
-    },
+    { name: "SVG", able: drawn?.svg, make: async () => ["svg", "image/svg+xml", await svg()] },
+    { name: "PNG", able: drawn?.svg, make: async () => ["png", "image/png", await toPng(await svg())] },
+    { name: "CSV", able: drawn?.table, make: async () => ["csv", "text/csv;charset=utf-8", toCsv(await table())] },
+    { name: "LaTeX", able: drawn?.table, make: async () => ["tex", "application/x-tex", toLatex(await table())] },
   ];
   const buttons = kinds.map(({ name, able, make }) =>
     element("button", {
@@ -218,7 +224,7 @@ export function exportButtons(shown, announce) {
           const { description, view } = shown();
           handOver(
             content,
-            `${fileName(`${view.title} ${description.title || description.text || ""}`)}.${ending}`,
+            `${fileName(`${view.title} ${caption()} ${description.title || description.text || ""}`)}.${ending}`,
             type,
           );
           announce(`${name} saved`);
