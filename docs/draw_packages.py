@@ -1,4 +1,4 @@
-"""Draws the map of packages in ARCHITECTURE.md from the floors that tests/test_import_direction.py enforces: `make picture`."""
+"""Draws the map of packages in ARCHITECTURE.md: `make picture`. The rows are those that test_import_direction.py checks."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from regard.viewer import bundle, metadata, page
+from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
 
 HOSTS = ("served", "file", "blob")
@@ -201,7 +201,7 @@ def opening() -> bool:
 @pytest.fixture(autouse=True)
 def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "opening" not in request.fixturenames:
-        monkeypatch.setattr(metadata, "start_of", lambda subject: None)
+        monkeypatch.setattr("regard.viewer.subject.start_of", lambda _: None)
 
 
 @pytest.fixture
