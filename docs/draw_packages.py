@@ -1,4 +1,4 @@
-"""Draws the map of packages in ARCHITECTURE.md: `make picture`. The rows are those that test_import_direction.py checks."""
+"""Draws the map of packages in ARCHITECTURE.md: `make picture`. Its rows are those of test_import_direction.py."""
 
 from __future__ import annotations
 
