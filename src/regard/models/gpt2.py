@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from regard import errors
+from regard.arrays import Array
 from regard.layers import Embedding, Encoder, FeedForward, Learned, Linear, MultiHead, Transformer
 from regard.layers.joining import together
 from regard.models.files import Checkpoint
@@ -56,3 +60,54 @@ def _block(tensors: Tensors, at: str, place: int, width: int, epsilon: float) ->
     )
     norm_1, norm_2 = (tensors.layer_norm(at + name, width, epsilon) for name in ("ln_1", "ln_2"))
     return Encoder(attention, feed_forward, norm_1, norm_2, norm_first=True)
+
+
+def checkpoint_of(model: Transformer) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Tensors and config.json of GPT2LMHeadModel for a transformer of NumPy arrays in GPT-2's shape.
+
+    The inverse of `transformer`: what transformers and `regard.model` read from these is the same model.
+    """
+    if not isinstance(model.positions, Learned) or model.norm is None or model.head is None or not model.encoders:
+        raise errors.unsupported("A transformer without learned positions, a last norm and a head", "GPT-2 has them.")
+    first = model.encoders[0]
+    tied = model.head.weight is model.embedding.weight
+    vocabulary, width = model.embedding.weight.shape
+    tensors = {"wte.weight": model.embedding.weight, "wpe.weight": model.positions.weight}
+    for place, block in enumerate(model.encoders):
+        attention, fed = block.attention, block.feed_forward
+        if not (attention.causal and block.norm_first and fed.activation == "gelu_tanh" and attention.w_o is not None):
+            raise errors.unsupported("A block that is not causal, pre-norm and with tanh-GELU", "GPT-2's blocks are.")
+        maps = {
+            "attn.c_attn": (
+                np.concatenate([part.weight for part in (attention.w_q, attention.w_k, attention.w_v)]),
+                np.concatenate([part.bias for part in (attention.w_q, attention.w_k, attention.w_v)]),
+            ),
+            "attn.c_proj": (attention.w_o.weight, attention.w_o.bias),
+            "mlp.c_fc": (fed.up.weight, fed.up.bias),
+            "mlp.c_proj": (fed.down.weight, fed.down.bias),
+        }
+        for name, (weight, bias) in maps.items():
+            tensors[f"h.{place}.{name}.weight"] = np.ascontiguousarray(weight.T)  # files hold (in, out)
+            tensors[f"h.{place}.{name}.bias"] = bias
+        for name, norm in (("ln_1", block.norm_1), ("ln_2", block.norm_2)):
+            tensors[f"h.{place}.{name}.weight"], tensors[f"h.{place}.{name}.bias"] = norm.weight, norm.bias
+    tensors["ln_f.weight"], tensors["ln_f.bias"] = model.norm.weight, model.norm.bias
+    tensors = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
+    if not tied:
+        tensors["lm_head.weight"] = model.head.weight
+    config = {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": int(vocabulary),
+        "n_positions": len(model.positions.weight),
+        "n_embd": int(width),
+        "n_layer": len(model.encoders),
+        "n_head": first.attention.heads,
+        "n_inner": first.feed_forward.up.outputs,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": first.norm_1.epsilon,
+        "tie_word_embeddings": tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+    return tensors, config

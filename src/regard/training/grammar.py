@@ -1,0 +1,155 @@
+"""A small English-like grammar with known relations between words, for the task `relations`.
+
+A passage is some clauses and questions such as "whose keys ?", whose answers are words of the passage. Which word it
+is follows from the relation alone: two clauses are of one kind, so that neither position nor word frequency decides. Combinations of the asked word and its answer are split into those for training and those held out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+RELATIONS = ("where", "whose", "who", "whom", "when", "they")
+PAD = "_"
+
+THINGS = ("keys", "books", "shoes", "cups", "bags", "coins", "pens", "hats")
+PLACES = ("table", "chair", "shelf", "floor", "bed", "box", "desk", "roof")
+SIDES = ("on", "under", "behind", "near")
+PEOPLE = ("Sarah", "Tom", "Anna", "Ben", "Emma", "Max", "Nina", "Paul")
+GROUPS = ("kids", "girls", "boys", "students", "lions", "dogs", "wolves", "bears")
+DEEDS = ("saw", "chased", "followed", "heard", "met", "found", "helped", "watched")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+ARRIVALS = ("arrived", "called", "sang", "worked")
+FLEEING = ("left", "ran", "hid", "cried")  # what the frightened do
+THREATENING = ("roared", "growled", "attacked", "barked")  # what frightens them
+
+WORDS = (
+    PAD, ".", "?", "the", "belong", "to", "were", "scared", "of", "so", "because", "they",
+    *RELATIONS[:-1], *SIDES, *THINGS, *PLACES, *PEOPLE, *GROUPS, *DEEDS, *DAYS, *ARRIVALS, *FLEEING, *THREATENING,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One relation of a clause: the word a question names, and where its answer is in the clause."""
+
+    relation: str
+    asked: str
+    answer_at: int  # in the clause
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Words, and the relations between them."""
+
+    words: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A relation and a word: "whose keys ?", with its answer, which is a word of the passage."""
+
+    relation: str
+    asked: str
+    answer: str
+    answer_at: int  # in the passage
+    held_out: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As the passage has it; the answer follows."""
+        return (self.relation, self.asked, "?", self.answer)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Clauses, and questions about them."""
+
+    clauses: tuple[Clause, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """The clauses alone, each with its full stop."""
+        return tuple(word for clause in self.clauses for word in (*clause.words, "."))
+
+
+def is_held_out(relation: str, asked: str, answer: str) -> bool:
+    """Whether a combination is kept for testing: about one of five."""
+    return zlib.crc32(f"{relation} {asked} {answer}".encode()) % 5 == 0
+
+
+def _ownership(rng: np.random.Generator, taken: set[str]) -> Clause:
+    """keys on the table belong to Sarah"""  # noqa: D403
+    thing, place, person = _one(rng, THINGS, taken), _one(rng, PLACES, taken), _one(rng, PEOPLE, taken)
+    words = (thing, str(rng.choice(SIDES)), "the", place, "belong", "to", person)
+    return Clause(words, (Fact("where", thing, 3), Fact("whose", thing, 6)))
+
+
+def _deed(rng: np.random.Generator, taken: set[str]) -> Clause:
+    """the kids chased the lions"""  # noqa: D403
+    subject, deed, partner = _one(rng, GROUPS, taken), _one(rng, DEEDS, taken), _one(rng, GROUPS, taken)
+    return Clause(("the", subject, deed, "the", partner), (Fact("who", deed, 1), Fact("whom", deed, 4)))
+
+
+def _arrival(rng: np.random.Generator, taken: set[str]) -> Clause:
+    """Sarah arrived on Monday"""
+    person, day = _one(rng, PEOPLE, taken), _one(rng, DAYS, taken)
+    words = (person, str(rng.choice(ARRIVALS)), "on", day)
+    return Clause(words, (Fact("when", person, 3),))
+
+
+def _fear(rng: np.random.Generator, taken: set[str]) -> Clause:
+    """the kids were scared of the lions so they left / because they roared: the last verb decides who "they" are"""  # noqa: D403
+    subject, feared = _one(rng, GROUPS, taken), _one(rng, GROUPS, taken)
+    fleeing = bool(rng.integers(2))
+    verb = _one(rng, FLEEING if fleeing else THREATENING, taken)
+    words = ("the", subject, "were", "scared", "of", "the", feared, "so" if fleeing else "because", "they", verb)
+    return Clause(words, (Fact("they", verb, 1 if fleeing else 6),))
+
+
+KINDS = (_ownership, _deed, _arrival, _fear)
+CLAUSES, QUESTIONS = 3, 4
+LENGTH = CLAUSES * 11 + QUESTIONS * 4 - 1  # clauses with their full stops; questions, all but the last with its answer
+
+
+def passage(rng: np.random.Generator, *, held_out: bool = False) -> Passage:
+    """Three clauses, two of them of one kind, and up to four questions in random order.
+
+    A training passage contains no combination that is held out; with `held_out`, some question asks about one.
+    """
+    while True:
+        found = _passage(rng)
+        if any(question.held_out for question in found.questions) == held_out:
+            return found
+
+
+def _passage(rng: np.random.Generator) -> Passage:
+    kind, other = rng.permutation(len(KINDS))[:2]
+    order = rng.permutation([int(kind), int(kind), int(other)])
+    taken: set[str] = set()
+    clauses = tuple(KINDS[place](rng, taken) for place in order)
+    questions, start = [], 0
+    for clause in clauses:
+        for fact in clause.facts:
+            answer = clause.words[fact.answer_at]
+            held = is_held_out(fact.relation, fact.asked, answer)
+            questions.append(Question(fact.relation, fact.asked, answer, start + fact.answer_at, held))
+        start += len(clause.words) + 1
+    chosen = rng.permutation(len(questions))
+    ordered = sorted((questions[place] for place in chosen), key=lambda question: not question.held_out)
+    kept = ordered[:QUESTIONS]  # every held-out combination of the text is among them, or the passage is drawn again
+    if any(question.held_out for question in ordered[QUESTIONS:]):
+        return _passage(rng)
+    return Passage(clauses, tuple(kept[place] for place in rng.permutation(len(kept))))
+
+
+def _one(rng: np.random.Generator, words: tuple[str, ...], taken: set[str]) -> str:
+    """A word that the passage does not contain yet."""
+    free = [word for word in words if word not in taken]
+    word = free[int(rng.integers(len(free)))]
+    taken.add(word)
+    return word

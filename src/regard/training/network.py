@@ -1,0 +1,108 @@
+"""Transformers to train, their start values, and the bridge to `torch.nn.Module`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard import errors
+from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer
+from regard.layers.seeding import Seed, seed_of
+
+
+def network(
+    vocabulary: int,
+    *,
+    length: int,
+    layers: int = 2,
+    heads: int = 8,
+    width: int = 128,
+    tied: bool = False,
+    seed: int = 0,
+    dtype: Any = np.float32,
+) -> Transformer:
+    """A causal transformer in the shape of GPT-2, with GPT-2's start values, as NumPy arrays.
+
+    length  how many positions it learns
+    tied    whether the head is the embedding itself
+    """
+    if width % heads:
+        raise errors.OptionError(f"`width` is {width} and `heads` {heads}: the heads cannot share it equally.")
+    root = seed_of(seed)
+    blocks = tuple(
+        Encoder.seeded(width, heads, activation="gelu_tanh", norm_first=True, causal=True, dtype=dtype)
+        for _ in range(layers)
+    )
+    embedding = Embedding(np.zeros((vocabulary, width), dtype))
+    head = Linear(embedding.weight if tied else np.zeros((vocabulary, width), dtype))
+    shape = Transformer(
+        embedding, Learned(np.zeros((length, width), dtype)), blocks, norm=LayerNorm.seeded(width, dtype=dtype), head=head
+    )
+    names = {id(array): name for name, array in reversed(shape.parameters().items())}
+    return shape.map(lambda array: _start(names[id(array)], array, layers, root))
+
+
+def _start(name: str, array: Any, layers: int, seed: Seed) -> Any:
+    """Normal with deviation 0.02; what ends in the residual stream divided by √(2 · layers); vectors as they are."""
+    if array.ndim == 1:
+        return array
+    deviation = 0.02
+    if name.endswith(("w_o.weight", "down.weight")):
+        deviation /= math.sqrt(2 * layers)
+    return (seed.part(name).normal(array.shape, np.float64) * deviation).astype(array.dtype)
+
+
+class Module(nn.Module):
+    """A layer as a `torch.nn.Module`: its arrays are parameters under their own names, for training loops of any kind.
+
+    >>> from regard.layers import Linear
+    >>> module = Module(Linear.seeded(4, 3))
+    >>> [name for name, _ in module.named_parameters()]
+    ['weight', 'bias']
+    >>> module(torch.ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layer: Any = layer.to_torch().map(nn.Parameter)
+        for name, parameter in self.layer.parameters().items():
+            home: nn.Module = self
+            *path, last = name.split(".")
+            for part in path:
+                if part not in home._modules:
+                    home.add_module(part, nn.Module())
+                home = home.get_submodule(part)
+            home.register_parameter(last, parameter)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """As calling the layer."""
+        return self.layer(*inputs, **options)
+
+
+def hidden(model: Transformer, tokens: Tensor) -> Tensor:
+    """Vectors after the last block and its norm, (batch, token, width), before the head."""
+    x = model.embed(tokens)
+    for block in model.encoders:
+        x = block(x)
+    return x if model.norm is None else model.norm(x)
+
+
+def logits_at(model: Transformer, tokens: Tensor, where: Tensor) -> Tensor:
+    """Logits of the next token at some positions only, (position, vocabulary): a head over all would cost the most."""
+    assert model.head is not None
+    return model.head(hidden(model, tokens)[where])
+
+
+def parameters(model: Transformer) -> Mapping[str, Tensor]:
+    """The tensors by name; one that is used twice has one name."""
+    found: dict[int, str] = {}
+    for name, tensor in model.parameters().items():
+        found.setdefault(id(tensor), name)
+    given = model.parameters()
+    return {name: given[name] for name in found.values()}

@@ -1,0 +1,345 @@
+"""Tasks to train on: tokens, the next token, and the key that each scored query should attend to.
+
+Every batch follows from a seed, a split and a step alone, so that a resumed run sees the same batches. All tasks are
+read from left to right: position i predicts `targets[i]`, and a model is causal.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors
+from regard.training import grammar
+
+Integers = NDArray[np.int64]
+Split = Literal["train", "test"]
+NONE = -1  # no target, no right key, no relation at this position
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sequences with what each position should predict and attend to; all arrays are (batch, token)."""
+
+    tokens: Integers
+    targets: Integers  # the next token, NONE where nothing is scored
+    keys: Integers  # position of the key that decides the target, NONE where there is no single one
+    relations: Integers  # which of the task's relations decides it, NONE where there is none
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+class Task(ABC):
+    """A source of batches.
+
+    words      the vocabulary: the text of every token
+    length     tokens in a sequence
+    relations  names of what a query can be scored by; () where no single key is right
+    """
+
+    name: ClassVar[str]
+    words: tuple[str, ...]
+    length: int
+    relations: tuple[str, ...] = ()
+    separator: ClassVar[str] = " "  # between words of a text
+
+    @property
+    def vocabulary(self) -> int:
+        """How many different tokens there are."""
+        return len(self.words)
+
+    def batch(self, count: int, *, seed: int = 0, step: int = 0, split: Split = "train", level: float = 1.0) -> Batch:
+        """`count` sequences. `level`, up to 1, is the share of the full difficulty: a curriculum raises it."""
+        name = zlib.crc32(f"{self.name} {split}".encode())
+        return self._draw(count, np.random.default_rng([seed, name, step]), split, level)
+
+    @abstractmethod
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch: ...
+
+    @cached_property
+    def number_of(self) -> dict[str, int]:
+        """The token of each word."""
+        return {word: number for number, word in enumerate(self.words)}
+
+    def text(self, tokens: Any) -> str:
+        """Tokens as people read them."""
+        return self.separator.join(self.words[int(token)] for token in tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """A text as tokens; unknown words are refused."""
+        words = list(text) if not self.separator else text.split()
+        for word in words:
+            if word not in self.number_of:
+                raise errors.OptionError(f"`text` contains {word!r}, which is not in the vocabulary of {self.name}.")
+        return [self.number_of[word] for word in words]
+
+
+def _empty(tokens: Integers) -> tuple[Integers, Integers, Integers]:
+    """Targets, keys and relations with nothing scored."""
+    return np.full_like(tokens, NONE), np.full_like(tokens, NONE), np.full_like(tokens, NONE)
+
+
+def _distinct(rng: np.random.Generator, count: int, number: int, limit: int) -> Integers:
+    """`number` different integers below `limit` for each of `count` rows, in random order."""
+    if number * 4 > limit:
+        return rng.random((count, limit)).argsort(axis=1)[:, :number]
+    found = rng.integers(0, limit, (count, number))
+    while True:  # redraw the rows that repeat a number: few, as number² is small beside limit or rows are redrawn
+        ordered = np.sort(found, axis=1)
+        again = np.flatnonzero((np.diff(ordered, axis=1) == 0).any(axis=1))
+        if not len(again):
+            return found
+        if number * number > limit:  # most rows repeat one: draw these by ranks instead
+            found[again] = rng.random((len(again), limit)).argsort(axis=1)[:, :number]
+            return found
+        found[again] = rng.integers(0, limit, (len(again), number))
+
+
+class Lookup(Task):
+    """Associative recall (MQAR of Arora et al., 2023): pairs of key and value, then keys that ask for their values.
+
+    The sequence starts with `pairs` pairs k v; each key is repeated once later, and its value is to be predicted there.
+    Distances follow the power law of the paper; the other positions hold tokens that mean nothing.
+
+    pairs       how many pairs a sequence holds
+    length      tokens in a sequence; 4 · pairs by default
+    vocabulary  half of it keys, half of it values
+    """
+
+    name = "lookup"
+    relations = ("value of the key",)
+
+    def __init__(self, pairs: int = 32, length: int | None = None, vocabulary: int = 256, power: float = 0.01) -> None:
+        self.pairs, self.length, self.power = pairs, 4 * pairs if length is None else length, power
+        if self.length < 4 * pairs:
+            raise errors.OptionError(
+                f"`length` is {self.length}: {pairs} pairs and their queries take {4 * pairs} tokens or more."
+            )
+        if vocabulary < 2 * pairs + 2 or vocabulary % 2:
+            raise errors.OptionError(
+                f"`vocabulary` is {vocabulary}; {pairs} pairs need an even number from {2 * pairs + 2} on."
+            )
+        half = vocabulary // 2
+        self.words = (".", *(f"k{n}" for n in range(1, half)), *(f"v{n}" for n in range(vocabulary - half)))
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        half = self.vocabulary // 2
+        pairs = max(1, round(self.pairs * level))
+        length = self.length if level == 1 else max(4 * pairs, round(self.length * level))
+        keys = 1 + _distinct(rng, count, pairs, half - 1)
+        values = half + _distinct(rng, count, pairs, self.vocabulary - half)
+        tokens = rng.integers(0, self.vocabulary, (count, length))
+        tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2] = keys, values
+        places = (length - 2 * pairs) // 2
+        likely = np.arange(1, places + 1) ** (self.power - 1)
+        gumbel = np.log(likely) - np.log(-np.log(rng.random((count, places))))
+        gaps = np.argsort(-gumbel, axis=1)[:, :pairs]  # (batch, pair): a weighted draw without replacement
+        at = 2 * pairs + 2 * gaps
+        # Random filler must not repeat a key of the sequence: its value would be unknown.
+        filler = tokens[:, 2 * pairs :]
+        known = np.zeros((count, self.vocabulary), bool)
+        np.put_along_axis(known, keys, True, axis=1)
+        filler[np.take_along_axis(known, filler, axis=1)] = 0
+        np.put_along_axis(tokens, at, keys, axis=1)
+        targets, right, relations = _empty(tokens)
+        np.put_along_axis(targets, at, values, axis=1)
+        np.put_along_axis(right, at, np.broadcast_to(2 * np.arange(pairs) + 1, at.shape), axis=1)
+        np.put_along_axis(relations, at, 0, axis=1)
+        return Batch(tokens, targets, right, relations)
+
+
+class Induction(Task):
+    """A B … A → B: a random segment that repeats; from the second time on, the next token is known (Olsson et al., 2022).
+
+    The period differs from sequence to sequence, so that no fixed distance finds the answer.
+    """
+
+    name = "induction"
+    relations = ("token after the last occurrence",)
+
+    def __init__(self, length: int = 64, vocabulary: int = 64) -> None:
+        if length < 8:
+            raise errors.OptionError(f"`length` is {length}; expected 8 or more.")
+        if vocabulary < length // 2:
+            raise errors.OptionError(f"`vocabulary` is {vocabulary}; a length of {length} needs {length // 2} or more.")
+        self.length = length
+        self.words = tuple(f"t{n}" for n in range(vocabulary))
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        longest = self.length // 2
+        segment = _distinct(rng, count, longest, self.vocabulary)
+        period = rng.integers(max(2, self.length // 4), longest + 1, count)[:, None]
+        place = np.arange(self.length + 1)
+        whole = np.take_along_axis(segment, place % period, axis=1)  # (batch, token + 1)
+        tokens = np.ascontiguousarray(whole[:, :-1])
+        targets, right, relations = _empty(tokens)
+        known = place[:-1] >= period
+        targets[known] = whole[:, 1:][known]
+        right[known] = np.broadcast_to(place[:-1] - period + 1, known.shape)[known]
+        relations[known] = 0
+        return Batch(tokens, targets, right, relations)
+
+
+class _Rewriting(Task):
+    """A list of symbols, a separator, and the list again in some order."""
+
+    relations = ("next symbol",)
+
+    def __init__(self, length: int = 32, vocabulary: int = 32) -> None:
+        if length < 4:
+            raise errors.OptionError(f"`length` is {length}; expected 4 or more.")
+        self.length = length
+        self.symbols = length // 2
+        self._check(vocabulary)
+        self.words = (">", *(str(n) for n in range(vocabulary - 1)))
+
+    def _check(self, vocabulary: int) -> None:
+        if vocabulary < 3:
+            raise errors.OptionError(f"`vocabulary` is {vocabulary}; expected 3 or more.")
+
+    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
+        """Symbols, and the order in which they are to be written: places among the symbols."""
+        raise NotImplementedError
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        number = max(1, round(self.symbols * level))
+        symbols, order = self._order(rng, count, number)
+        written = np.take_along_axis(symbols, order, axis=1)
+        mark = np.zeros((count, 1), np.int64)
+        tokens = np.concatenate([symbols, mark, written[:, :-1]], axis=1)  # (batch, 2 · number)
+        targets, right, relations = _empty(tokens)
+        targets[:, number:], right[:, number:], relations[:, number:] = written, order, 0
+        return Batch(tokens, targets, right, relations)
+
+
+class Copy(_Rewriting):
+    """A list of random symbols, then the same list."""
+
+    name = "copy"
+
+    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
+        symbols = rng.integers(1, self.vocabulary, (count, number))
+        return symbols, np.broadcast_to(np.arange(number), symbols.shape).copy()
+
+
+class Sort(_Rewriting):
+    """A list of different numbers, then the list in rising order."""
+
+    name = "sort"
+
+    def __init__(self, length: int = 32, vocabulary: int = 64) -> None:
+        super().__init__(length, vocabulary)
+
+    def _check(self, vocabulary: int) -> None:
+        if vocabulary < self.symbols + 1:
+            raise errors.OptionError(
+                f"`vocabulary` is {vocabulary}; {self.symbols} different numbers need {self.symbols + 1} or more."
+            )
+
+    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
+        symbols = 1 + _distinct(rng, count, number, self.vocabulary - 1)
+        return symbols, symbols.argsort(axis=1)
+
+
+class Relations(Task):
+    """English-like sentences and questions about their relations; the answer is a word of the text.
+
+    "keys on the table belong to Sarah . … whose keys ?" → Sarah. The relations are those of `grammar`:
+    where, whose, who (subject), whom (object), when, and whom "they" refers to, where only the last verb decides.
+    Test sentences ask about combinations of words that training never shows.
+    """
+
+    name = "relations"
+    relations = grammar.RELATIONS
+    length = grammar.LENGTH
+
+    def __init__(self) -> None:
+        self.words = grammar.WORDS
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        tokens = np.full((count, self.length), self.number_of[grammar.PAD])
+        targets, right, relations = _empty(tokens)
+        for row in range(count):
+            passage = grammar.passage(rng, held_out=split == "test")
+            words = [*passage.text, *(word for question in passage.questions for word in question.words)][:-1]
+            start = self.length - len(words)  # the last question ends every sequence
+            tokens[row, start:] = [self.number_of[word] for word in words]
+            for place, question in enumerate(passage.questions):
+                if split == "test" and not question.held_out:
+                    continue
+                at = start + len(passage.text) + 4 * place + 2  # its question mark
+                targets[row, at] = self.number_of[question.answer]
+                right[row, at] = start + question.answer_at
+                relations[row, at] = grammar.RELATIONS.index(question.relation)
+        return Batch(tokens, targets, right, relations)
+
+
+class Text(Task):
+    """The next character of a text; its last tenth is kept for testing."""
+
+    name = "text"
+    separator = ""
+
+    def __init__(self, path: str | Path, length: int = 64) -> None:
+        text = read_text(path)
+        self.words = tuple(sorted(set(text)))
+        self.length = length
+        numbers = np.array([self.number_of[character] for character in text], np.int64)
+        end = int(len(numbers) * 0.9)
+        self.parts: dict[Split, Integers] = {"train": numbers[:end], "test": numbers[end:]}
+        if min(map(len, self.parts.values())) < length + 1:
+            raise errors.OptionError(
+                f"{path} has {len(numbers):,} characters; a tenth of it must hold `length` + 1 = {length + 1}."
+            )
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        text = self.parts[split]
+        at = rng.integers(0, len(text) - self.length, count)[:, None] + np.arange(self.length + 1)
+        whole = text[at]
+        tokens, targets = np.ascontiguousarray(whole[:, :-1]), np.ascontiguousarray(whole[:, 1:])
+        _, right, relations = _empty(tokens)
+        return Batch(tokens, targets, right, relations)
+
+    def windows(self, count: int, split: Split = "test") -> Integers:
+        """`count` evenly spaced windows of length + 1 characters: the same text for every evaluation."""
+        text = self.parts[split]
+        start = np.linspace(0, len(text) - self.length - 1, count).astype(np.int64)
+        return text[start[:, None] + np.arange(self.length + 1)]
+
+
+def read_text(path: str | Path) -> str:
+    """A text file, UTF-8; a sentence says why it cannot be used."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as problem:
+        raise errors.OptionError(f"{path} cannot be read: {problem.strerror or problem}.") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise errors.OptionError(f"{path} is not a UTF-8 text: byte {problem.start:,} cannot be decoded.") from None
+    if "\0" in text:
+        raise errors.OptionError(f"{path} is not a text: it contains NUL bytes.")
+    if not text.strip():
+        raise errors.OptionError(f"{path} is empty.")
+    return text
+
+
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Lookup, Relations, Induction, Copy, Sort, Text)}
+
+
+def task(name: str, **options: Any) -> Task:
+    """A task by its name: lookup, relations, induction, copy, sort or text."""
+    if name not in TASKS:
+        raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}.")
+    try:
+        return TASKS[name](**options)
+    except TypeError:
+        raise errors.OptionError(f"The task {name} does not take these options: {', '.join(options)}.") from None
