@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard import examples as stored
-from regard.cli import check, inputs, lessons, lookup, models, see, steps, studio, terminal
+from regard.cli import check, inputs, lessons, lookup, models, see, steps, studio, terminal, train
 from regard.engines import select
 from regard.errors import RegardError
 from regard.output import characters
@@ -156,6 +156,7 @@ for _command, _epilog in (
     (lessons.scaling, lessons.SCALING_EXAMPLES),
     (lessons.positions, lessons.POSITIONS_EXAMPLES),
     (lessons.block, lessons.BLOCK_EXAMPLES),
+    (train.train, train.EXAMPLES),
     (check.check, check.EXAMPLES),
     (examples, LISTING_EXAMPLES),
     (engine, None),

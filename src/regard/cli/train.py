@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard import errors
 from regard.cli import terminal
-from regard.errors import OptionError, Unsupported
 
 if TYPE_CHECKING:
     from regard.training import Progress, Trained
@@ -21,95 +21,100 @@ EXAMPLES = """Examples:
 \b
   regard train lookup --out trained/lookup
   regard train relations --heads 8 --layers 2 --out trained/relations
-  regard train induction --layers 2 --steps 2000 --seed 1 --out trained/induction
-  regard train text --text input.txt --layers 4 --heads 4 --width 128 --out trained/text
-  regard see --model trained/relations "keys on the table belong to Sarah . whose keys ?"
+  regard train induction --steps 2000 --seed 1 --out trained/induction
+  regard train text --text input.txt --out trained/text
+  regard see --model trained/relations "Keys on the table belong to Sarah. Whose keys?"
 """
 
 
 def train(
     task: Annotated[str, typer.Argument(help="lookup, relations, induction, copy, sort or text.")],
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder of the checkpoints and of the model.")],
+    out: Annotated[
+        str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")
+    ],
     text: Annotated[str | None, typer.Option(metavar="FILE", help="For the task text: a UTF-8 text file.")] = None,
-    layers: Annotated[int | None, typer.Option(min=1, help="Blocks; each task has its own default.")] = None,
-    heads: Annotated[int | None, typer.Option(min=1, help="Heads in each block.")] = None,
-    width: Annotated[int | None, typer.Option(min=1, help="Numbers in the vector of a token.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Updates of the weights.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Sequences in one update.")] = None,
-    rate: Annotated[float | None, typer.Option(help="The largest learning rate.")] = None,
-    accumulate: Annotated[int, typer.Option(min=1, help="Parts in which a batch is computed.")] = 1,
-    length: Annotated[int | None, typer.Option(min=2, help="Tokens in a sequence.")] = None,
-    pairs: Annotated[int | None, typer.Option(min=1, help="For the task lookup: pairs of key and value.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the start values and the batches.")] = 0,
+    layers: Annotated[int | None, typer.Option(help="Blocks; every task has its own default.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,
+    width: Annotated[int | None, typer.Option(help="Width of a token's vector.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Sequences per update.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
+    accumulate: Annotated[int | None, typer.Option(help="Parts in which a batch is computed.")] = None,
+    length: Annotated[int | None, typer.Option(help="Tokens per sequence.")] = None,
+    pairs: Annotated[int | None, typer.Option(help="For the task lookup: pairs of key and value.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Number of different tokens.")] = None,
+    sentence: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="A text whose attention is recorded; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the batches.")] = 0,
 ) -> None:
-    """Train a transformer on a task; a run that was interrupted goes on where its last checkpoint is."""
-    training = _library()
-    given: dict[str, Any] = {"path": text, "length": length, "pairs": pairs}
-    options = {name: value for name, value in given.items() if value is not None}
+    """Train a transformer on a task; an interrupted run continues from its last checkpoint."""
+    training = library()
+    options = _given(path=text, length=length, pairs=pairs, vocabulary=vocabulary)
     if task == "text" and text is None:
-        raise OptionError("The task text needs a file: regard train text --text FILE --out DIR.")
+        raise errors.OptionError("The task text needs a file: regard train text --text FILE --out DIR.")
     chosen = training.task(task, **options)
     preset = training.preset(chosen)
-    changed = {"steps": steps, "batch": batch, "rate": rate}
-    recipe = replace(preset.recipe, seed=seed, accumulate=accumulate, **{k: v for k, v in changed.items() if v is not None})
-    model = training.network(
-        chosen.vocabulary,
-        length=chosen.length,
-        layers=layers or preset.layers,
-        heads=heads or preset.heads,
-        width=width or preset.width,
-        tied=preset.tied,
-        seed=seed,
-    )
-    with _bar(recipe.steps) as told:
-        trained = training.train(model, chosen, recipe, out=out, on_step=told)
+    recipe = replace(preset.recipe, seed=seed, **_given(steps=steps, batch=batch, rate=rate, accumulate=accumulate))
+    model = preset.network(chosen, layers=layers, heads=heads, width=width, seed=seed)
+    with _bar(recipe.steps) as on_step:
+        trained = training.train(model, chosen, recipe, out=out, sentences=sentence or (), on_step=on_step)
     _report(trained, out)
 
 
-def _library() -> Any:
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def library() -> Any:
+    """The package `regard.training`, or an error that says what to install."""
     try:
         from regard import training
-    except ImportError as problem:
-        raise Unsupported(f"Training needs PyTorch and safetensors: pip install torch safetensors ({problem}).") from None
+    except ImportError:
+        raise errors.missing_package("Training", "torch", "safetensors") from None
     return training
 
 
 @contextmanager
-def _bar(steps: int) -> Iterator[Any]:
-    """A progress bar with loss, accuracy and attention accuracy; a line per tenth where there is no terminal."""
+def _bar(steps: int) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar with loss, accuracy and attention accuracy; ten lines where standard error is not a terminal."""
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-    from rich.progress import TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
-        line = bar.add_task("Training", total=steps)
-        latest = ""
+    columns = (
+        bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn(),
+    )  # fmt: skip
+    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        line = bar.add_task("", total=steps)
+        measured = ""
 
-        def told(progress: Progress) -> None:
-            nonlocal latest
-            found = progress.snapshot
-            if found is not None:
-                attention = found.attention_accuracy
-                latest = f"accuracy {found.accuracy:.3f}"
-                latest += "" if math.isnan(attention) else f"  attention accuracy {attention:.3f}"
-                if not console.is_terminal and progress.step % max(1, steps // 10) == 0:
-                    terminal.remark(f"step {progress.step:,} of {steps:,}: loss {progress.loss:.3f}, {latest}")
-            bar.update(line, completed=progress.step, description=f"loss {progress.loss:.3f}  {latest}")
+        def on_step(done: Progress) -> None:
+            nonlocal measured
+            if done.snapshot is not None:
+                attention = done.snapshot.attention_accuracy
+                measured = f", accuracy {done.snapshot.accuracy:.3f}"
+                measured += "" if math.isnan(attention) else f", attention accuracy {attention:.3f}"
+            bar.update(line, completed=done.step, description=f"loss {done.loss:.3f}{measured}")
+            if not console.is_terminal and (done.step % max(1, steps // 10) == 0 or done.step == steps):
+                terminal.remark(f"Step {done.step:,} of {steps:,}: loss {done.loss:.3f}{measured}.")
 
-        yield told
+        yield on_step
 
 
 def _report(trained: Trained, out: str) -> None:
     first, last = trained.record.snapshots[0], trained.record.snapshots[-1]
-    lines = [f"Test loss {first.test_loss:.3f} → {last.test_loss:.3f}, accuracy {first.accuracy:.3f} → {last.accuracy:.3f}."]
-    for relation, (layer, head, accuracy) in zip(trained.task.relations, last.best_heads, strict=True):
-        before = float(first.head_accuracy[:, :, trained.task.relations.index(relation)].max())
+    lines = [
+        f"Test loss {first.test_loss:.3f} → {last.test_loss:.3f}, "
+        f"accuracy {first.accuracy:.3f} → {last.accuracy:.3f} on sequences that training never showed."
+    ]
+    before = [accuracy for _, _, accuracy in first.best_heads()]
+    for relation, untrained, (layer, head, accuracy) in zip(
+        trained.record.relations, before, last.best_heads(), strict=True
+    ):
         lines.append(
-            f"{relation}: layer {layer}, head {head} has its largest weight on the right token in {accuracy:.0%} of the "
-            f"cases (before training the best head: {before:.0%})."
+            f"{relation}: layer {layer}, head {head} has its largest weight on the right token for {accuracy:.0%} of "
+            f"the queries (untrained: {untrained:.0%} at best)."
         )
-    lines.append(f'The model is in {out}: regard see --model {out} "…"')
+    lines.append(f'The model is in {out}. Look at it: regard see --model {out} "…"')
     terminal.show(["\n".join(lines)])

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard import errors
 from regard.arrays import Array
-from regard.layers import Embedding, Encoder, FeedForward, Learned, Linear, MultiHead, Transformer
+from regard.layers import Embedding, Encoder, FeedForward, LayerNorm, Learned, Linear, MultiHead, Transformer
 from regard.layers.joining import together
 from regard.models.files import Checkpoint
 from regard.models.tensors import Tensors, three
@@ -70,6 +70,9 @@ def checkpoint_of(model: Transformer) -> tuple[dict[str, Array], dict[str, Any]]
     if not isinstance(model.positions, Learned) or model.norm is None or model.head is None or not model.encoders:
         raise errors.unsupported("A transformer without learned positions, a last norm and a head", "GPT-2 has them.")
     first = model.encoders[0]
+    norms = (model.norm, *(norm for block in model.encoders for norm in (block.norm_1, block.norm_2)))
+    if not all(isinstance(norm, LayerNorm) for norm in norms):
+        raise errors.unsupported("A transformer with RMS norms", "GPT-2 has layer norms.")
     tied = model.head.weight is model.embedding.weight
     vocabulary, width = model.embedding.weight.shape
     tensors = {"wte.weight": model.embedding.weight, "wpe.weight": model.positions.weight}
@@ -90,8 +93,8 @@ def checkpoint_of(model: Transformer) -> tuple[dict[str, Array], dict[str, Any]]
             tensors[f"h.{place}.{name}.weight"] = np.ascontiguousarray(weight.T)  # files hold (in, out)
             tensors[f"h.{place}.{name}.bias"] = bias
         for name, norm in (("ln_1", block.norm_1), ("ln_2", block.norm_2)):
-            tensors[f"h.{place}.{name}.weight"], tensors[f"h.{place}.{name}.bias"] = norm.weight, norm.bias
-    tensors["ln_f.weight"], tensors["ln_f.bias"] = model.norm.weight, model.norm.bias
+            tensors |= {f"h.{place}.{name}.{kind}": array for kind, array in norm.parameters().items()}
+    tensors |= {f"ln_f.{kind}": array for kind, array in model.norm.parameters().items()}
     tensors = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
     if not tied:
         tensors["lm_head.weight"] = model.head.weight

@@ -1,7 +1,8 @@
-"""A training run on disk: one file to resume from, and the model in GPT-2's format for everything else.
+"""A training run on disk, in one folder; every file is replaced in one step, so that a kill leaves whole files.
 
-run.safetensors    parameters, both moments of AdamW, the record, and the settings; replaced whole
-model.safetensors, config.json, tokenizer.json    the model as `regard.model(folder)` and transformers read it
+run.safetensors     what the run goes on from: parameters, both moments of AdamW, and the state of the curriculum
+record.safetensors  what was measured so far: see `record`
+model.safetensors, config.json, tokenizer.json    the model in GPT-2's format, for `regard.model` and transformers
 """
 
 from __future__ import annotations
@@ -13,103 +14,97 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
+from safetensors.numpy import save as safetensors_bytes
 
-from regard import atomic_file, errors
+from regard import atomic_file, codec, errors
+from regard.arrays import Array
 from regard.layers import Transformer
 from regard.models import gpt2
+from regard.training.record import FILE as RECORD
 from regard.training.record import Record
 from regard.training.tasks import Task
 
-FILE = "run.safetensors"
-VERSION = 1
+RUN = "run.safetensors"
+KIND = "training_checkpoint"
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a run needs to go on."""
+    """The state of a run after some steps."""
 
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, Array]
+    state: Mapping[str, Any]  # step, level and running accuracy of the curriculum
     record: Record
-    step: int
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder; an error where that cannot be."""
+    """Create the folder, and remove temporary files that a killed run left there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".regard-*"):
+            left.unlink()
     except OSError as problem:
-        raise errors.OptionError(f"The folder {str(folder)!r} cannot be made: {problem.strerror}.") from None
+        raise errors.OptionError(f"The folder {str(folder)!r} cannot be used: {problem.strerror}.") from None
 
 
-def latest(folder: Path) -> Path | None:
-    """The file to resume from, if there is one."""
-    path = folder / FILE
-    return path if path.is_file() else None
+def write(
+    folder: Path, tensors: Mapping[str, Array], state: Mapping[str, Any], settings: Mapping[str, Any], record: Record
+) -> None:
+    """Replace the checkpoint. The record goes first: one that is ahead of the run is cut when it is read."""
+    record.save(folder / RECORD)
+    codec.save(folder / RUN, tensors, {"state": state, "settings": settings}, kind=KIND)
 
 
-def write(folder: Path, state: Mapping[str, Tensor], record: Record, settings: Mapping[str, Any], step: int) -> None:
-    """Replace the checkpoint, all of it or nothing."""
-    arrays = {f"record.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in record.arrays().items()}
-    tensors = {name: tensor.contiguous() for name, tensor in {**state, **arrays}.items()}
-    about = {
-        "version": VERSION, "step": step, "settings": settings, "words": record.words, "relations": record.relations,
-    }  # fmt: skip
-    atomic_file.write(folder / FILE, safetensors.torch.save(tensors, {"regard.training": json.dumps(about)}))
-
-
-def read(path: Path, settings: Mapping[str, Any] | None = None) -> Checkpoint:
-    """Read a checkpoint; with `settings`, refuse one of another run."""
+def read(folder: Path, settings: Mapping[str, Any]) -> Checkpoint | None:
+    """The checkpoint of a folder, None where there is none; one of a run with other settings is refused."""
+    path = folder / RUN
+    if not path.exists():
+        return None
+    tensors, metadata = codec.load(path, KIND)
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = (file.metadata() or {}).get("regard.training")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        about = json.loads(header or "null")
-        version, step, words, relations = (about[name] for name in ("version", "step", "words", "relations"))
-    except (safetensors.SafetensorError, OSError, ValueError, TypeError, KeyError) as problem:
-        raise errors.OptionError(f"{path} is not a training checkpoint of Regard: {problem}.") from problem
-    if version != VERSION:
-        raise errors.OptionError(f"{path} has version {version}; this Regard reads {VERSION}.")
-    if settings is not None:
-        _compare(path, about["settings"], json.loads(json.dumps(settings)))
-    arrays = {name.removeprefix("record."): tensor.numpy() for name, tensor in tensors.items() if "record." in name}
-    record = Record.of(about["settings"]["task"], words, relations, arrays)
-    return Checkpoint(tensors, record, int(step))
+        state, saved = metadata["state"], metadata["settings"]
+        _check_same(path, saved, json.loads(json.dumps(settings)))
+        step = state["step"]
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its metadata is invalid ({problem}).") from None
+    record = Record.load(folder / RECORD)
+    record.snapshots = [one for one in record.snapshots if one.step <= step]
+    return Checkpoint(tensors, state, record)
 
 
-def _compare(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse to go on with other settings: the result would be of neither run."""
-    for name in ("task", "words", "shapes"):
-        if saved.get(name) != given[name]:
-            what = "another shape" if name == "shapes" else f"{name} {saved.get(name)!r}, not {given[name]!r}"
-            raise errors.OptionError(f"{path} is of a run with {what}. Choose another folder, or delete it.")
+def _check_same(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse to resume with other settings: the result would belong to neither run."""
+    for name, value in given.items():
+        if name != "recipe" and saved[name] != value:
+            came = "another shape of model" if name == "shapes" else f"{name} {errors.shown(saved[name])}"
+            wanted = "" if name == "shapes" else f", not {errors.shown(value)}"
+            raise errors.OptionError(f"{path} is of a run with {came}{wanted}. Choose another folder, or delete it.")
     before, now = saved["recipe"], given["recipe"]
-    different = [f"{name} {before.get(name)} → {now[name]}" for name in now if before.get(name) != now[name]]
+    different = [f"{name} {before.get(name)}, not {value}" for name, value in now.items() if before.get(name) != value]
     if different:
         raise errors.OptionError(
-            f"{path} is of a run with other settings ({', '.join(different)}). Choose another folder, or delete it."
+            f"{path} is of a run with {'; '.join(different)}. Choose another folder, or delete it."
         )
 
 
 def export(folder: Path, model: Transformer, task: Task) -> None:
-    """The model in GPT-2's format, with a tokeniser for the task's words."""
-    tensors, config = gpt2.checkpoint_of(model.to_numpy())
-    described = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
-    atomic_file.write(folder / "model.safetensors", safetensors.torch.save(described, {"format": "pt"}))
+    """Write a model of NumPy arrays in GPT-2's format, with a tokeniser for the words of a task."""
+    tensors, config = gpt2.checkpoint_of(model)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    atomic_file.write(folder / "model.safetensors", safetensors_bytes(contiguous, {"format": "pt"}))
     atomic_file.write(folder / "tokenizer.json", json.dumps(tokeniser_of(task), ensure_ascii=False))
     atomic_file.write(folder / "config.json", json.dumps(config, indent=1))
 
 
 def tokeniser_of(task: Task) -> dict[str, Any]:
-    """A tokenizer.json for the words of a task: whole words, or single characters."""
-    split: dict[str, Any] = {"type": "WhitespaceSplit"}
-    if not task.separator:
-        split = {"type": "Split", "pattern": {"Regex": "(?s)."}, "behavior": "Isolated", "invert": False}
+    """A tokenizer.json for the words of a task: whole words in small letters, or single characters."""
+    by_word = bool(task.separator)
+    split: dict[str, Any] = {"type": "Whitespace"}
+    if not by_word:
+        split = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": {"type": "Lowercase"} if by_word else None,
         "pre_tokenizer": split, "post_processor": None, "decoder": None,
         "model": {"type": "WordLevel", "vocab": task.number_of, "unk_token": task.words[0]},
     }  # fmt: skip

@@ -1,7 +1,8 @@
 """A small English-like grammar with known relations between words, for the task `relations`.
 
-A passage is some clauses and questions such as "whose keys ?", whose answers are words of the passage. Which word it
-is follows from the relation alone: two clauses are of one kind, so that neither position nor word frequency decides. Combinations of the asked word and its answer are split into those for training and those held out.
+A passage is three clauses and questions about them such as "whose keys ?"; every answer is a word of the passage. Two
+of the clauses are of one kind, so that neither position nor kind of word decides the answer. Combinations of a question
+and its answer are split into those for training and those held out.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ PAD = "_"
 THINGS = ("keys", "books", "shoes", "cups", "bags", "coins", "pens", "hats")
 PLACES = ("table", "chair", "shelf", "floor", "bed", "box", "desk", "roof")
 SIDES = ("on", "under", "behind", "near")
-PEOPLE = ("Sarah", "Tom", "Anna", "Ben", "Emma", "Max", "Nina", "Paul")
+PEOPLE = ("sarah", "tom", "anna", "ben", "emma", "max", "nina", "paul")
 GROUPS = ("kids", "girls", "boys", "students", "lions", "dogs", "wolves", "bears")
 DEEDS = ("saw", "chased", "followed", "heard", "met", "found", "helped", "watched")
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ARRIVALS = ("arrived", "called", "sang", "worked")
-FLEEING = ("left", "ran", "hid", "cried")  # what the frightened do
-THREATENING = ("roared", "growled", "attacked", "barked")  # what frightens them
+FLEEING = ("left", "ran", "hid", "cried")  # "they" is the subject
+THREATENING = ("roared", "growled", "attacked", "barked")  # "they" is the object
 
 WORDS = (
     PAD, ".", "?", "the", "belong", "to", "were", "scared", "of", "so", "because", "they",
@@ -60,7 +61,7 @@ class Question:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As the passage has it; the answer follows."""
+        """The question and its answer."""
         return (self.relation, self.asked, "?", self.answer)
 
 
@@ -83,27 +84,27 @@ def is_held_out(relation: str, asked: str, answer: str) -> bool:
 
 
 def _ownership(rng: np.random.Generator, taken: set[str]) -> Clause:
-    """keys on the table belong to Sarah"""  # noqa: D403
+    """keys on the table belong to sarah"""
     thing, place, person = _one(rng, THINGS, taken), _one(rng, PLACES, taken), _one(rng, PEOPLE, taken)
     words = (thing, str(rng.choice(SIDES)), "the", place, "belong", "to", person)
     return Clause(words, (Fact("where", thing, 3), Fact("whose", thing, 6)))
 
 
 def _deed(rng: np.random.Generator, taken: set[str]) -> Clause:
-    """the kids chased the lions"""  # noqa: D403
+    """the kids chased the lions"""
     subject, deed, partner = _one(rng, GROUPS, taken), _one(rng, DEEDS, taken), _one(rng, GROUPS, taken)
     return Clause(("the", subject, deed, "the", partner), (Fact("who", deed, 1), Fact("whom", deed, 4)))
 
 
 def _arrival(rng: np.random.Generator, taken: set[str]) -> Clause:
-    """Sarah arrived on Monday"""
+    """sarah arrived on monday"""
     person, day = _one(rng, PEOPLE, taken), _one(rng, DAYS, taken)
     words = (person, str(rng.choice(ARRIVALS)), "on", day)
     return Clause(words, (Fact("when", person, 3),))
 
 
 def _fear(rng: np.random.Generator, taken: set[str]) -> Clause:
-    """the kids were scared of the lions so they left / because they roared: the last verb decides who "they" are"""  # noqa: D403
+    """the kids were scared of the lions so they left / because they roared: the last verb decides who "they" are"""
     subject, feared = _one(rng, GROUPS, taken), _one(rng, GROUPS, taken)
     fleeing = bool(rng.integers(2))
     verb = _one(rng, FLEEING if fleeing else THREATENING, taken)
@@ -141,8 +142,8 @@ def _passage(rng: np.random.Generator) -> Passage:
         start += len(clause.words) + 1
     chosen = rng.permutation(len(questions))
     ordered = sorted((questions[place] for place in chosen), key=lambda question: not question.held_out)
-    kept = ordered[:QUESTIONS]  # every held-out combination of the text is among them, or the passage is drawn again
-    if any(question.held_out for question in ordered[QUESTIONS:]):
+    kept = ordered[:QUESTIONS]
+    if any(question.held_out for question in ordered[QUESTIONS:]):  # a combination that would not be asked about
         return _passage(rng)
     return Passage(clauses, tuple(kept[place] for place in rng.permutation(len(kept))))
 

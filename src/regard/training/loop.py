@@ -1,10 +1,10 @@
-"""The training loop: AdamW with warm-up and cosine decay, clipping, accumulation, checkpoints and a record."""
+"""The training loop: AdamW with warm-up and cosine decay, clipping, accumulation, curriculum, checkpoints, a record."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard import errors
+from regard import errors, validate
 from regard.layers import Transformer
-from regard.training import checkpoint, scores
+from regard.training import checkpoint, measurement
 from regard.training.network import logits_at, network, parameters
 from regard.training.record import Record, Snapshot
 from regard.training.tasks import Batch, Task
 
+MEMORY = 0.9  # of the running accuracy: about the last ten batches
+
 
 class Diverged(errors.RegardError):
-    """The loss or a parameter is no longer finite."""
+    """The loss, a gradient or a weight is not finite."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,23 @@ class Recipe:
     """How to train.
 
     steps         updates of the parameters
-    batch         sequences in one update
-    rate          the largest learning rate
-    warmup        steps over which the rate rises from 0; a twentieth of `steps` by default
-    final         the share of `rate` that a cosine falls to at the end
-    weight_decay  of matrices; vectors (norms and biases) have none
+    batch         sequences per update, at full difficulty; easier sequences are shorter, and there are more of them
+    rate          largest learning rate
+    warmup        steps of linear warm-up; a twentieth of `steps` by default
+    final         fraction of `rate` that the cosine decays to
+    betas         decay of AdamW's two moments
+    weight_decay  of matrices; norms and biases have none
     clip          largest norm of all gradients together; None for no limit
-    accumulate    in how many parts a batch is computed
-    curriculum    share of `steps` over which the difficulty rises to the whole; 0 for none
-    record_every  steps between two snapshots of the record; a fiftieth of `steps` by default
-    save_every    steps between two checkpoints; a tenth of `steps` by default
-    seed          of the start values and of the batches
+    accumulate    parts in which a batch is computed
+    curriculum    accuracy on recent batches at which a task with `levels` moves on to the next one; None starts at
+                  full difficulty
+    record_every  steps between snapshots; a fiftieth of `steps` by default
+    save_every    steps between checkpoints; a tenth of `steps` by default
+    seed          of the initial weights and the batches
+
+    >>> recipe = Recipe(steps=100, rate=1e-3, warmup=10)
+    >>> recipe.rate_at(0), recipe.rate_at(9), round(recipe.rate_at(99), 6)
+    (0.0001, 0.001, 0.0001)
     """
 
     steps: int = 1000
@@ -52,17 +60,17 @@ class Recipe:
     weight_decay: float = 0.1
     clip: float | None = 1.0
     accumulate: int = 1
-    curriculum: float = 0.0
+    curriculum: float | None = 0.9
     record_every: int | None = None
     save_every: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate"):
-            if getattr(self, name) < 1:
-                raise errors.OptionError(f"`{name}` is {getattr(self, name)}; expected 1 or more.")
+            validate.integer(name, getattr(self, name), 1)
+        validate.integer("seed", self.seed, 0)
         if self.batch % self.accumulate:
-            raise errors.OptionError(f"`accumulate` is {self.accumulate}, which does not divide the batch {self.batch}.")
+            raise errors.OptionError(f"`accumulate` is {self.accumulate}; expected a divisor of `batch`, {self.batch}.")
         if not 0 < self.rate < math.inf:
             raise errors.OptionError(f"`rate` is {self.rate}; expected a positive number.")
 
@@ -73,11 +81,6 @@ class Recipe:
             return self.rate * (step + 1) / warmup
         share = (step - warmup) / max(1, self.steps - warmup)
         return self.rate * (self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * share)))
-
-    def level_at(self, step: int) -> float:
-        """The difficulty of a step, up to 1."""
-        rising = self.curriculum * self.steps
-        return 1.0 if step >= rising else 0.125 + 0.875 * step / rising
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,7 @@ class Trained:
     record: Record
 
     def __repr__(self) -> str:
-        last = self.record.snapshots[-1]
-        return f"Trained({self.task.name}, {self.recipe.steps:,} steps: {last})"
+        return f"Trained({self.task.name}, {self.record.snapshots[-1]})"
 
 
 def train(
@@ -110,103 +112,122 @@ def train(
     recipe: Recipe | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
+    sentences: Sequence[str] = (),
     on_step: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Trained:
-    """Train a transformer on a task; without a model, one of two layers and eight heads.
+    """Train a transformer on a task; without a model, `network` with its defaults.
 
-    out      a folder for checkpoints. A run that was interrupted there goes on where its last checkpoint is, and ends
-             with the same bits as an uninterrupted one with the same number of threads.
-    on_step  called after every step; it may raise, to stop
-    options  fields of `Recipe`, in place of or besides a `recipe`
+    out        a folder for checkpoints and the model in GPT-2's format. A run that was interrupted continues from its
+               last checkpoint, and ends with the same bits as an uninterrupted one with the same number of threads.
+    sentences  texts whose attention is recorded; by default two sequences of the test split
+    on_step    called after every step; it may raise, which stops the run
+    options    fields of `Recipe`, instead of or besides a `recipe`
+
+    >>> from regard.training import task
+    >>> trained = train(None, task("copy", length=8), steps=3, batch=4)
+    >>> trained.model([1, 2, 3, 4, 0]).shape, len(trained.record.snapshots)
+    ((5, 32), 4)
     """
     recipe = replace(recipe or Recipe(), **options)
     if model is None:
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
     _check(model, task)
-    run = _Run(model, task, recipe, None if out is None else Path(out))
-    return run.finish(on_step)
+    run = _Run(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
+    return run.finish(None if out is None else Path(out), on_step)
 
 
 def _check(model: Transformer, task: Task) -> None:
-    if model.head is None or model.head.outputs != task.vocabulary:
-        got = "no head" if model.head is None else f"a head for {model.head.outputs} tokens"
-        raise errors.ShapeError(f"`model` has {got}; the task {task.name} has {task.vocabulary}.")
-    if model.embedding.weight.shape[0] != task.vocabulary:
+    embedded, head = model.embedding.weight.shape[0], None if model.head is None else model.head.outputs
+    if head != task.vocabulary or embedded != task.vocabulary:
         raise errors.ShapeError(
-            f"`model` embeds {model.embedding.weight.shape[0]} tokens; the task {task.name} has {task.vocabulary}."
+            f"`model` embeds {embedded} tokens and has {'no head' if head is None else f'a head for {head}'}; the task "
+            f"{task.name} has {task.vocabulary} tokens. network({task.vocabulary}, length={task.length}) fits."
         )
 
 
 class _Run:
     """One training run: tensors, the optimiser, and how far it is."""
 
-    def __init__(self, model: Transformer, task: Task, recipe: Recipe, out: Path | None) -> None:
-        self.task, self.recipe, self.out = task, recipe, out
+    def __init__(self, model: Transformer, task: Task, recipe: Recipe, record: Record) -> None:
+        self.task, self.recipe, self.record = task, recipe, record
         self.model = model.to_torch(gradients=True)
         self.tensors = parameters(self.model)
-        decayed = [tensor for tensor in self.tensors.values() if tensor.ndim > 1]
-        rest = [tensor for tensor in self.tensors.values() if tensor.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}]
-        self.optimiser = torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, fused=True)
-        self.record = Record(task.name, task.words, task.relations)
-        self.probes = scores.probes(task, recipe.seed)
-        self.step = 0
-        if out is not None:
-            checkpoint.prepare(out)
-            if (found := checkpoint.latest(out)) is not None:
-                self._resume(found)
+        self.optimiser = optimiser(self.tensors.values(), recipe)
+        self.test = measurement.held_out_batch(task)
+        self.step, self.level, self.running = 0, 0, 0.0  # level: an index of the task's levels
+        if recipe.curriculum is None:
+            self.level = len(task.levels) - 1
+        self.losses: list[float] = []  # since the last snapshot
 
-    def finish(self, on_step: Callable[[Progress], None] | None) -> Trained:
+    def finish(self, out: Path | None, on_step: Callable[[Progress], None] | None) -> Trained:
         recipe = self.recipe
         record_every = recipe.record_every or max(1, recipe.steps // 50)
         save_every = recipe.save_every or max(1, recipe.steps // 10)
+        if out is not None:
+            self._resume(out)
         if not self.record.snapshots:
-            self._measure(math.nan)
+            self._measure()
         while self.step < recipe.steps:
-            loss = self._update()
+            loss = self._update(out)
+            self.losses.append(loss)
             self.step += 1
             due = self.step % record_every == 0 or self.step == recipe.steps
-            snapshot = self._measure(loss) if due else None
-            if self.out is not None and (self.step % save_every == 0 or self.step == recipe.steps):
-                self._save()
+            snapshot = self._measure() if due else None
+            if out is not None and (self.step % save_every == 0 or self.step == recipe.steps):
+                checkpoint.write(out, self._tensors(), self._state(), self._settings(), self.record)
             if on_step is not None:
                 on_step(Progress(self.step, recipe.steps, loss, snapshot))
-        return Trained(self.model.to_numpy(), self.task, recipe, self.record)
+        trained = Trained(self.model.to_numpy(), self.task, recipe, self.record)
+        if out is not None:
+            checkpoint.export(out, trained.model, self.task)
+        return trained
 
-    def _update(self) -> float:
+    def _update(self, out: Path | None) -> float:
         """One update of the parameters; the mean loss of its batch."""
         recipe, step = self.recipe, self.step
-        batch = self.task.batch(recipe.batch, seed=recipe.seed, step=step, level=recipe.level_at(step))
+        level = self.task.levels[self.level]
+        count = round(recipe.batch / recipe.accumulate / level) * recipe.accumulate
+        batch = self.task.batch(count, seed=recipe.seed, step=step, level=level)
+        scored = int((batch.targets >= 0).sum())
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate_at(step)
         self.optimiser.zero_grad(set_to_none=True)
-        total = 0.0
+        loss, right = 0.0, 0
         for part in _parts(batch, recipe.accumulate):
-            loss = batch_loss(self.model, part) / recipe.accumulate
-            loss.backward()
-            total += float(loss.detach())
-        norm = torch.nn.utils.clip_grad_norm_(self.tensors.values(), recipe.clip or math.inf)
-        if not math.isfinite(total) or not bool(torch.isfinite(norm)):
-            self._diverged(total, float(norm))
+            logits, targets = scored_logits(self.model, part)
+            of_part = functional.cross_entropy(logits, targets, reduction="sum") / scored
+            of_part.backward()
+            loss += float(of_part.detach())
+            right += int((logits.detach().argmax(dim=-1) == targets).sum())
+        norm = float(torch.nn.utils.clip_grad_norm_(self.tensors.values(), recipe.clip or math.inf))
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise self._diverged(f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}", out)
         self.optimiser.step()
-        return total
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
+            raise self._diverged("weights are no longer finite", out)
+        self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
+        is_last = self.level + 1 == len(self.task.levels)
+        if recipe.curriculum is not None and self.running > recipe.curriculum and not is_last:
+            self.level, self.running = self.level + 1, 0.0
+        return loss
 
-    def _diverged(self, loss: float, norm: float) -> None:
-        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the norm of the gradients is {norm}"
-        kept = "" if self.out is None else f" The checkpoint in {self.out} is from before."
-        raise Diverged(
-            f"Training diverged at step {self.step + 1}: {what}.{kept} A smaller `rate` than {self.recipe.rate} or a"
-            " longer `warmup` usually helps."
+    def _diverged(self, what: str, out: Path | None) -> Diverged:
+        kept = f" {out} keeps the last good checkpoint." if out and (out / checkpoint.RUN).exists() else ""
+        return Diverged(
+            f"Training diverged at step {self.step + 1}: {what}.{kept} Try a `rate` below {self.recipe.rate:g} or a"
+            " longer `warmup`."
         )
 
-    def _measure(self, loss: float) -> Snapshot:
+    def _measure(self) -> Snapshot:
+        loss = sum(self.losses) / len(self.losses) if self.losses else math.nan
         with torch.no_grad():
-            snapshot = scores.snapshot(self.model, self.task, self.probes, self.step, loss)
-        self.record.add(snapshot)
+            snapshot = measurement.snapshot(self.model, self.record, self.test, self.step, loss)
+        self.record.snapshots.append(snapshot)
+        self.losses = []
         return snapshot
 
-    def _state(self) -> dict[str, Tensor]:
+    def _tensors(self) -> dict[str, Tensor]:
         """Parameters and both moments of the optimiser, by name."""
         found = {f"model.{name}": tensor.detach() for name, tensor in self.tensors.items()}
         for name, tensor in self.tensors.items():
@@ -214,36 +235,52 @@ class _Run:
             found |= {f"{moment}.{name}": state[moment] for moment in ("exp_avg", "exp_avg_sq")}
         return found
 
-    def _save(self) -> None:
-        assert self.out is not None
-        checkpoint.write(self.out, self._state(), self.record, self._settings(), self.step)
-        checkpoint.export(self.out, self.model, self.task)
+    def _state(self) -> dict[str, Any]:
+        return {"step": self.step, "level": self.level, "running": self.running, "losses": self.losses}
 
     def _settings(self) -> Mapping[str, Any]:
-        """All that must agree for a run to be resumed."""
+        """All that must be the same for a run to be resumed."""
         shapes = {name: list(tensor.shape) for name, tensor in self.tensors.items()}
-        return {"task": self.task.name, "words": len(self.task.words), "recipe": asdict(self.recipe), "shapes": shapes}
+        words = self.task.words if len(self.task.words) < 1000 else len(self.task.words)
+        probes = self.record.probes.tolist()
+        return {
+            "task": self.task.name, "length": self.task.length, "words": words, "shapes": shapes,
+            "heads": [block.attention.heads for block in self.model.encoders], "sentences": probes,
+            "recipe": asdict(self.recipe),
+        }  # fmt: skip
 
-    def _resume(self, path: Path) -> None:
-        found = checkpoint.read(path, self._settings())
+    def _resume(self, out: Path) -> None:
+        checkpoint.prepare(out)
+        found = checkpoint.read(out, self._settings())
+        if found is None:
+            return
+        step = int(found.state["step"])
         with torch.no_grad():
             for name, tensor in self.tensors.items():
-                tensor.copy_(found.tensors[f"model.{name}"])
-                self.optimiser.state[tensor] = {
-                    "step": torch.tensor(float(found.step)),
-                    "exp_avg": found.tensors[f"exp_avg.{name}"],
-                    "exp_avg_sq": found.tensors[f"exp_avg_sq.{name}"],
-                }
-        self.step, self.record = found.step, found.record
+                tensor.copy_(torch.from_numpy(found.tensors[f"model.{name}"]))
+                moments = {key: torch.from_numpy(found.tensors[f"{key}.{name}"]) for key in ("exp_avg", "exp_avg_sq")}
+                self.optimiser.state[tensor] = {"step": torch.tensor(float(step)), **moments}
+        self.step, self.level, self.running = step, int(found.state["level"]), float(found.state["running"])
+        self.losses, self.record = list(found.state["losses"]), found.record
 
 
-def batch_loss(model: Transformer, batch: Batch) -> Tensor:
-    """The mean cross-entropy of the positions that are scored."""
+def optimiser(tensors: Iterable[Tensor], recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW that decays matrices only."""
+    tensors = list(tensors)
+    groups = [
+        {"params": [tensor for tensor in tensors if tensor.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [tensor for tensor in tensors if tensor.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, fused=True)
+
+
+def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Logits (position, vocabulary) and targets (position,) of the positions that have a target."""
     tokens, targets = torch.from_numpy(batch.tokens), torch.from_numpy(batch.targets)
-    if bool((targets >= 0).all()):
-        return functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
     where = targets >= 0
-    return functional.cross_entropy(logits_at(model, tokens, where), targets[where])
+    if bool(where.all()):
+        return model(tokens).flatten(0, 1), targets.flatten()
+    return logits_at(model, tokens, where), targets[where]
 
 
 def _parts(batch: Batch, count: int) -> list[Batch]:

@@ -1,4 +1,4 @@
-"""Transformers to train, their start values, and the bridge to `torch.nn.Module`."""
+"""Transformers to train, their initial weights, and the bridge to `torch.nn.Module`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
-from regard import errors
+from regard import errors, validate
 from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer
 from regard.layers.seeding import Seed, seed_of
 
@@ -22,44 +21,61 @@ def network(
     layers: int = 2,
     heads: int = 8,
     width: int = 128,
+    hidden: int | None = None,
     tied: bool = False,
     seed: int = 0,
     dtype: Any = np.float32,
 ) -> Transformer:
-    """A causal transformer in the shape of GPT-2, with GPT-2's start values, as NumPy arrays.
+    """A causal transformer in the shape of GPT-2, as NumPy arrays.
 
-    length  how many positions it learns
-    tied    whether the head is the embedding itself
+    vocabulary  how many tokens there are
+    length      how many positions are learned
+    hidden      width of the feed-forward layers; 4 · width by default
+    tied        whether the head shares the embedding's weights
+
+    >>> network(vocabulary=11, length=8, layers=1, heads=2, width=4)([1, 2, 3]).shape
+    (3, 11)
     """
+    sizes = {"vocabulary": vocabulary, "length": length, "layers": layers, "heads": heads, "width": width}
+    for name, size in sizes.items():
+        validate.integer(name, size, 1)
     if width % heads:
-        raise errors.OptionError(f"`width` is {width} and `heads` {heads}: the heads cannot share it equally.")
+        raise errors.OptionError(f"`width` is {width}; expected a multiple of `heads`, {heads}.")
     root = seed_of(seed)
     blocks = tuple(
-        Encoder.seeded(width, heads, activation="gelu_tanh", norm_first=True, causal=True, dtype=dtype)
+        Encoder.seeded(width, heads, hidden, activation="gelu_tanh", norm_first=True, causal=True, dtype=dtype)
         for _ in range(layers)
     )
     embedding = Embedding(np.zeros((vocabulary, width), dtype))
     head = Linear(embedding.weight if tied else np.zeros((vocabulary, width), dtype))
     shape = Transformer(
-        embedding, Learned(np.zeros((length, width), dtype)), blocks, norm=LayerNorm.seeded(width, dtype=dtype), head=head
+        embedding,
+        Learned(np.zeros((length, width), dtype)),
+        blocks,
+        norm=LayerNorm.seeded(width, dtype=dtype),
+        head=head,
     )
     names = {id(array): name for name, array in reversed(shape.parameters().items())}
-    return shape.map(lambda array: _start(names[id(array)], array, layers, root))
+    return shape.map(lambda array: _start(names[id(array)], array, width, layers, root))
 
 
-def _start(name: str, array: Any, layers: int, seed: Seed) -> Any:
-    """Normal with deviation 0.02; what ends in the residual stream divided by √(2 · layers); vectors as they are."""
+def _start(name: str, array: Any, width: int, layers: int, seed: Seed) -> Any:
+    """Normal; the deviation is GPT-2's 0.02 at width 768, scaled to keep the size of x @ weightᵀ at other widths.
+
+    Divided by √(2 · layers) where a matrix writes to the residual stream.
+    """
     if array.ndim == 1:
         return array
-    deviation = 0.02
+    deviation = 0.02 * math.sqrt(768 / width)
     if name.endswith(("w_o.weight", "down.weight")):
         deviation /= math.sqrt(2 * layers)
     return (seed.part(name).normal(array.shape, np.float64) * deviation).astype(array.dtype)
 
 
-class Module(nn.Module):
+class Module(nn.Module):  # type: ignore[misc]
     """A layer as a `torch.nn.Module`: its arrays are parameters under their own names, for training loops of any kind.
 
+    >>> import torch
     >>> from regard.layers import Linear
     >>> module = Module(Linear.seeded(4, 3))
     >>> [name for name, _ in module.named_parameters()]

@@ -1,55 +1,82 @@
-"""What a training run leaves behind for people to look at: every so many steps, how good the model and each head is."""
+"""What a training run keeps for people to look at: every so many steps, how the model and each head does.
+
+The file record.safetensors holds one row per snapshot in every array:
+
+step           (snapshot,) updates done; the first row is the untrained model
+loss           (snapshot,) mean training loss since the row before; NaN in the first
+test_loss      (snapshot,) on sequences that training never shows
+accuracy       (snapshot,) share of the scored positions of these whose likeliest token is the target
+entropy        (snapshot, layer, head) mean entropy of the rows of the attention, in nats
+head_accuracy  (snapshot, layer, head, relation) how often the largest weight of a query is on its right key; NaN where
+               the test sequences have no such query
+weights        (snapshot, probe, layer, head, query, key) attention of the probes, uint8: weight = value / 255
+w_q, w_k       (snapshot, layer, head, row, column) the projections of each head, (head_dim, width), float16, averaged
+               over blocks where they are larger than 16 × 32
+
+and once: probes (probe, token), the token ids of the sentences shown, padded with −1 at the end; probe_keys and
+probe_relations (probe, token), the right key and relation of each query, −1 where there is none. The metadata of the
+file (kind "training_record") has task, words (the text of each token) and relations (their names).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import codec, errors
 from regard.tables import Column, Table
 
-Floats = NDArray[Any]
+Numbers = NDArray[Any]
+FILE = "record.safetensors"
+KIND = "training_record"
+LARGEST_WEIGHT = 255
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The model after some steps, measured on test sequences."""
+    """The model after some steps, measured on test sequences; the arrays are those of the module's docstring."""
 
     step: int
-    loss: float  # of the last training batch; NaN before the first
+    loss: float
     test_loss: float
-    accuracy: float  # share of the scored positions whose likeliest token is right
-    entropy: Floats  # (layer, head): mean over the queries, in nats
-    head_accuracy: Floats  # (layer, head, relation): how often the largest weight is on the right key; NaN without cases
-    weights: Floats  # (probe, layer, head, query, key), float16
+    accuracy: float
+    entropy: Numbers
+    head_accuracy: Numbers
+    weights: Numbers
+    w_q: Numbers
+    w_k: Numbers
 
     @property
     def attention_accuracy(self) -> float:
-        """For each relation the best head, averaged; NaN where the task has no right key."""
-        best = self.best_heads
-        return float(np.mean([accuracy for _, _, accuracy in best])) if best else float("nan")
+        """The mean over the relations of the best head's accuracy; NaN where the task has no right key."""
+        best = [accuracy for _, _, accuracy in self.best_heads() if accuracy == accuracy]
+        return float(np.mean(best)) if best else float("nan")
 
-    @property
     def best_heads(self) -> list[tuple[int, int, float]]:
-        """For each relation: layer, head and accuracy of the head that answers it best."""
+        """For each relation the best head: layer, head, and how often its largest weight is on the right key.
+
+        That is NaN where the test sequences have no query of the relation.
+        """
         found = []
         for relation in range(self.head_accuracy.shape[2]):
-            scores = self.head_accuracy[:, :, relation]
-            if not np.isnan(scores).all():
-                layer, head = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
-                found.append((int(layer), int(head), float(scores[layer, head])))
+            scores = np.nan_to_num(self.head_accuracy[:, :, relation], nan=-1.0)
+            layer, head = (int(place) for place in np.unravel_index(int(scores.argmax()), scores.shape))
+            found.append((layer, head, float(self.head_accuracy[layer, head, relation])))
         return found
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         attention = "" if np.isnan(self.attention_accuracy) else f", attention accuracy {self.attention_accuracy:.3f}"
         return f"step {self.step:,}: test loss {self.test_loss:.3f}, accuracy {self.accuracy:.3f}{attention}"
 
 
 NUMBERS = ("step", "loss", "test_loss", "accuracy")
-ARRAYS = ("entropy", "head_accuracy", "weights")
+ARRAYS = ("entropy", "head_accuracy", "weights", "w_q", "w_k")
 
 
 @dataclass(eq=False)
@@ -59,37 +86,54 @@ class Record:
     task: str
     words: tuple[str, ...]
     relations: tuple[str, ...]
-    probes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))  # (probe, token)
+    probes: Numbers  # (probe, token), −1 after the end
+    probe_keys: Numbers
+    probe_relations: Numbers
     snapshots: list[Snapshot] = field(default_factory=list)
 
-    def add(self, snapshot: Snapshot) -> None:
-        """Append what was measured."""
-        self.snapshots.append(snapshot)
+    def __repr__(self) -> str:
+        last = f", the last at {self.snapshots[-1]}" if self.snapshots else ""
+        return f"Record({self.task}: {errors.count(len(self.snapshots), 'snapshot')}{last})"
 
-    def arrays(self) -> dict[str, Floats]:
-        """All of it as arrays, one row per snapshot."""
-        found: dict[str, Floats] = {
-            name: np.array([getattr(one, name) for one in self.snapshots], np.float64) for name in NUMBERS
+    def probe_words(self, probe: int) -> list[str]:
+        """The words of a recorded sentence."""
+        return [self.words[token] for token in self.probes[probe] if token >= 0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, all of it or nothing."""
+        arrays: dict[str, Numbers] = {
+            name: np.array([getattr(one, name) for one in self.snapshots], np.int64 if name == "step" else np.float64)
+            for name in NUMBERS
         }
-        found |= {name: np.stack([getattr(one, name) for one in self.snapshots]) for name in ARRAYS}
-        return {**found, "probes": self.probes}
+        arrays |= {name: np.stack([getattr(one, name) for one in self.snapshots]) for name in ARRAYS}
+        arrays |= {name: getattr(self, name) for name in ("probes", "probe_keys", "probe_relations")}
+        codec.save(path, arrays, {"task": self.task, "words": self.words, "relations": self.relations}, kind=KIND)
 
     @classmethod
-    def of(cls, task: str, words: Sequence[str], relations: Sequence[str], arrays: Mapping[str, Floats]) -> Record:
-        """From what `arrays` gave."""
-        snapshots = [
-            Snapshot(int(arrays["step"][row]), *(float(arrays[name][row]) for name in NUMBERS[1:]),
-                     *(arrays[name][row] for name in ARRAYS))
-            for row in range(len(arrays["step"]))
-        ]  # fmt: skip
-        return cls(task, tuple(words), tuple(relations), np.asarray(arrays["probes"], np.int64), snapshots)
+    def load(cls, path: str | os.PathLike[str]) -> Record:
+        """Read the file, or the one in a folder of `regard train`."""
+        path = Path(path)
+        return codec.load_as(path / FILE if path.is_dir() else path, KIND, cls._of)
+
+    @classmethod
+    def _of(cls, arrays: Mapping[str, Numbers], metadata: Mapping[str, Any]) -> Record:
+        snapshots = []
+        for row in range(len(arrays["step"])):
+            numbers = {name: arrays[name][row].item() for name in NUMBERS}
+            snapshots.append(Snapshot(**numbers, **{name: arrays[name][row] for name in ARRAYS}))
+        probes = {name: arrays[name] for name in ("probes", "probe_keys", "probe_relations")}
+        words, relations = tuple(metadata["words"]), tuple(metadata["relations"])
+        return cls(metadata["task"], words, relations, **probes, snapshots=snapshots)
 
     def table(self) -> Table:
-        """Loss, accuracy and, for each relation, the best head, by step."""
-        columns = [Column("Step"), Column("Loss"), Column("Test loss"), Column("Accuracy")]
-        columns += [Column(relation) for relation in self.relations]
+        """Loss, accuracy and the best head for each relation, by step."""
+        columns = (
+            Column("Step", "number", 0),
+            *(Column(name, "number", 3) for name in ("Loss", "Test loss", "Accuracy")),
+            *(Column(relation) for relation in self.relations),
+        )
         rows = []
         for one in self.snapshots:
-            best = [f"{layer}.{head} {accuracy:.2f}" for layer, head, accuracy in one.best_heads]
-            rows.append((one.step, one.loss, one.test_loss, one.accuracy, *best))
-        return Table(f"Training on {self.task}", tuple(columns), tuple(rows))
+            best = (f"{accuracy:.2f} (layer {layer}, head {head})" for layer, head, accuracy in one.best_heads())
+            rows.append((one.step, None if one.loss != one.loss else one.loss, one.test_loss, one.accuracy, *best))
+        return Table(f"Training on {self.task}", columns, tuple(rows))

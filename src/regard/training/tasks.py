@@ -1,22 +1,24 @@
 """Tasks to train on: tokens, the next token, and the key that each scored query should attend to.
 
-Every batch follows from a seed, a split and a step alone, so that a resumed run sees the same batches. All tasks are
-read from left to right: position i predicts `targets[i]`, and a model is causal.
+A batch is a function of seed, split and step, so that a resumed run sees the same batches. Position i predicts
+`targets[i]` from the tokens up to i: models are causal.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors
+from regard import errors, input_file, validate
 from regard.training import grammar
 
 Integers = NDArray[np.int64]
@@ -42,14 +44,20 @@ class Task(ABC):
 
     words      the vocabulary: the text of every token
     length     tokens in a sequence
-    relations  names of what a query can be scored by; () where no single key is right
+    relations  what relates a query to its right key; () where no single key is right
+    levels     difficulties of a curriculum, the last one 1
+
+    >>> batch = task("copy", length=8).batch(2, seed=0)
+    >>> batch.tokens.shape, batch.keys[0].tolist()
+    ((2, 8), [-1, -1, -1, -1, 0, 1, 2, 3])
     """
 
     name: ClassVar[str]
     words: tuple[str, ...]
     length: int
     relations: tuple[str, ...] = ()
-    separator: ClassVar[str] = " "  # between words of a text
+    levels: tuple[float, ...] = (1.0,)
+    separator: ClassVar[str] = " "  # between the words of a text
 
     @property
     def vocabulary(self) -> int:
@@ -57,7 +65,8 @@ class Task(ABC):
         return len(self.words)
 
     def batch(self, count: int, *, seed: int = 0, step: int = 0, split: Split = "train", level: float = 1.0) -> Batch:
-        """`count` sequences. `level`, up to 1, is the share of the full difficulty: a curriculum raises it."""
+        """`count` sequences; `level`, up to 1, is the share of the full difficulty."""
+        validate.integer("count", count, 1)
         name = zlib.crc32(f"{self.name} {split}".encode())
         return self._draw(count, np.random.default_rng([seed, name, step]), split, level)
 
@@ -74,11 +83,13 @@ class Task(ABC):
         return self.separator.join(self.words[int(token)] for token in tokens)
 
     def encode(self, text: str) -> list[int]:
-        """A text as tokens; unknown words are refused."""
-        words = list(text) if not self.separator else text.split()
+        """A text as tokens, capitals as small letters in tasks with words; unknown words are refused."""
+        words = re.findall(r"\w+|[^\w\s]+", text.lower()) if self.separator else list(text)
         for word in words:
             if word not in self.number_of:
                 raise errors.OptionError(f"`text` contains {word!r}, which is not in the vocabulary of {self.name}.")
+        if not 0 < len(words) <= self.length:
+            raise errors.OptionError(f"`text` has {len(words)} tokens; the task {self.name} has 1 to {self.length}.")
         return [self.number_of[word] for word in words]
 
 
@@ -89,35 +100,36 @@ def _empty(tokens: Integers) -> tuple[Integers, Integers, Integers]:
 
 def _distinct(rng: np.random.Generator, count: int, number: int, limit: int) -> Integers:
     """`number` different integers below `limit` for each of `count` rows, in random order."""
-    if number * 4 > limit:
+    if number * number > limit:  # most rows of independent draws would repeat a number
         return rng.random((count, limit)).argsort(axis=1)[:, :number]
     found = rng.integers(0, limit, (count, number))
-    while True:  # redraw the rows that repeat a number: few, as number² is small beside limit or rows are redrawn
-        ordered = np.sort(found, axis=1)
-        again = np.flatnonzero((np.diff(ordered, axis=1) == 0).any(axis=1))
-        if not len(again):
-            return found
-        if number * number > limit:  # most rows repeat one: draw these by ranks instead
-            found[again] = rng.random((len(again), limit)).argsort(axis=1)[:, :number]
-            return found
+    while len(again := np.flatnonzero((np.diff(np.sort(found, axis=1), axis=1) == 0).any(axis=1))):
         found[again] = rng.integers(0, limit, (len(again), number))
+    return found
 
 
 class Lookup(Task):
-    """Associative recall (MQAR of Arora et al., 2023): pairs of key and value, then keys that ask for their values.
+    """Multi-query associative recall (MQAR, Arora et al., 2023): pairs of key and value, then the keys again.
 
-    The sequence starts with `pairs` pairs k v; each key is repeated once later, and its value is to be predicted there.
-    Distances follow the power law of the paper; the other positions hold tokens that mean nothing.
+    A sequence starts with `pairs` pairs "k v". Each key occurs once more, and its value is the target there. Distances
+    follow the paper's power law; the positions between hold random tokens that are not keys of the sequence.
 
     pairs       how many pairs a sequence holds
     length      tokens in a sequence; 4 · pairs by default
     vocabulary  half of it keys, half of it values
+    power       exponent of the power law
+
+    >>> lookup = Lookup(pairs=2, vocabulary=8)
+    >>> batch = lookup.batch(1, seed=1)
+    >>> lookup.text(batch.tokens[0])
+    'k3 v1 k1 v0 k1 . k3 v1'
     """
 
     name = "lookup"
     relations = ("value of the key",)
 
-    def __init__(self, pairs: int = 32, length: int | None = None, vocabulary: int = 256, power: float = 0.01) -> None:
+    def __init__(self, pairs: int = 32, length: int | None = None, vocabulary: int = 128, power: float = 0.01) -> None:
+        validate.integer("pairs", pairs, 1)
         self.pairs, self.length, self.power = pairs, 4 * pairs if length is None else length, power
         if self.length < 4 * pairs:
             raise errors.OptionError(
@@ -127,6 +139,7 @@ class Lookup(Task):
             raise errors.OptionError(
                 f"`vocabulary` is {vocabulary}; {pairs} pairs need an even number from {2 * pairs + 2} on."
             )
+        self.levels = tuple(2.0**-power for power in reversed(range(max(1, pairs.bit_length() - 2))))
         half = vocabulary // 2
         self.words = (".", *(f"k{n}" for n in range(1, half)), *(f"v{n}" for n in range(vocabulary - half)))
 
@@ -134,16 +147,19 @@ class Lookup(Task):
         half = self.vocabulary // 2
         pairs = max(1, round(self.pairs * level))
         length = self.length if level == 1 else max(4 * pairs, round(self.length * level))
-        keys = 1 + _distinct(rng, count, pairs, half - 1)
-        values = half + _distinct(rng, count, pairs, self.vocabulary - half)
-        tokens = rng.integers(0, self.vocabulary, (count, length))
+        # Lower levels have fewer different keys, too: then 32 pairs take 2,500 steps; with all keys from the start, 4
+        # pairs are not learned in 3,500.
+        used = max(pairs, round((half - 1) * level))
+        keys = 1 + _distinct(rng, count, pairs, used)
+        values = half + _distinct(rng, count, pairs, used)
+        tokens = half * rng.integers(0, 2, (count, length)) + rng.integers(0, used + 1, (count, length))
         tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2] = keys, values
         places = (length - 2 * pairs) // 2
         likely = np.arange(1, places + 1) ** (self.power - 1)
         gumbel = np.log(likely) - np.log(-np.log(rng.random((count, places))))
         gaps = np.argsort(-gumbel, axis=1)[:, :pairs]  # (batch, pair): a weighted draw without replacement
         at = 2 * pairs + 2 * gaps
-        # Random filler must not repeat a key of the sequence: its value would be unknown.
+        # Filler must not repeat a key of the sequence: a query without a target.
         filler = tokens[:, 2 * pairs :]
         known = np.zeros((count, self.vocabulary), bool)
         np.put_along_axis(known, keys, True, axis=1)
@@ -157,9 +173,13 @@ class Lookup(Task):
 
 
 class Induction(Task):
-    """A B … A → B: a random segment that repeats; from the second time on, the next token is known (Olsson et al., 2022).
+    """A B … A → B: a random segment that repeats; from its second occurrence on, the next token is known.
 
-    The period differs from sequence to sequence, so that no fixed distance finds the answer.
+    The task of Olsson et al. (2022) on induction heads. The period differs from sequence to sequence, so that no fixed
+    distance finds the answer.
+
+    >>> Induction(length=8, vocabulary=4).batch(1, seed=1).tokens
+    array([[3, 1, 0, 3, 1, 0, 3, 1]])
     """
 
     name = "induction"
@@ -221,7 +241,12 @@ class _Rewriting(Task):
 
 
 class Copy(_Rewriting):
-    """A list of random symbols, then the same list."""
+    """A list of random symbols, then the same list.
+
+    >>> copy = Copy(length=6, vocabulary=9)
+    >>> copy.text(copy.batch(1, seed=0).tokens[0])
+    '4 5 3 > 4 5'
+    """
 
     name = "copy"
 
@@ -231,7 +256,12 @@ class Copy(_Rewriting):
 
 
 class Sort(_Rewriting):
-    """A list of different numbers, then the list in rising order."""
+    """A list of different numbers, then the list in ascending order.
+
+    >>> sort = Sort(length=6, vocabulary=9)
+    >>> sort.text(sort.batch(1, seed=0).tokens[0])
+    '5 0 2 > 0 2'
+    """
 
     name = "sort"
 
@@ -250,11 +280,15 @@ class Sort(_Rewriting):
 
 
 class Relations(Task):
-    """English-like sentences and questions about their relations; the answer is a word of the text.
+    """English-like sentences and questions about their relations; every answer is a word of the passage.
 
-    "keys on the table belong to Sarah . … whose keys ?" → Sarah. The relations are those of `grammar`:
-    where, whose, who (subject), whom (object), when, and whom "they" refers to, where only the last verb decides.
-    Test sentences ask about combinations of words that training never shows.
+    "keys on the table belong to sarah . … whose keys ?" → sarah. The relations are those of `grammar`: where, whose,
+    who (subject), whom (object), when, and what "they" refers to, which only the verb decides. Passages of the test
+    split ask about combinations of words that no training passage contains.
+
+    >>> relations = Relations()
+    >>> relations.relations
+    ('where', 'whose', 'who', 'whom', 'when', 'they')
     """
 
     name = "relations"
@@ -270,26 +304,26 @@ class Relations(Task):
         for row in range(count):
             passage = grammar.passage(rng, held_out=split == "test")
             words = [*passage.text, *(word for question in passage.questions for word in question.words)][:-1]
-            start = self.length - len(words)  # the last question ends every sequence
-            tokens[row, start:] = [self.number_of[word] for word in words]
+            tokens[row, : len(words)] = [self.number_of[word] for word in words]
             for place, question in enumerate(passage.questions):
                 if split == "test" and not question.held_out:
                     continue
-                at = start + len(passage.text) + 4 * place + 2  # its question mark
+                at = len(passage.text) + 4 * place + 2  # its question mark
                 targets[row, at] = self.number_of[question.answer]
-                right[row, at] = start + question.answer_at
+                right[row, at] = question.answer_at
                 relations[row, at] = grammar.RELATIONS.index(question.relation)
         return Batch(tokens, targets, right, relations)
 
 
 class Text(Task):
-    """The next character of a text; its last tenth is kept for testing."""
+    """The next character of a UTF-8 text file; the last tenth of the text is for testing."""
 
     name = "text"
     separator = ""
 
     def __init__(self, path: str | Path, length: int = 64) -> None:
-        text = read_text(path)
+        text = _read_text(path)
+        validate.integer("length", length, 1)
         self.words = tuple(sorted(set(text)))
         self.length = length
         numbers = np.array([self.number_of[character] for character in text], np.int64)
@@ -312,23 +346,23 @@ class Text(Task):
         """`count` evenly spaced windows of length + 1 characters: the same text for every evaluation."""
         text = self.parts[split]
         start = np.linspace(0, len(text) - self.length - 1, count).astype(np.int64)
-        return text[start[:, None] + np.arange(self.length + 1)]
+        return np.asarray(text[start[:, None] + np.arange(self.length + 1)], np.int64)
 
 
-def read_text(path: str | Path) -> str:
-    """A text file, UTF-8; a sentence says why it cannot be used."""
+def _read_text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = input_file.read(Path(path))
     except OSError as problem:
-        raise errors.OptionError(f"{path} cannot be read: {problem.strerror or problem}.") from None
+        reason = (problem.strerror or str(problem)).lower()
+        raise errors.OptionError(f"{str(path)!r} cannot be read: {reason}.") from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise errors.OptionError(f"{path} is not a UTF-8 text: byte {problem.start:,} cannot be decoded.") from None
+        raise errors.OptionError(f"{str(path)!r} is not a UTF-8 text: see byte {problem.start:,}.") from None
     if "\0" in text:
-        raise errors.OptionError(f"{path} is not a text: it contains NUL bytes.")
+        raise errors.OptionError(f"{str(path)!r} is not a text: it contains NUL bytes.")
     if not text.strip():
-        raise errors.OptionError(f"{path} is empty.")
+        raise errors.OptionError(f"{str(path)!r} is empty; expected a text to learn from.")
     return text
 
 
@@ -336,10 +370,18 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Lookup, Relations, 
 
 
 def task(name: str, **options: Any) -> Task:
-    """A task by its name: lookup, relations, induction, copy, sort or text."""
+    """A task by its name: lookup, relations, induction, copy, sort or text.
+
+    >>> task("lookup", pairs=4).length
+    16
+    """
     if name not in TASKS:
-        raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}.")
-    try:
-        return TASKS[name](**options)
-    except TypeError:
-        raise errors.OptionError(f"The task {name} does not take these options: {', '.join(options)}.") from None
+        hint = errors.did_you_mean(str(name), TASKS)
+        raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}.{hint}")
+    known = signature(TASKS[name]).parameters
+    if unknown := [option for option in options if option not in known]:
+        takes = ", ".join(known) or "no options"
+        raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
+    if missing := [option for option, one in known.items() if one.default is one.empty and option not in options]:
+        raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.")
+    return TASKS[name](**options)
