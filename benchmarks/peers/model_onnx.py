@@ -12,7 +12,7 @@ from machine import cores
 from model_cases import ModelCase
 from peers import Call, Calls
 from peers.model_regard import prepared_texts
-from regard.models.architectures import model as open_model
+from regard.models.model import model as open_model
 
 OURS = "com.microsoft"  # the domain of ONNX Runtime's fused operators
 BATCH = 32

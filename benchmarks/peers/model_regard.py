@@ -8,7 +8,7 @@ import numpy as np
 
 from model_cases import WRITTEN, ModelCase
 from peers import Call, Calls
-from regard.models.architectures import model as open_model
+from regard.models.model import model as open_model
 
 
 def prepare(case: ModelCase) -> Calls:

@@ -11,7 +11,7 @@ import transformers
 from model_cases import WRITTEN, ModelCase
 from peers import Call, Calls
 from peers.model_regard import prepared_texts
-from regard.models.architectures import model as open_model
+from regard.models.model import model as open_model
 
 MOST = 12 * 2**30  # bytes of attention matrices that it may hold
 

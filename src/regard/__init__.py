@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from regard.biases import alibi, relative_positions
     from regard.engines.select import engine
     from regard.masks import Mask, causal, lengths, window
-    from regard.models.architectures import model
-    from regard.models.model import Model
+    from regard.models.model import Model, model
     from regard.reading import Reading
     from regard.tables import Table
     from regard.teaching.hand_check import check_notes
@@ -64,8 +63,7 @@ _HOMES = {
     "regard.teaching.hand_check": ("check_notes",),
     "regard.engines.select": ("engine",),
     "regard.masks": ("Mask", "causal", "lengths", "window"),
-    "regard.models.architectures": ("model",),
-    "regard.models.model": ("Model",),
+    "regard.models.model": ("Model", "model"),
     "regard.reading": ("Reading",),
     "regard.teaching.scaled_scores": ("scaling_lesson",),
     "regard.teaching.lookup": ("lookup", "lookup_lesson"),

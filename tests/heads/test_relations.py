@@ -8,7 +8,7 @@ import pytest
 from regard.heads import relations
 from regard.heads.relations import Read, aligned, best_directions, bootstrap, pairs_of, predictions, scores
 from regard.heads.treebank import Sentence, Treebank, parsed, read
-from regard.models.architectures import model
+from regard.models.model import model
 
 from ..models.checkpoints import base_of, torch
 

@@ -1,4 +1,4 @@
-"""Files of models, written byte by byte: sound ones, and ones that lie about what they hold."""
+"""Files of models written byte by byte: valid ones, and ones with false claims."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gguf(
     version: int = 3,
     offsets: Mapping[str, int] | None = None,
 ) -> Path:
-    """A GGUF file; `counts` lie about tensors and entries, `offsets` about where a tensor is."""
+    """A GGUF file; `counts` and `offsets` replace the true ones."""
     numbers, described = b"", b""
     for name, given in tensors.items():
         if isinstance(given, tuple):

@@ -1,4 +1,4 @@
-"""Tiny random checkpoints, written by transformers with a tokeniser of our own beside them; and its eager results."""
+"""Tiny random checkpoints written by transformers, with a tokeniser, and its eager results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from regard.layers import Transformer
-from regard.models.architectures import opened
-from regard.models.model import Model
+from regard.models.model import Model, opened
 from regard.reading import Reading
 
 torch = pytest.importorskip("torch")
@@ -38,7 +37,7 @@ class Tiny:
 
 
 def write(folder: Path, config: Any, kind: str, model_class: str, seed: int = 0) -> Tiny:
-    """A checkpoint of random weights, every bias and norm among them, larger than at the start of a training."""
+    """A checkpoint of random weights, biases and norms included, larger than initial weights."""
     torch.manual_seed(seed)
     twin = getattr(transformers, model_class)(config).eval()
     with torch.no_grad():
@@ -52,7 +51,7 @@ def write(folder: Path, config: Any, kind: str, model_class: str, seed: int = 0)
 
 
 def tokeniser(kind: str, size: int) -> Any:
-    """Whole words; [CLS] before and [SEP] behind for BERT."""
+    """Whole words; [CLS] before and [SEP] after for BERT."""
     words = [*SPECIAL[kind], *WORDS]
     words += [f"word{number}" for number in range(len(words), size)]
     vocabulary = {word: number for number, word in enumerate(words)}
@@ -69,7 +68,7 @@ def tokeniser(kind: str, size: int) -> Any:
 
 
 def twin_of(model: Model) -> Any:
-    """A Llama of transformers with the very weights of one of ours."""
+    """A Llama of transformers with the same weights as one of Regard."""
     names = (
         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
         "rms_norm_eps", "rope_theta", "max_position_embeddings", "vocab_size",

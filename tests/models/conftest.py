@@ -1,4 +1,4 @@
-"""Real weights for the tests that need them: fetched once through the store, into a cache that all runs share."""
+"""Real weights for tests that need them: downloaded once through the store, into a cache that all runs share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _found(name: str) -> Path:
     try:
         return store.find(name)
     except NotFetched as problem:
-        message = f"needs the weights of {name}, which could not be got: {problem}"
+        message = f"needs the weights of {name}, which could not be downloaded: {problem}"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -41,7 +41,7 @@ def smollm2_path(cache: Path) -> Path:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for one test, with a network allowed and a hub that nobody answers at."""
+    """An empty cache for one test, with the network allowed and a hub that does not answer."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the port of discard: refused at once
     monkeypatch.delenv("REGARD_OFFLINE", raising=False)

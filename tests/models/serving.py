@@ -1,4 +1,4 @@
-"""A hub on the loopback that can be told to misbehave."""
+"""A hub on the loopback interface with configurable faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 60.0  # seconds that the server waits for a test that went wrong
 
 @dataclass
 class Hub:
-    """What it serves, how, and what it was asked for."""
+    """What it serves, with which faults, and the requests it received."""
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)  # by path
@@ -27,7 +27,7 @@ class Hub:
     begun: threading.Event = field(default_factory=threading.Event)  # a file's first bytes were sent
 
     def model(self, name: str, files: dict[str, bytes], licence: str = "mit", **lies: int) -> None:
-        """Offer a model; `lies` are sizes that are not so."""
+        """Offer a model; `lies` are false sizes."""
         siblings = [
             {
                 "rfilename": file,
@@ -43,13 +43,13 @@ class Hub:
                 self.files[f"/{name}/resolve/{revision}/{file}"] = content
 
     def downloads(self) -> list[tuple[str, str | None]]:
-        """The files that were asked for, without the questions about them."""
+        """The files that were requested, without API requests."""
         return [(path.rsplit("/", 1)[1], span) for path, span in self.asked if "/resolve/" in path]
 
 
 @contextmanager
 def hub() -> Iterator[Hub]:
-    """A hub that runs as long as the test."""
+    """A hub that runs during the test."""
     state = Hub()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""BERT and its kind, read as transformers reads them."""
+"""BERT and its relatives equal transformers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import SENTENCES, Tiny, base_of, differences, torch, transformers, write
 
@@ -46,14 +46,14 @@ def tiny(request: pytest.FixtureRequest, tmp_path: Path) -> Tiny:
     return write(tmp_path, config_of(kind, **more), "bert", model_class)
 
 
-def test_states_and_weights_equal_those_of_transformers(tiny: Tiny) -> None:
+def test_states_and_weights_equal_transformers(tiny: Tiny) -> None:
     model = tiny.open()
     assert model.kind == "bert"
     for reading in model.read(SENTENCES):
         assert max(differences(reading, model, tiny.twin)) < EXACT
 
 
-def test_texts_read_at_once_equal_texts_read_alone(tiny: Tiny) -> None:
+def test_texts_read_together_equal_texts_read_alone(tiny: Tiny) -> None:
     model = tiny.open()
     for text, reading in zip(SENTENCES, model.read(SENTENCES), strict=True):
         alone = model.read(text)
@@ -65,13 +65,13 @@ def test_texts_read_at_once_equal_texts_read_alone(tiny: Tiny) -> None:
             np.testing.assert_allclose(ours.values, right.values, atol=1e-5)
 
 
-def test_outputs_are_what_attention_gives(tiny: Tiny) -> None:
+def test_outputs_equal_attention_times_values(tiny: Tiny) -> None:
     for reading in tiny.open().read(SENTENCES):
         for seen, output in zip(reading.seen, reading.outputs, strict=True):
             np.testing.assert_allclose(seen.attention @ seen.values, output, atol=1e-5)
 
 
-def test_readings_at_once_are_views_of_common_arrays(tiny: Tiny) -> None:
+def test_readings_of_one_call_are_views_of_common_arrays(tiny: Tiny) -> None:
     first, second, *_ = tiny.open().read(SENTENCES)
     assert np.shares_memory(first.states[1].base, second.states[1].base)
     assert first.seen[1].attention.queries.base is not None
@@ -86,7 +86,7 @@ def test_fewer_layers_are_the_first_ones(tiny: Tiny) -> None:
         model.read("the cat", layers=4)
 
 
-def test_longer_texts_than_positions_are_refused_with_both_counts(tiny: Tiny) -> None:
+def test_texts_longer_than_the_positions_are_refused(tiny: Tiny) -> None:
     model = tiny.open()
     assert model.longest == base_of(tiny.twin).embeddings.position_embeddings.weight.shape[0] - _first_position(tiny)
     model.read("cat " * (model.longest - 2))
@@ -99,7 +99,7 @@ def _first_position(tiny: Tiny) -> int:
     return config.pad_token_id + 1 if config.model_type == "roberta" else 0
 
 
-def test_names_of_old_files_are_known(tmp_path: Path) -> None:
+def test_old_names_of_tensors_are_read(tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     tiny = write(tmp_path, config_of("bert"), "bert", "BertModel")
@@ -120,7 +120,7 @@ def changed(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-def test_an_unknown_architecture_is_named_beside_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_architecture_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     write(tmp_path, config_of("bert"), "bert", "BertModel")
     changed(tmp_path, architectures=["MambaForCausalLM"], model_type="mamba")
     with pytest.raises(Unsupported, match=r"MambaForCausalLM(?s:.*)Bert, Roberta.*Llama, Mistral.*GPT2"):
@@ -128,14 +128,14 @@ def test_an_unknown_architecture_is_named_beside_the_known_ones(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("architecture", ["BertGenerationEncoder", "Qwen2MoeForCausalLM", "LlamaModelling"])
-def test_an_architecture_that_only_begins_like_a_known_one_is_unknown(tmp_path: Path, architecture: str) -> None:
+def test_an_architecture_that_only_starts_like_a_known_one_is_refused(tmp_path: Path, architecture: str) -> None:
     write(tmp_path, config_of("bert"), "bert", "BertModel")
     changed(tmp_path, architectures=[architecture])
     with pytest.raises(Unsupported, match=architecture):
         opened(tmp_path)
 
 
-def test_a_missing_tensor_is_named_with_the_file(tmp_path: Path) -> None:
+def test_a_missing_tensor_is_named_with_its_file(tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     write(tmp_path, config_of("bert"), "bert", "BertModel")
@@ -157,24 +157,24 @@ def test_a_missing_tensor_is_named_with_the_file(tmp_path: Path) -> None:
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
         ({"hidden_act": "sine"}, "sine"),
         ({"layer_norm_eps": -1}, "layer_norm_eps"),
-        ({"is_decoder": True}, "decodes"),
+        ({"is_decoder": True}, "A BERT decoder"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict[str, Any], what: str) -> None:
+def test_invalid_settings_are_named(tmp_path: Path, settings: dict[str, Any], what: str) -> None:
     write(tmp_path, config_of("bert"), "bert", "BertModel")
     with pytest.raises((OptionError, Unsupported, ValueError), match=what):
         opened(changed(tmp_path, **settings))
 
 
-def test_a_list_of_no_texts_and_things_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_empty_lists_and_other_types_than_text_are_refused(tmp_path: Path) -> None:
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     for nothing in ([], [3], 3, None, ["the", b"cat"]):
         with pytest.raises(OptionError):
             model.read(nothing)  # type: ignore[call-overload]
 
 
-def test_an_empty_text_has_the_tokens_around_it(tmp_path: Path) -> None:
+def test_an_empty_text_has_only_special_tokens(tmp_path: Path) -> None:
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     assert [token.special for token in model.read("").tokens] == [True, True]
 
@@ -187,7 +187,7 @@ def minilm(minilm_path: Path) -> Any:
     return opened(minilm_path, "minilm")
 
 
-def test_minilm_reads_as_in_transformers(minilm: Any, minilm_path: Path) -> None:
+def test_minilm_equals_transformers(minilm: Any, minilm_path: Path) -> None:
     twin = transformers.AutoModel.from_pretrained(minilm_path, attn_implementation="eager").eval()
     theirs = transformers.AutoTokenizer.from_pretrained(minilm_path)
     texts = [
@@ -206,7 +206,7 @@ def test_minilm_reads_as_in_transformers(minilm: Any, minilm_path: Path) -> None
             np.testing.assert_allclose(seen.attention.dense(), expected[0].numpy(), atol=2e-5)
 
 
-def test_minilm_looks_from_they_at_kids_and_lions(minilm: Any) -> None:
+def test_they_attends_to_kids_and_lions_in_minilm(minilm: Any) -> None:
     reading = minilm.read("The kids were scared of the lions, so they left right away.")
     words = [token.text for token in reading.tokens]
     they = words.index("they")
@@ -214,7 +214,7 @@ def test_minilm_looks_from_they_at_kids_and_lions(minilm: Any) -> None:
     assert reading.attention(5)[5, they, words.index("lions")] == pytest.approx(0.57, abs=0.005)
 
 
-def test_whoever_waits_hears_of_every_layer_and_may_give_up(minilm_path: Path) -> None:
+def test_on_layer_is_called_after_every_layer_and_may_cancel(minilm_path: Path) -> None:
     heard: list[tuple[int, int]] = []
     model = opened(minilm_path)
     model.read("The cat sat", on_layer=lambda done, of: heard.append((done, of)))

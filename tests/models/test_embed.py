@@ -1,4 +1,4 @@
-"""One vector for each text, as sentence-transformers has it: the mean of the last states, of length 1."""
+"""One vector per text as in sentence-transformers: the mean of the last states, of length 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import SENTENCES, torch, transformers, write
 from .test_bert import config_of
@@ -30,7 +30,7 @@ def test_vectors_have_length_one_and_keep_the_order_of_texts(tmp_path: Path) -> 
         np.testing.assert_allclose(model.embed(text), vector, atol=1e-5)
 
 
-def test_a_last_norm_comes_before_the_mean(tmp_path: Path) -> None:
+def test_the_final_norm_is_applied_before_the_mean(tmp_path: Path) -> None:
     tiny = write(tmp_path, transformers.LlamaConfig(**SMALL), "causal", "LlamaForCausalLM")
     model = tiny.open()
     ids = torch.tensor([model.tokeniser.encode(SENTENCES[0]).ids])
@@ -39,7 +39,7 @@ def test_a_last_norm_comes_before_the_mean(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.embed(SENTENCES[0], normalise=False), right, atol=1e-5)
 
 
-def test_no_text_is_cut_silently(tmp_path: Path) -> None:
+def test_texts_are_never_truncated_silently(tmp_path: Path) -> None:
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     with pytest.raises(OptionError, match="32 tokens"):
         model.embed(["the cat", "cat " * 30])
@@ -47,7 +47,7 @@ def test_no_text_is_cut_silently(tmp_path: Path) -> None:
         model.embed(["the cat"], batch=0)
 
 
-def test_minilm_embeds_as_sentence_transformers_does(minilm_path: Path) -> None:
+def test_minilm_embeddings_equal_sentence_transformers(minilm_path: Path) -> None:
     model = opened(minilm_path, "minilm")
     twin = transformers.AutoModel.from_pretrained(minilm_path).eval()
     theirs = transformers.AutoTokenizer.from_pretrained(minilm_path)

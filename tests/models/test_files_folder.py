@@ -1,4 +1,4 @@
-"""Folders as the hub has them: one file or several, settings, tokeniser; what does not fit is refused by name."""
+"""Folders as on the hub: one file or several, settings, tokeniser; what does not fit is refused by name."""
 
 import json
 
@@ -42,11 +42,11 @@ def test_a_folder_opens_with_its_settings_tensors_and_tokeniser(folder):
     assert opened.tokeniser is opened.tokeniser
 
 
-def test_the_kind_stands_in_where_no_class_is_named(folder):
+def test_model_type_is_used_where_no_class_is_named(folder):
     (folder / "config.json").write_text('{"model_type": "bert"}')
     assert files.open_checkpoint(folder).architecture == "bert"
     (folder / "config.json").write_text("{}")
-    with pytest.raises(BrokenFile, match=r"config.json is broken: it names no architecture"):
+    with pytest.raises(BrokenFile, match=r"config.json is broken: it has neither `architectures` nor `model_type`"):
         files.open_checkpoint(folder)
 
 
@@ -70,7 +70,7 @@ def test_a_vocabulary_in_a_gguf_file_larger_than_its_embedding_is_refused(tmp_pa
 )
 def test_a_broken_tokeniser_is_named(folder, content):
     (folder / "tokenizer.json").write_bytes(content)
-    with pytest.raises(BrokenFile, match=r"tokenizer.json is broken: its tokeniser does not work"):
+    with pytest.raises(BrokenFile, match=r"tokenizer.json is broken: its tokeniser fails"):
         files.open_checkpoint(folder).tokeniser
 
 
@@ -103,11 +103,11 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder):
 def test_a_pickle_is_never_opened(folder):
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit'\ntR.")
-    with pytest.raises(MissingFile, match=r"pytorch_model.bin is a pickle.*never opens one"):
+    with pytest.raises(MissingFile, match=r"pytorch_model.bin is a pickle.*never opened"):
         files.open_checkpoint(folder)
 
 
-def test_parts_are_found_by_the_index(folder):
+def test_shards_are_found_by_the_index(folder):
     (folder / "model.safetensors").unlink()
     shard(folder / "model-00001-of-00002.safetensors", "a")
     shard(folder / "model-00002-of-00002.safetensors", "b", rows=4)
@@ -123,7 +123,7 @@ def test_parts_are_found_by_the_index(folder):
         files.open_checkpoint(folder)
 
 
-def test_parts_without_an_index_are_joined_unless_they_say_different_things(folder):
+def test_shards_without_an_index_are_joined_unless_they_contradict_each_other(folder):
     (folder / "model.safetensors").unlink()
     shard(folder / "one.safetensors", "a")
     shard(folder / "two.safetensors", "b")
@@ -134,12 +134,12 @@ def test_parts_without_an_index_are_joined_unless_they_say_different_things(fold
 
 
 @pytest.mark.parametrize("file", ["../secret.safetensors", "/etc/passwd", "a\\b.safetensors", "C:x.safetensors", ".."])
-def test_an_index_never_leads_out_of_the_folder(folder, file):
+def test_an_index_never_points_outside_the_folder(folder, file):
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": file}}))
     with pytest.raises((BrokenFile, MissingFile)) as caught:
         files.open_checkpoint(folder)
-    assert "not a file beside it" in str(caught.value) or "Get the rest" in str(caught.value)
+    assert "not a file in the same folder" in str(caught.value) or "Download the rest" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_a_broken_index_is_named(folder, index):
 
 
 def test_weights_alone_are_not_a_model(folder):
-    with pytest.raises(BrokenFile, match=r"Give the folder with config\.json"):
+    with pytest.raises(BrokenFile, match=r"Open the folder with config\.json"):
         files.open_checkpoint(folder / "model.safetensors")
 
 
-def test_minilm_opens_with_what_its_card_says(minilm_path):
+def test_minilm_has_the_settings_of_its_model_card(minilm_path):
     opened = files.open_checkpoint(minilm_path)
     assert opened.architecture == "BertModel"
     assert opened.tensor("embeddings.word_embeddings.weight", 30522, 384).dtype == np.float32

@@ -1,4 +1,4 @@
-"""GGUF files: names, settings and tensors as the hub has them; wild counts refused without allocating."""
+"""GGUF files: names, settings and tensors as on the hub; impossible counts are refused without allocating."""
 
 import struct
 import sys
@@ -10,7 +10,7 @@ import pytest
 from regard.errors import Unsupported
 from regard.models import files
 from regard.models.errors import BrokenFile, MissingFile
-from regard.models.files.gguf_file import BLOCKS, in_hub_order, open_gguf
+from regard.models.files.gguf import BLOCKS, in_hub_order, open_gguf
 
 from .attacks import ARRAY, Q4_1, Q8_0, STRING, gguf, llama_metadata, llama_tensors, string
 
@@ -29,8 +29,8 @@ def array_of(kind: int, count: int, content: bytes = b"") -> bytes:
     return struct.pack("<IIQ", ARRAY, kind, count) + content
 
 
-def refused(path, fault: str) -> None:
-    """The file is refused by name and fault, and next to nothing is allocated for it."""
+def refused(path, reason: str) -> None:
+    """The file is refused with its name and the reason, and almost nothing is allocated."""
     tracemalloc.start()
     try:
         with pytest.raises(BrokenFile) as caught:
@@ -39,11 +39,11 @@ def refused(path, fault: str) -> None:
     finally:
         tracemalloc.stop()
     assert str(path) in str(caught.value)
-    assert fault in str(caught.value)
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("count", [2**32, 2**60, 2**64 - 1])
-def test_wild_counts_are_refused_without_allocating(tmp_path, tensors, count):
+def test_impossible_counts_are_refused_without_allocating(tmp_path, tensors, count):
     path = tmp_path / "wild.gguf"
     refused(gguf(path, llama_metadata(), tensors, counts=(count, None)), f"claims {count} tensors")
     refused(gguf(path, llama_metadata(), tensors, counts=(None, count)), f"claims {count} entries")
@@ -54,26 +54,26 @@ def test_wild_counts_are_refused_without_allocating(tmp_path, tensors, count):
     refused(gguf(path, {"wild": array_of(STRING, 1, struct.pack("<Q", count))}, {}), f"claims {count} bytes")
 
 
-def test_more_values_than_any_vocabulary_are_refused_though_the_file_holds_them(tmp_path):
-    """Otherwise a file of a gigabyte would make Python objects of thirty."""
+def test_more_values_than_any_vocabulary_are_refused(tmp_path):
+    """A file of one gigabyte would take thirty as Python objects."""
     path = gguf(tmp_path / "wild.gguf", {"wild": array_of(0, 2**22, bytes(2**22))}, {})
-    refused(path, "more than 2097152 values")
+    refused(path, "at most 2097152 values")
 
 
-def test_wild_names_and_types_are_refused(tmp_path, tensors):
+def test_invalid_names_and_types_are_refused(tmp_path, tensors):
     path = tmp_path / "wild.gguf"
     refused(gguf(path, {"wild": struct.pack("<I", 99) + bytes(8)}, {}), "of type 99")
     deep = b"".join(array_of(ARRAY, 1)[4:] for _ in range(50))
-    refused(gguf(path, {"wild": struct.pack("<I", ARRAY) + deep}, {}), "arrays inside arrays")
+    refused(gguf(path, {"wild": struct.pack("<I", ARRAY) + deep}, {}), "nests arrays")
     refused(gguf(path, {"wild": struct.pack("<I", STRING) + string(b"\xff\xfe")}, {}), "UTF-8")
     refused(gguf(path, {"general.architecture": 7}, tensors), "general.architecture")
     refused(gguf(path, {"general.alignment": 24}, tensors), "alignment is 24")
     refused(gguf(path, llama_metadata(**{"llama.block_count": None}), tensors), "no llama.block_count")
     refused(gguf(path, llama_metadata(**{"llama.block_count": "many"}), tensors), "llama.block_count is many")
-    refused(gguf(path, llama_metadata(**{"llama.attention.head_count": 3}), tensors), "which 3 heads cannot share")
+    refused(gguf(path, llama_metadata(**{"llama.attention.head_count": 3}), tensors), "not a multiple of 2 · 3 heads")
 
 
-def test_tensors_outside_the_file_or_over_each_other_are_refused(tmp_path, tensors):
+def test_tensors_outside_the_file_or_overlapping_are_refused(tmp_path, tensors):
     path = tmp_path / "wild.gguf"
     metadata = llama_metadata()
     refused(gguf(path, metadata, tensors, offsets={"blk.0.attn_q.weight": 2**60}), "'blk.0.attn_q.weight' ends at byte")
@@ -81,10 +81,10 @@ def test_tensors_outside_the_file_or_over_each_other_are_refused(tmp_path, tenso
     refused(gguf(path, metadata, {"token_embd.weight": (0, (2**40, 2**40), b"")}), "claims shape")
     refused(gguf(path, metadata, {"token_embd.weight": (0, (2**30, 8), b"")}), "ends at byte")
     refused(gguf(path, metadata, {"token_embd.weight": (0, (1,) * 5, bytes(4))}), "claims 5 axes")
-    refused(gguf(path, metadata, {"token_embd.weight": (Q8_0, (2, 33), bytes(70))}), "no multiple of 32")
+    refused(gguf(path, metadata, {"token_embd.weight": (Q8_0, (2, 33), bytes(70))}), "not a multiple of 32")
 
 
-def test_every_cut_of_a_file_is_noticed(sound):
+def test_every_truncated_file_is_refused(sound):
     whole = sound.read_bytes()
     for length in [*range(400), *range(400, len(whole), 97)]:
         sound.write_bytes(whole[:length])
@@ -92,8 +92,8 @@ def test_every_cut_of_a_file_is_noticed(sound):
             open_gguf(sound)
 
 
-def test_any_changed_byte_of_the_header_gives_a_file_or_an_error_that_says_why(sound):
-    """No other exception comes out, whatever the bytes say."""
+def test_any_changed_byte_of_the_header_is_read_or_refused(sound):
+    """No other exception than RegardError is raised."""
     whole = bytearray(sound.read_bytes())
     rng, complaints = np.random.default_rng(7), set()
     for place in rng.choice(4000, 600, replace=False):
@@ -109,7 +109,7 @@ def test_any_changed_byte_of_the_header_gives_a_file_or_an_error_that_says_why(s
     assert all(str(sound) in complaint for complaint in complaints)
 
 
-def test_what_is_no_gguf_file_or_another_version_is_named(tmp_path, tensors):
+def test_other_files_and_versions_are_refused(tmp_path, tensors):
     path = tmp_path / "other.gguf"
     path.write_bytes(b"GGML" + bytes(100))
     refused(path, "does not begin with GGUF")
@@ -146,13 +146,13 @@ def test_tensors_have_the_names_of_the_hub_and_the_order_of_its_rows(sound, tens
     np.testing.assert_array_equal(taken, tensors["blk.0.attn_q.weight"][[0, 2, 1, 3, 4, 6, 5, 7]])
 
 
-def test_undoing_the_order_of_llama_cpp_gives_the_rows_back(draw):
+def test_undoing_the_permutation_of_llama_cpp_restores_the_rows(draw):
     hub = draw(5 * 14, 3)
     theirs = hub.reshape(5, 2, 7, 3).swapaxes(1, 2).reshape(hub.shape)
     np.testing.assert_array_equal(in_hub_order(theirs, 5), hub)
 
 
-def test_rows_of_qwen_are_left_in_their_order(tmp_path, tensors):
+def test_rows_of_qwen_are_not_permuted(tmp_path, tensors):
     named = {name.replace("llama.", "qwen2."): given for name, given in llama_metadata().items()}
     path = gguf(tmp_path / "qwen.gguf", named | {"general.architecture": "qwen2"}, tensors)
     taken = files.open_checkpoint(path).weights["model.layers.0.self_attn.q_proj.weight"]
@@ -160,7 +160,7 @@ def test_rows_of_qwen_are_left_in_their_order(tmp_path, tensors):
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, Q4_1, 6, 7, Q8_0, 12, 14, 30])
-def test_stored_types_are_dequantised_as_their_library_does(tmp_path, tensors, kind):
+def test_stored_types_are_dequantised_as_by_the_gguf_library(tmp_path, tensors, kind):
     library = pytest.importorskip("gguf")
     per_block, size = BLOCKS[kind]
     rng = np.random.default_rng(5)
@@ -180,7 +180,7 @@ def test_stored_types_are_dequantised_as_their_library_does(tmp_path, tensors, k
     np.testing.assert_array_equal(got, expected)
 
 
-def test_smollm2_needs_no_library_for_its_tensors(smollm2_path, monkeypatch, tmp_path, tensors):
+def test_smollm2_needs_no_gguf_library(smollm2_path, monkeypatch, tmp_path, tensors):
     monkeypatch.setitem(sys.modules, "gguf", None)
     opened = files.open_checkpoint(smollm2_path)
     assert opened.weights["model.layers.0.self_attn.k_proj.weight"].shape == (192, 576)
@@ -190,13 +190,13 @@ def test_smollm2_needs_no_library_for_its_tensors(smollm2_path, monkeypatch, tmp
         opened.weights["model.layers.0.self_attn.v_proj.weight"]
 
 
-def test_block_sizes_are_those_of_the_library():
+def test_block_sizes_equal_the_gguf_library():
     library = pytest.importorskip("gguf")
     known = {kind.value: sizes for kind, sizes in library.GGML_QUANT_SIZES.items()}
     assert {kind: known[kind] for kind in BLOCKS} == BLOCKS
 
 
-def test_smollm2_has_the_tensors_that_its_library_reads(smollm2_path):
+def test_smollm2_tensors_equal_the_gguf_library(smollm2_path):
     library = pytest.importorskip("gguf")
     opened = files.open_checkpoint(smollm2_path)
     assert opened.config["num_key_value_heads"] == 3 and opened.config["rope_theta"] == 100000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, RegardError, Unsupported
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import SENTENCES, differences, torch, transformers, write
 from .test_bert import EXACT
@@ -25,7 +25,7 @@ Arrays = dict[str, Any]
 
 
 def quantised(folder: Path, config: dict[str, Any] | None, scales: str, **options: Any) -> Any:
-    """A Llama whose projections are stored as int8, and its twin with exactly the weights they stand for."""
+    """A Llama whose projections are stored as int8, and its twin with the dequantised weights."""
     from safetensors.torch import load_file, save_file
 
     tiny = write(folder, transformers.LlamaConfig(**SMALL), "causal", "LlamaForCausalLM")
@@ -101,9 +101,7 @@ PARTS = {"rows": by_row, "tensor": by_tensor, "zeros": with_zero_points, "groups
         ({"load_in_8bit": True}, "scb"),
     ],
 )
-def test_int8_weights_with_scales_are_the_weights_they_stand_for(
-    tmp_path: Path, config: dict[str, Any], scales: str
-) -> None:
+def test_int8_weights_with_scales_are_dequantised(tmp_path: Path, config: dict[str, Any], scales: str) -> None:
     tiny = quantised(tmp_path, config, scales)
     model = tiny.open()
     for reading in model.read(SENTENCES):
@@ -143,7 +141,7 @@ def test_other_quantised_weights_are_refused(
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "int64", "bool"])
-def test_integers_are_never_taken_for_floats(tmp_path: Path, kind: str) -> None:
+def test_integers_are_never_read_as_floats(tmp_path: Path, kind: str) -> None:
     from safetensors.torch import load_file, save_file
 
     write(tmp_path, transformers.LlamaConfig(**SMALL), "causal", "LlamaForCausalLM")

@@ -1,4 +1,4 @@
-"""Safetensors files: sound ones read as the library reads them, broken ones refused by name, without allocating."""
+"""Safetensors files: valid ones equal the library, broken ones are refused by name without allocating."""
 
 import json
 import tracemalloc
@@ -50,14 +50,14 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize(
-    ("header", "numbers", "length", "fault"), [a[1:] for a in ATTACKS], ids=[a[0] for a in ATTACKS]
+    ("header", "numbers", "length", "reason"), [a[1:] for a in ATTACKS], ids=[a[0] for a in ATTACKS]
 )
-def test_a_broken_file_is_refused_by_name_and_fault(tmp_path, header, numbers, length, fault):
+def test_a_broken_file_is_refused_with_its_name_and_the_reason(tmp_path, header, numbers, length, reason):
     path = safetensors(tmp_path / "model.safetensors", header, numbers, length)
     with pytest.raises(BrokenFile) as caught:
         open_safetensors(path)
     assert str(path) in str(caught.value)
-    assert fault in str(caught.value)
+    assert reason in str(caught.value)
     assert len(str(caught.value)) < 600
 
 
@@ -96,7 +96,7 @@ def test_a_file_of_fewer_than_eight_bytes_is_refused(tmp_path, count):
         open_safetensors(path)
 
 
-def test_every_cut_of_a_file_is_noticed(tmp_path):
+def test_every_truncated_file_is_refused(tmp_path):
     path = safetensors(tmp_path / "model.safetensors", TWO, bytes(44))
     whole = path.read_bytes()
     for length in range(len(whole)):
@@ -115,7 +115,7 @@ def test_a_missing_file_and_a_missing_tensor_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
-def test_tensors_equal_those_of_the_library(tmp_path, draw, kind):
+def test_tensors_equal_the_library(tmp_path, draw, kind):
     library = pytest.importorskip("safetensors.numpy")
     given = {"a": (draw(3, 5) * 9).astype(kind), "scalar": np.array(7, kind), "none": np.zeros((0, 3), kind)}
     library.save_file(given, tmp_path / "model.safetensors", {"format": "pt"})
@@ -135,7 +135,7 @@ def test_bfloat16_is_widened_exactly(tmp_path):
     np.testing.assert_array_equal(open_safetensors(path)["a"], kept)
 
 
-def test_float32_stays_in_the_file(tmp_path, draw):
+def test_float32_is_a_view_of_the_file(tmp_path, draw):
     library = pytest.importorskip("safetensors.numpy")
     library.save_file({"a": draw(1000, 1000, dtype=np.float32)}, tmp_path / "model.safetensors")
     tracemalloc.start()
@@ -148,7 +148,7 @@ def test_float32_stays_in_the_file(tmp_path, draw):
     assert not taken.flags.writeable
 
 
-def test_numbers_that_are_not_aligned_are_copied(tmp_path):
+def test_unaligned_numbers_are_copied(tmp_path):
     header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} '
     header += b" " * (1 - len(header) % 4 + 4)
     path = safetensors(tmp_path / "model.safetensors", header, np.array([3, 5], "<f4").tobytes())
@@ -157,7 +157,7 @@ def test_numbers_that_are_not_aligned_are_copied(tmp_path):
     assert taken.tolist() == [3, 5]
 
 
-def test_a_type_without_a_number_in_numpy_is_named_when_asked_for(tmp_path):
+def test_a_type_that_numpy_lacks_is_refused_on_access(tmp_path):
     path = safetensors(tmp_path / "model.safetensors", {"a": entry("F8_E4M3", (24,), (0, 24))}, DATA)
     opened = open_safetensors(path)
     with pytest.raises(Unsupported, match="F8_E4M3"):

@@ -1,4 +1,4 @@
-"""Models write: the same tokens as in transformers, and a reading of all of it without a second pass."""
+"""Generation: the same tokens as transformers, and a reading of the whole text without a second pass."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 import regard
 from regard.errors import OptionError, Unsupported
 from regard.layers import Alibi, Encoder
-from regard.models.architectures import opened
 from regard.models.forward import packed, run
-from regard.models.generate import Drawing
-from regard.models.model import Model
+from regard.models.generate import Sampling
+from regard.models.model import Model, opened
 from regard.reading import Reading
 
 from .checkpoints import Tiny, torch, transformers, twin_of, write
@@ -47,13 +46,13 @@ def written_by(twin: Any, prompt: list[int], count: int, **more: Any) -> list[in
     return list(map(int, whole[0]))
 
 
-def test_the_likeliest_tokens_are_those_of_transformers(tiny: Tiny) -> None:
+def test_greedy_tokens_equal_transformers(tiny: Tiny) -> None:
     reading = tiny.open().generate(PROMPT, 30)
     assert reading.given == 4
     assert ids(reading) == written_by(tiny.twin, ids(reading)[:4], 30)
 
 
-def test_a_generated_reading_is_that_of_reading_the_whole(tiny: Tiny) -> None:
+def test_a_generated_reading_equals_reading_the_whole_text(tiny: Tiny) -> None:
     model = tiny.open()
     reading = model.generate(PROMPT, 9)
     whole = model.read(" ".join(model.tokeniser.token(number) for number in ids(reading)))
@@ -67,7 +66,7 @@ def test_a_generated_reading_is_that_of_reading_the_whole(tiny: Tiny) -> None:
         np.testing.assert_allclose(ours, right, atol=1e-5 * np.abs(right).max())
 
 
-def test_tokens_stand_where_the_text_has_them(tiny: Tiny) -> None:
+def test_spans_of_tokens_match_the_text(tiny: Tiny) -> None:
     reading = tiny.open().generate(PROMPT, 6)
     assert reading.text.startswith(PROMPT)
     for token in reading.tokens:
@@ -80,30 +79,30 @@ def llama(tmp_path: Path) -> Model:
     return write(tmp_path, transformers.LlamaConfig(**SMALL, eos_token_id=None), "causal", "LlamaForCausalLM").open()
 
 
-def test_a_seed_gives_the_same_tokens_and_another_one_others(llama: Model) -> None:
+def test_the_seed_decides_the_tokens(llama: Model) -> None:
     first, again, other = (ids(llama.generate(PROMPT, 20, temperature=2.0, seed=seed)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-def test_the_first_of_one_is_the_likeliest(llama: Model) -> None:
+def test_top_k_of_one_is_greedy(llama: Model) -> None:
     likeliest = ids(llama.generate(PROMPT, 12))
     assert ids(llama.generate(PROMPT, 12, temperature=5.0, top_k=1)) == likeliest
     assert ids(llama.generate(PROMPT, 12, temperature=5.0, top_p=1e-9)) == likeliest
 
 
-def test_drawn_tokens_come_as_often_as_their_probability_says() -> None:
+def test_tokens_are_sampled_by_their_probabilities() -> None:
     scores = np.log(np.array([0.1, 0.6, 0.3]))
-    choose = Drawing(temperature=1.0, seed=3).choices()
+    choose = Sampling(temperature=1.0, seed=3).sampler()
     counts = np.bincount([choose(scores) for _ in range(4000)], minlength=3) / 4000
     np.testing.assert_allclose(counts, [0.1, 0.6, 0.3], atol=0.03)  # four standard deviations
-    among = Drawing(temperature=1.0, top_p=0.7, seed=3).choices()
+    among = Sampling(temperature=1.0, top_p=0.7, seed=3).sampler()
     assert {among(scores) for _ in range(200)} == {1, 2}
-    of_two = Drawing(temperature=1.0, top_k=2, seed=3).choices()
+    of_two = Sampling(temperature=1.0, top_k=2, seed=3).sampler()
     assert {of_two(scores) for _ in range(200)} == {1, 2}
 
 
-def test_the_end_of_text_ends_it(tmp_path: Path) -> None:
+def test_the_end_of_text_token_ends_generation(tmp_path: Path) -> None:
     endless = write(tmp_path, transformers.LlamaConfig(**SMALL, eos_token_id=None), "causal", "LlamaForCausalLM")
     written = ids(endless.open().generate(PROMPT, 9))
     end = written[6]
@@ -113,7 +112,7 @@ def test_the_end_of_text_ends_it(tmp_path: Path) -> None:
     assert ids(reading) == written[: written.index(end, 4) + 1] == written_by(tiny.twin, written[:4], 9)
 
 
-def test_a_text_to_stop_at_ends_it(llama: Model) -> None:
+def test_a_stop_text_ends_generation(llama: Model) -> None:
     whole = llama.generate(PROMPT, 9)
     third = whole.tokens[6].text
     reading = llama.generate(PROMPT, 9, stop=[third])
@@ -121,16 +120,16 @@ def test_a_text_to_stop_at_ends_it(llama: Model) -> None:
     assert len(reading.tokens) < len(whole.tokens)
 
 
-def test_pieces_are_told_as_they_come(llama: Model) -> None:
+def test_on_token_gets_every_piece_of_text(llama: Model) -> None:
     told: list[str] = []
     reading = llama.generate(PROMPT, 7, on_token=told.append)
     assert "".join(told) == llama.tokeniser.decode(ids(reading)[4:])
     assert len(told) > 1
 
 
-def test_more_than_the_model_can_read_is_refused_with_both_counts(llama: Model) -> None:
+def test_more_tokens_than_the_model_reads_are_refused(llama: Model) -> None:
     assert len(llama.generate(PROMPT, 57).tokens) == 61
-    with pytest.raises(OptionError, match="has 4 tokens, and 58 more are to be written; tiny reads at most 61"):
+    with pytest.raises(OptionError, match="has 4 tokens, and 58 more are to be generated; tiny reads at most 61"):
         llama.generate(PROMPT, 58)
 
 
@@ -141,7 +140,7 @@ def test_more_than_the_model_can_read_is_refused_with_both_counts(llama: Model) 
         {"seed": -1}, {"stop": ""}, {"stop": [3]},
     ],
 )  # fmt: skip
-def test_options_that_make_no_sense_are_named(llama: Model, wrong: dict[str, Any]) -> None:
+def test_invalid_options_are_named(llama: Model, wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         llama.generate(PROMPT, **wrong)
 
@@ -159,8 +158,8 @@ def test_a_model_that_is_not_named_by_text_is_refused(name: Any) -> None:
 
 
 @pytest.mark.parametrize("window", [None, 5])
-def test_generating_keeps_the_bias_of_alibi(llama: Model, window: int | None) -> None:
-    """What each new token computes with the KV cache is what reading the whole text computes."""
+def test_generation_applies_alibi(llama: Model, window: int | None) -> None:
+    """The KV cache gives the same result as reading the whole text."""
 
     def with_alibi(block: Encoder) -> Encoder:
         attention = replace(block.attention, rotary=None, alibi=Alibi.of(block.attention.heads), window=window)
@@ -179,14 +178,14 @@ def test_generating_keeps_the_bias_of_alibi(llama: Model, window: int | None) ->
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 19, "rope_theta": 100.0}
 
 
-def test_yarn_generates_as_transformers_does(tmp_path: Path) -> None:
+def test_generation_with_yarn_equals_transformers(tmp_path: Path) -> None:
     config = transformers.LlamaConfig(**SMALL, rope_parameters=YARN, eos_token_id=None, bos_token_id=None)
     tiny = write(tmp_path, config, "causal", "LlamaForCausalLM")
     reading = tiny.open().generate(PROMPT, 30)
     assert ids(reading) == written_by(tiny.twin, ids(reading)[:4], 30)
 
 
-def test_longrope_is_not_generated_across_its_change_of_frequencies(tmp_path: Path) -> None:
+def test_generation_across_a_change_of_longrope_frequencies_is_refused(tmp_path: Path) -> None:
     rope = {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0], "rope_theta": 100.0}
     rope |= {"original_max_position_embeddings": 9}
     config = transformers.LlamaConfig(**SMALL, rope_parameters=rope, eos_token_id=None, bos_token_id=None)
@@ -200,14 +199,14 @@ def test_longrope_is_not_generated_across_its_change_of_frequencies(tmp_path: Pa
     assert ids(reading) == written_by(tiny.twin, ids(reading)[:12], 5)
 
 
-def test_a_model_that_sees_everything_at_once_does_not_write(tmp_path: Path) -> None:
+def test_a_bidirectional_model_does_not_generate(tmp_path: Path) -> None:
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     with pytest.raises(Unsupported, match="smollm2"):
         model.generate("the cat")
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(64, marks=pytest.mark.slow)])
-def test_smollm2_writes_what_transformers_writes(smollm2_path: Path, count: int) -> None:
+def test_smollm2_generates_the_tokens_of_transformers(smollm2_path: Path, count: int) -> None:
     model = opened(smollm2_path, "smollm2")
     reading = model.generate("The kids were scared of the lions, so", count)
     twin = twin_of(model)

@@ -1,4 +1,4 @@
-"""Rotary positions of GGUF files: parts of heads, divisors of frequencies and scaling, as llama.cpp defines them."""
+"""Rotary positions of GGUF files: parts of heads, divisors of frequencies and scaling, as defined by llama.cpp."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.architectures import opened
-from regard.models.files.gguf_file import in_hub_order
+from regard.models.files.gguf import in_hub_order
+from regard.models.model import opened
 
 from .attacks import gguf, llama_metadata
 
@@ -58,7 +58,7 @@ def expected_queries(stored: dict[str, Any], states: Any, frequencies: Any, arch
     return queries
 
 
-def test_a_part_of_each_head_is_rotated(tmp_path: Path) -> None:
+def test_only_part_of_each_head_may_be_rotated(tmp_path: Path) -> None:
     stored = tensors(biases=True)
     path = gguf(tmp_path / "tiny.gguf", metadata("qwen2", **{"rope.dimension_count": 4}), stored)
     reading = opened(path).read(TEXT)
@@ -67,7 +67,7 @@ def test_a_part_of_each_head_is_rotated(tmp_path: Path) -> None:
     np.testing.assert_allclose(reading.attention(0).queries, right, atol=1e-4)
 
 
-def test_a_llama_rotates_whole_heads_or_is_refused(tmp_path: Path) -> None:
+def test_a_llama_with_partly_rotated_heads_is_refused(tmp_path: Path) -> None:
     stored = tensors(biases=False)
     reading = opened(gguf(tmp_path / "a.gguf", metadata("llama", **{"rope.dimension_count": 8}), stored)).read(TEXT)
     right = expected_queries(stored, reading.states[0], 10000.0 ** (-2 * np.arange(4) / 8), "llama")
@@ -78,7 +78,7 @@ def test_a_llama_rotates_whole_heads_or_is_refused(tmp_path: Path) -> None:
         opened(gguf(tmp_path / "c.gguf", metadata("llama", **{"rope.dimension_count": 16}), stored))
 
 
-def test_a_tensor_of_divisors_slows_each_frequency(tmp_path: Path) -> None:
+def test_a_tensor_of_divisors_divides_each_frequency(tmp_path: Path) -> None:
     stored = tensors(biases=False) | {"rope_freqs.weight": np.array([1, 1, 2, 8], np.float32)}
     reading = opened(gguf(tmp_path / "tiny.gguf", metadata("llama"), stored)).read(TEXT)
     frequencies = 10000.0 ** (-2 * np.arange(4) / 8) / np.array([1, 1, 2, 8])

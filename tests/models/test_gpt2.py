@@ -1,4 +1,4 @@
-"""GPT-2, read as transformers reads it."""
+"""GPT-2 equals transformers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import SENTENCES, Tiny, differences, transformers, write
 from .test_bert import EXACT, changed
@@ -32,33 +32,33 @@ def tiny(request: pytest.FixtureRequest, tmp_path: Path) -> Tiny:
     return write(tmp_path, transformers.GPT2Config(**SMALL, **more), "causal", model_class)
 
 
-def test_states_and_weights_equal_those_of_transformers(tiny: Tiny) -> None:
+def test_states_and_weights_equal_transformers(tiny: Tiny) -> None:
     model = tiny.open()
     assert (model.kind, model.longest) == ("gpt2", 37)
     for reading in model.read(SENTENCES):
         assert max(differences(reading, model, tiny.twin)) < EXACT
 
 
-def test_weights_lie_in_memory_as_products_want_them(tiny: Tiny) -> None:
+def test_weights_are_contiguous(tiny: Tiny) -> None:
     for name, array in tiny.open().transformer.parameters().items():
         assert array.flags.c_contiguous, name
 
 
-def test_one_product_gives_queries_keys_and_values(tiny: Tiny) -> None:
+def test_queries_keys_and_values_are_one_product(tiny: Tiny) -> None:
     for block in tiny.open().blocks:
         weights = [layer.weight for layer in (block.attention.w_q, block.attention.w_k, block.attention.w_v)]
         assert all(weight.base is weights[0].base for weight in weights)
         assert weights[0].base is not None and weights[0].base.shape == (36, 12)
 
 
-def test_a_head_of_its_own_is_used(tmp_path: Path) -> None:
+def test_an_untied_head_is_used(tmp_path: Path) -> None:
     config = transformers.GPT2Config(**SMALL, tie_word_embeddings=False)
     model = write(tmp_path, config, "causal", "GPT2LMHeadModel").open()
     assert model.transformer.head is not None
     assert not np.array_equal(model.transformer.head.weight, model.transformer.embedding.weight)
 
 
-def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
+def test_invalid_settings_are_named(tmp_path: Path) -> None:
     write(tmp_path, transformers.GPT2Config(**SMALL), "causal", "GPT2LMHeadModel")
     with pytest.raises(OptionError, match=r"wte\.weight"):
         opened(changed(tmp_path, n_embd=13))

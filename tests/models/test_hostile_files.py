@@ -1,4 +1,4 @@
-"""Small files that ask for much: sizes are checked against the file before anything of that size is made."""
+"""Small files with large claims: sizes are checked against the file before anything is allocated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 from regard.errors import OptionError, RegardError
 from regard.models import store
-from regard.models.architectures import opened
 from regard.models.errors import BrokenFile, MissingFile
+from regard.models.model import opened
 
 from .checkpoints import transformers, write
 from .test_bert import changed
@@ -35,7 +35,7 @@ IN_A_PROCESS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
 from regard.errors import RegardError
-from regard.models.architectures import opened
+from regard.models.model import opened
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     opened(sys.argv[1])
@@ -77,7 +77,7 @@ def test_a_huge_token_id_takes_no_memory(folder: Path, power: int, part: str) ->
     ],
     ids=lambda settings: "-".join(settings),
 )
-def test_claimed_sizes_are_checked_before_anything_of_that_size_is_made(folder: Path, settings: dict[str, Any]) -> None:
+def test_claimed_sizes_are_checked_before_allocation(folder: Path, settings: dict[str, Any]) -> None:
     changed(folder, **settings)
     tracemalloc.start()
     with pytest.raises(OptionError):
@@ -133,7 +133,7 @@ def test_a_device_is_not_a_gguf_file() -> None:
 def test_impossible_file_names_in_an_index_are_refused(folder: Path, file: str) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": file}}))
-    with pytest.raises(BrokenFile, match="which is not a file beside it") as caught:
+    with pytest.raises(BrokenFile, match="which is not a file in the same folder") as caught:
         opened(folder)
     assert len(str(caught.value)) < 600
 

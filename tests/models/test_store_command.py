@@ -1,4 +1,4 @@
-"""`regard models`: what it lists, gets and removes."""
+"""`regard models`: list, get and remove."""
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +25,7 @@ def served(own_cache, monkeypatch):
         yield state
 
 
-def test_the_list_fits_eighty_columns_and_says_licence_size_and_what_is_here(own_cache):
+def test_the_list_fits_eighty_columns_and_shows_licence_size_and_presence(own_cache):
     listed = run()
     rows = [" ".join(line.split()) for line in listed.splitlines()]
     assert "minilm all-MiniLM-L6-v2: BERT, 6 × 12 heads Apache-2.0 91 MB no" in rows
@@ -34,7 +34,7 @@ def test_the_list_fits_eighty_columns_and_says_licence_size_and_what_is_here(own
     assert str(own_cache) in listed.replace("\n", "")
 
 
-def test_a_model_is_got_listed_and_removed(served, own_cache):
+def test_a_model_is_downloaded_listed_and_removed(served, own_cache):
     assert run("get", "owner/tiny") == f"owner/tiny is downloaded: {own_cache / 'owner--tiny'} (7 MB)\n"
     assert "owner/tiny is already in the cache" in run("get", "owner/tiny")
     assert "owner/tiny from the hub mit 7 MB yes" in [" ".join(line.split()) for line in run().splitlines()]
@@ -42,7 +42,7 @@ def test_a_model_is_got_listed_and_removed(served, own_cache):
     assert store.kept("owner/tiny") is None
 
 
-def test_complaints_end_with_two_and_say_what_there_is(served):
+def test_unknown_models_exit_with_2_and_name_the_known_ones(served):
     assert "Did you mean 'minilm'?" in run("get", "minlm", code=2)
     assert "The model 'minilm' is not in the cache" in run("remove", "minilm", code=2)
     assert "no public model 'owner/none'" in run("get", "owner/none", code=2)

@@ -1,4 +1,4 @@
-"""Downloads: broken off, resumed, of the wrong bytes, by two processes at once, killed in the middle."""
+"""Downloads: interrupted, resumed, with wrong bytes, by two processes at once, killed halfway."""
 
 import hashlib
 import os
@@ -37,29 +37,29 @@ def left_beside(path):
     return sorted(one.name for one in path.parent.iterdir() if one != path)
 
 
-def test_a_file_arrives_whole_and_progress_ends_at_its_size(served, tmp_path):
+def test_a_file_is_complete_and_progress_ends_at_its_size(served, tmp_path):
     seen = get(served, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert seen == sorted(seen) and seen[-1] == SIZE
     assert left_beside(tmp_path / "file") == []
 
 
-def test_a_break_is_taken_up_where_it_was(served, tmp_path):
+def test_an_interrupted_download_is_resumed(served, tmp_path):
     served.breaks = [100_000, 50_000]
     get(served, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert [span for _, span in served.asked] == [None, "bytes=100000-", "bytes=150000-"]
 
 
-def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it(served, tmp_path):
+def test_without_range_requests_the_whole_file_is_requested(served, tmp_path):
     served.ranges, served.breaks = False, [100_000]
     get(served, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_what_came_before_too_many_breaks_is_kept_for_the_next_run(served, tmp_path):
+def test_a_partial_file_is_kept_for_the_next_run(served, tmp_path):
     served.breaks = [1000] * download.TRIES
-    with pytest.raises(NotFetched, match=r"broke off after 4000 of 384000 bytes"):
+    with pytest.raises(NotFetched, match=r"was interrupted after 4000 of 384000 bytes"):
         get(served, tmp_path / "file")
     assert not (tmp_path / "file").exists()
     assert left_beside(tmp_path / "file") == ["file.part"]
@@ -68,21 +68,21 @@ def test_what_came_before_too_many_breaks_is_kept_for_the_next_run(served, tmp_p
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_connection_that_brings_nothing_is_not_tried_for_ever(served, tmp_path):
+def test_a_connection_without_data_is_not_retried_forever(served, tmp_path):
     served.breaks = [0] * 50
-    with pytest.raises(NotFetched, match="broke off after 0"):
+    with pytest.raises(NotFetched, match="was interrupted after 0"):
         get(served, tmp_path / "file")
     assert len(served.asked) == 1
 
 
 @pytest.mark.parametrize("part", [b"of another version", CONTENT[:-1] + b"?", CONTENT + b"more"])
-def test_a_rest_that_does_not_fit_is_thrown_away(served, tmp_path, part):
+def test_a_partial_file_that_does_not_fit_is_discarded(served, tmp_path, part):
     (tmp_path / "file.part").write_bytes(part)
     get(served, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_whole_rest_needs_no_network(served, tmp_path):
+def test_a_complete_partial_file_needs_no_network(served, tmp_path):
     (tmp_path / "file.part").write_bytes(CONTENT)
     get(served, tmp_path / "file")
     assert served.asked == []
@@ -95,7 +95,7 @@ def test_without_a_hash_nothing_is_resumed(served, tmp_path):
     assert served.asked == [("/resolve/file", None)]
 
 
-def test_wrong_bytes_are_deleted_and_both_hashes_said(served, tmp_path):
+def test_wrong_bytes_are_deleted_and_both_hashes_named(served, tmp_path):
     expected = hashlib.sha256(b"other").hexdigest()
     with pytest.raises(download.WrongHash) as caught:
         get(served, tmp_path / "file", sha256=expected)
@@ -105,19 +105,19 @@ def test_wrong_bytes_are_deleted_and_both_hashes_said(served, tmp_path):
 
 
 def test_more_bytes_than_expected_are_refused(served, tmp_path):
-    with pytest.raises(NotFetched, match="more than the 1000 bytes"):
+    with pytest.raises(NotFetched, match="more than the expected 1000 bytes"):
         get(served, tmp_path / "file", size=1000)
     assert not (tmp_path / "file").exists()
 
 
-def test_a_disk_that_is_too_small_is_noticed_before_anything_is_asked(served, tmp_path):
-    with pytest.raises(NotFetched, match="Make room"):
+def test_a_full_disk_is_noticed_before_any_request(served, tmp_path):
+    with pytest.raises(NotFetched, match="Free some space"):
         get(served, tmp_path / "file", size=2**60)
     assert served.asked == []
 
 
-def test_only_the_web_is_asked(tmp_path):
-    with pytest.raises(NotFetched, match="no address of the web"):
+def test_only_http_addresses_are_opened(tmp_path):
+    with pytest.raises(NotFetched, match="not an http or https address"):
         download.download("file:///etc/passwd", tmp_path / "file", 10, None, lambda _: None)
 
 
@@ -151,7 +151,7 @@ def started(served, own_cache, monkeypatch):
         process.communicate()
 
 
-def test_two_processes_at_once_fetch_every_file_once(served, started, own_cache):
+def test_two_processes_download_every_file_once(served, started, own_cache):
     first, second = started(), started()
     assert served.begun.wait(60)
     served.gate.set()
@@ -163,7 +163,7 @@ def test_two_processes_at_once_fetch_every_file_once(served, started, own_cache)
     assert (own_cache / "owner--tiny" / "model.safetensors").read_bytes() == CONTENT
 
 
-def test_a_process_that_is_killed_leaves_no_lock_and_no_half_model(served, started, own_cache):
+def test_a_killed_process_leaves_no_lock_and_no_partial_model(served, started, own_cache):
     first = started()
     assert served.begun.wait(60)
     first.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))

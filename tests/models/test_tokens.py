@@ -1,4 +1,4 @@
-"""Tokenisers: the same tokens as the libraries give, and what a person reads in them."""
+"""Tokenisers: the same tokens as the libraries, and readable token texts."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regard.errors import Unsupported
 from regard.models import files, tokens
 from regard.models.errors import BrokenFile
-from regard.models.files import gguf_tokens
+from regard.models.files import gguf_config
 
 from .attacks import llama_metadata
 
@@ -45,12 +45,12 @@ def smollm2(smollm2_path):
 
 
 def read(encoded):
-    """What a person reads, pieces of a word marked by a +."""
+    """The readable texts, pieces of a word marked by +."""
     return " ".join("+" * joined + text for text, joined in zip(encoded.texts, encoded.joined, strict=True))
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_minilm_gives_the_tokens_of_the_library_without_its_padding_and_limit(minilm, minilm_path, text):
+def test_minilm_tokens_equal_the_library_without_padding_and_truncation(minilm, minilm_path, text):
     library = tokenizers.Tokenizer.from_file(str(minilm_path / "tokenizer.json"))
     library.no_padding()
     library.no_truncation()
@@ -60,13 +60,13 @@ def test_minilm_gives_the_tokens_of_the_library_without_its_padding_and_limit(mi
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_minilm_gives_the_tokens_of_transformers(minilm, minilm_path, text):
+def test_minilm_tokens_equal_transformers(minilm, minilm_path, text):
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(minilm_path)
     assert minilm.encode(text).ids == theirs(text, truncation=False, padding=False)["input_ids"]
 
 
-def test_word_pieces_are_joined_and_punctuation_stands_alone(minilm):
+def test_word_pieces_are_joined_and_punctuation_is_separate(minilm):
     encoded = minilm.encode("Unbelievableness, naïve lions don't!")
     assert read(encoded) == "[CLS] Unbelievable +ness , naïve lions don ' t ! [SEP]"
     assert encoded.special == [True, *[False] * 9, True]
@@ -74,11 +74,11 @@ def test_word_pieces_are_joined_and_punctuation_stands_alone(minilm):
     assert encoded.spans[0] == (0, 0)
 
 
-def test_a_long_text_is_not_cut(minilm):
+def test_a_long_text_is_not_truncated(minilm):
     assert len(minilm.encode("word " * 1000)) == 1002
 
 
-def test_an_unknown_character_is_read_as_unknown_and_a_typed_mark_as_special(minilm):
+def test_unknown_characters_and_special_tokens_in_the_text_are_recognised(minilm):
     encoded = minilm.encode("a 😀 [MASK] b")
     assert encoded.texts == ["[CLS]", "a", "[UNK]", "[MASK]", "b", "[SEP]"]
     assert encoded.special == [True, False, False, True, False, True]
@@ -96,19 +96,19 @@ def test_an_unknown_character_is_read_as_unknown_and_a_typed_mark_as_special(min
         ("<|im_start|>user", ["<|im_start|>", "user"]),
     ],
 )
-def test_smollm2_cuts_text_as_its_kind_does(smollm2, text, stored):
+def test_smollm2_pre_tokenises_text_by_its_metadata(smollm2, text, stored):
     encoded = smollm2.encode(text)
     assert [smollm2.token(number) for number in encoded.ids][-len(stored) :] == stored
 
 
-def test_smollm2_adds_nothing_to_a_text(smollm2):
+def test_smollm2_adds_no_special_tokens(smollm2):
     assert not any(smollm2.encode("The cat sat").special)
     assert len(smollm2.encode("The cat sat")) == 3
     assert len(smollm2.encode("")) == 0
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_smollm2_gives_every_text_back(smollm2, text):
+def test_smollm2_decodes_to_the_same_text(smollm2, text):
     encoded = smollm2.encode(text)
     assert smollm2.decode(encoded.ids, special=True) == text
     spelled, again = smollm2.spell(encoded.ids)
@@ -117,7 +117,7 @@ def test_smollm2_gives_every_text_back(smollm2, text):
 
 
 def test_smollm2_merges_in_the_order_of_the_file(smollm2, smollm2_path):
-    """Byte-level BPE written down as it is told: merge the pair that comes first in the list, until none is left."""
+    """Byte-level BPE by its definition: merge the first pair of the list until none is left."""
     header = files.open_checkpoint(smollm2_path).weights.metadata
     ranks = {tuple(merge.split(" ")): rank for rank, merge in enumerate(header["tokenizer.ggml.merges"])}
     numbers = {token: number for number, token in enumerate(header["tokenizer.ggml.tokens"])}
@@ -131,7 +131,7 @@ def test_smollm2_merges_in_the_order_of_the_file(smollm2, smollm2_path):
         assert smollm2.encode(word).ids == [numbers[part] for part in parts], word
 
 
-def test_smollm2_words_and_what_a_person_reads(smollm2):
+def test_smollm2_words_and_readable_texts(smollm2):
     encoded = smollm2.encode("The lions' naïve cubs, 2024 😀!\n")
     assert read(encoded) == "The lions ' na +ïve cubs , ␣ 2 +0 +2 +4 <F0 9F 98> +<80> ! ⏎"
     text = "The lions' naïve cubs, 2024 😀!\n"
@@ -141,7 +141,7 @@ def test_smollm2_words_and_what_a_person_reads(smollm2):
 
 @settings(max_examples=200)
 @given(st.text(max_size=40))
-def test_spans_follow_each_other_and_stay_inside_the_text(smollm2, minilm, text):
+def test_spans_are_ordered_and_inside_the_text(smollm2, minilm, text):
     for tokeniser in (smollm2, minilm):
         encoded = tokeniser.encode(text)
         placed = [span for span, special in zip(encoded.spans, encoded.special, strict=True) if not special]
@@ -153,8 +153,8 @@ def test_spans_follow_each_other_and_stay_inside_the_text(smollm2, minilm, text)
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 49151), max_size=12))
-def test_whatever_a_model_writes_can_be_spelled(smollm2, ids):
-    """Random tokens, most of them no whole characters: spans cover the text from its beginning to its end."""
+def test_any_generated_tokens_have_a_text(smollm2, ids):
+    """Random tokens, most of them parts of characters: spans cover the text from its beginning to its end."""
     text, encoded = smollm2.spell(ids)
     assert encoded.ids == ids
     assert len(encoded.texts) == len(ids)
@@ -164,18 +164,18 @@ def test_whatever_a_model_writes_can_be_spelled(smollm2, ids):
         assert encoded.spans[-1][1] == len(text)
 
 
-def test_halves_of_surrogate_pairs_do_not_break_anything(minilm, smollm2):
+def test_lone_surrogates_are_tokenised(minilm, smollm2):
     for tokeniser in (minilm, smollm2):
         assert tokeniser.encode("a \ud83d b").spans[-1] in ((4, 5), (0, 0))
 
 
-def test_several_texts_are_encoded_as_each_alone(minilm, smollm2):
+def test_encoding_several_texts_equals_encoding_each(minilm, smollm2):
     for tokeniser in (minilm, smollm2):
         assert tokeniser.encode_many(TEXTS) == [tokeniser.encode(text) for text in TEXTS]
         assert tokeniser.encode_many([]) == []
 
 
-def test_special_tokens_are_left_out_where_asked(minilm):
+def test_special_tokens_may_be_left_out(minilm):
     assert minilm.encode("a lion", special=False).texts == ["a", "lion"]
     assert minilm.decode(minilm.encode("a lion").ids) == "a lion"
     assert minilm.decode(minilm.encode("a lion").ids, special=True) == "[CLS] a lion [SEP]"
@@ -199,7 +199,7 @@ def changed_somewhere(given, rng):
 
 
 def test_a_changed_tokeniser_works_or_is_refused_by_name(tmp_path):
-    """The library panics at some of these, which is no ordinary exception."""
+    """The library panics at some of these, which is not a subclass of Exception."""
     vocabulary = {"[UNK]": 0, "the": 1, "##s": 2, "[CLS]": 3}
     engine = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
     engine.normalizer = tokenizers.normalizers.BertNormalizer()
@@ -217,47 +217,47 @@ def test_a_changed_tokeniser_works_or_is_refused_by_name(tmp_path):
     assert complaints == {f"{path} is broken"}
 
 
-def test_a_first_token_is_added_where_the_metadata_asks_for_it(tmp_path):
-    built = gguf_tokens.build(llama_metadata(**{"tokenizer.ggml.add_bos_token": True}), tmp_path)
+def test_a_bos_token_is_added_if_the_metadata_says_so(tmp_path):
+    built = gguf_config.tokeniser(llama_metadata(**{"tokenizer.ggml.add_bos_token": True}), tmp_path)
     encoded = built.encode("he")
     assert encoded.texts == ["<|end|>", "he"]
     assert encoded.special == [True, False]
-    assert gguf_tokens.build(llama_metadata(), tmp_path).encode("he").texts == ["he"]
+    assert gguf_config.tokeniser(llama_metadata(), tmp_path).encode("he").texts == ["he"]
 
 
 @pytest.mark.parametrize(
-    ("changed", "fault"),
+    ("changed", "reason"),
     [
         ({"tokenizer.ggml.tokens": None}, "no tokenizer.ggml.tokens"),
         ({"tokenizer.ggml.tokens": [1, 2]}, "a list of strings"),
-        ({"tokenizer.ggml.tokens": ["a", "a"]}, "comes twice"),
-        ({"tokenizer.ggml.merges": ["h e y"]}, "does not join two"),
-        ({"tokenizer.ggml.merges": ["h ☃"]}, "does not work"),
+        ({"tokenizer.ggml.tokens": ["a", "a"]}, "occurs twice"),
+        ({"tokenizer.ggml.merges": ["h e y"]}, "not a pair of tokens"),
+        ({"tokenizer.ggml.merges": ["h ☃"]}, "its tokeniser fails"),
         ({"tokenizer.ggml.token_type": [3] * 999}, "token_type"),
         ({"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 9999}, "bos_token_id is 9999"),
     ],
 )
-def test_metadata_that_make_no_tokeniser_are_refused(tmp_path, changed, fault):
-    with pytest.raises(BrokenFile, match=fault):
-        gguf_tokens.build(llama_metadata(**changed), tmp_path / "tiny.gguf")
+def test_invalid_tokeniser_metadata_is_refused(tmp_path, changed, reason):
+    with pytest.raises(BrokenFile, match=reason):
+        gguf_config.tokeniser(llama_metadata(**changed), tmp_path / "tiny.gguf")
 
 
-def test_unknown_kinds_of_tokenisers_are_named(tmp_path):
+def test_unknown_tokenisers_are_named(tmp_path):
     with pytest.raises(Unsupported, match=r"'llama' of .*tiny.gguf"):
-        gguf_tokens.build(llama_metadata(**{"tokenizer.ggml.model": "llama"}), tmp_path / "tiny.gguf")
+        gguf_config.tokeniser(llama_metadata(**{"tokenizer.ggml.model": "llama"}), tmp_path / "tiny.gguf")
     with pytest.raises(Unsupported, match=r"'klingon'.*\nKnown are smollm"):
-        gguf_tokens.build(llama_metadata(**{"tokenizer.ggml.pre": "klingon"}), tmp_path / "tiny.gguf")
+        gguf_config.tokeniser(llama_metadata(**{"tokenizer.ggml.pre": "klingon"}), tmp_path / "tiny.gguf")
 
 
 @pytest.mark.parametrize("kind", ["llama-bpe", "qwen2", "gpt-2", "default"])
-def test_other_ways_of_cutting_lose_nothing(tmp_path, kind):
-    built = gguf_tokens.build(llama_metadata(**{"tokenizer.ggml.pre": kind}), tmp_path)
+def test_other_pre_tokenisers_lose_nothing(tmp_path, kind):
+    built = gguf_config.tokeniser(llama_metadata(**{"tokenizer.ggml.pre": kind}), tmp_path)
     for text in TEXTS[:10]:
         assert built.decode(built.encode(text).ids) == text
 
 
-def test_blanks_written_as_low_lines_are_read_as_blanks(tmp_path):
-    """Llama 2's kind: ▁ for a blank, bytes as <0x..>, and no word piece marks."""
+def test_sentencepiece_underscores_are_read_as_spaces(tmp_path):
+    """As in Llama 2: ▁ for a space, bytes as <0x..>, no ## marks."""
     vocabulary = ["<unk>", "▁the", "▁li", "ons", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "<0x0A>", ",", "▁"]
     described = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "post_processor": None,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.models.architectures import model
+from regard.models.model import model
 from regard.reading import Reading
 
 KIDS = "The kids were scared of the lions, so they left right away."

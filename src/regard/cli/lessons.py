@@ -95,7 +95,7 @@ def positions(
 
 def _learned(name: str) -> Any:
     from regard.layers import Learned
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     positions = model(name).transformer.positions
     if not isinstance(positions, Learned):

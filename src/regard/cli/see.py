@@ -133,7 +133,7 @@ def _numbers(option: str, given: str | None) -> list[int] | None:
 
 def _read(name: str, text: str, generate: int | None) -> Reading:
     """The text as read by a model, or as continued by it."""
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     reader = model(name)
     if generate is not None:

@@ -1,1 +1,1 @@
-"""Real models: the store they come from, their files, their tokenisers, their architectures."""
+"""Real models: where they are downloaded from, their files, tokenisers and architectures."""

@@ -46,7 +46,7 @@ DISTILBERT = Names(
 
 
 def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
-    """Post-norm encoders with learned positions, every token visible from every other; and the longest text."""
+    """Post-norm encoders with learned positions, bidirectional; and the largest number of tokens."""
     tensors = Tensors.under(checkpoint, PREFIXES, "embeddings.word_embeddings.weight")
     distil = checkpoint.family == "distilbert"
     sizes = _sizes(tensors, distil)
@@ -61,7 +61,7 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The settings every block shares."""
+    """The settings that all blocks share."""
 
     width: int
     layers: int
@@ -86,7 +86,7 @@ def _sizes(tensors: Tensors, distil: bool) -> Sizes:
             settings.activation("activation", "gelu"),
         )
     if settings.flag("is_decoder", False) or settings.flag("add_cross_attention", False):
-        raise tensors.refuse("A BERT that decodes")
+        raise tensors.refuse("A BERT decoder")
     kind = settings.text("position_embedding_type", "absolute", null="absolute")
     if kind != "absolute":
         raise tensors.refuse(f"Position embeddings of type {kind[:40]!r}")
@@ -101,13 +101,13 @@ def _sizes(tensors: Tensors, distil: bool) -> Sizes:
 
 
 def _positions(tensors: Tensors, sizes: Sizes) -> tuple[Learned, int]:
-    """Learned positions, with the row of the first token type (all tokens are of it) added; and how many there are."""
+    """Learned positions, with the row of the first token type (the type of all tokens) added; and their number."""
     weight = tensors.take("embeddings.position_embeddings.weight", None, sizes.width)
     family, padding = tensors.checkpoint.family, None
-    if family in ROBERTA:  # counts positions from behind the id of its padding token
+    if family in ROBERTA:  # positions start after the id of the padding token
         padding = tensors.settings.integer("pad_token_id", 1, least=0)
         if padding + 1 >= len(weight):
-            raise tensors.fault(f"its setting 'pad_token_id' is {padding}, and it has {len(weight)} positions")
+            raise tensors.fault(f"its setting 'pad_token_id' is {padding}; expected less than {len(weight) - 1}")
     if family != "distilbert":
         weight = weight + tensors.take("embeddings.token_type_embeddings.weight", None, sizes.width)[0]
     return Learned(weight, padding), len(weight) if padding is None else len(weight) - padding - 1

@@ -1,4 +1,4 @@
-"""What goes wrong with files of models: missing, broken, out of reach. A message names the file and the fault."""
+"""Errors about files of models: missing, broken, or not downloaded. A message names the file and the problem."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ Place = str | os.PathLike[str]
 
 
 class BrokenFile(OptionError):
-    """A file that is not what it says it is."""
+    """A file with invalid content."""
 
 
 class MissingFile(OptionError, FileNotFoundError):
-    """A file, or a part of a model, that is not there."""
+    """A missing file, or a missing part of a model."""
 
 
 class NotFetched(RegardError, ConnectionError):
-    """A model that is not in the cache and could not be got."""
+    """A model that is not in the cache and could not be downloaded."""
 
 
 def broken(path: Place, why: str, fix: str = "") -> BrokenFile:
-    """A file with a fault.
+    """A file with invalid content.
 
-    >>> print(broken("model.safetensors", "its header ends in the middle", "Get it again."))
+    >>> print(broken("model.safetensors", "its header ends in the middle", "Download it again."))
     model.safetensors is broken: its header ends in the middle.
-    Get it again.
+    Download it again.
     """
     return BrokenFile(f"{os.fspath(path)} is broken: {why}." + (f"\n{fix}" if fix else ""))
 
 
 def missing(path: Place, expected: str, fix: str = "") -> MissingFile:
-    """A file that should be there.
+    """A file that is expected and missing.
 
     >>> print(missing("tiny", "a folder with config.json, or a GGUF file"))
     There is no tiny; expected a folder with config.json, or a GGUF file.

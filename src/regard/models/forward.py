@@ -95,7 +95,7 @@ def run(model: Transformer, texts: Packed, layers: int | None = None) -> Iterato
     turns: dict[Rotary | None, Turns | None] = {None: None}
     for block in model.encoders[:layers]:
         rotary = block.attention.rotary
-        if rotary is not None and rotary not in turns:  # mostly one for all blocks
+        if rotary is not None and rotary not in turns:  # usually one for all blocks
             turns[rotary] = rotary.at(texts.positions, x, texts.lengths)
         heads: Any = None
         result: Any = None
@@ -110,7 +110,7 @@ def run(model: Transformer, texts: Packed, layers: int | None = None) -> Iterato
 
 
 def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
-    """Positions, or in RoBERTa, where padding tokens take none, the rows of the table of positions."""
+    """Positions, or in RoBERTa, where padding tokens have none, rows of the position embedding."""
     if not isinstance(model.positions, Learned) or model.positions.padding is None:
         return texts.positions
     rows = np.empty_like(texts.positions)
@@ -129,7 +129,7 @@ def attend_packed(turns: Turns | None, groups: tuple[Place, ...]) -> Attend:
         rows = []
         for place in groups:
             tokens = slice(place.start, place.stop)
-            if place.stop - place.start == place.length >= LONG:  # the reading gets this one, with its row state
+            if place.stop - place.start == place.length >= LONG:  # kept for the reading, with its row state
                 attentions[place] = layer.look(queries[:, tokens], keys[:, tokens])
                 rows.append(layer.concatenate(attentions[place] @ values[:, tokens]))
             else:

@@ -1,10 +1,9 @@
-"""A model writes: token by token, each seeing all before it; what every layer saw on the way becomes the reading."""
+"""Generation token by token with a KV cache, which keeps all that a `Reading` of the text needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,15 +12,12 @@ from regard.arrays import Array
 from regard.layers import Heads, MultiHead, Seen, Transformer
 from regard.layers.block import Attend, result_of
 from regard.models.forward import LayerRun, packed, run
-from regard.reading import Reading, Token
-
-if TYPE_CHECKING:
-    from regard.models.model import Model
+from regard.models.tokens import Tokeniser
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How the next token is chosen from the scores of all."""
+class Sampling:
+    """How the next token is chosen from the logits."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -36,44 +32,44 @@ class Drawing:
             validate.integer("top_k", self.top_k, 1)
         validate.integer("seed", self.seed, 0)
 
-    def choices(self) -> Callable[[Array], int]:
-        """A function that chooses from scores (vocabulary,), drawing on from where it was."""
+    def sampler(self) -> Callable[[Array], int]:
+        """A function from logits (vocabulary,) to a token id; each call draws the next random number."""
         if self.temperature == 0:
-            return lambda scores: int(scores.argmax())
+            return lambda logits: int(logits.argmax())
         bits = np.random.PCG64(np.random.SeedSequence(self.seed))  # its raw bits are the same on every machine
-        return lambda scores: self._drawn(scores, (int(bits.random_raw()) >> 11) * 2.0**-53)
+        return lambda logits: self._sample(logits, (int(bits.random_raw()) >> 11) * 2.0**-53)
 
-    def _drawn(self, scores: Array, share: float) -> int:
-        """The token at this share of all probability, the likeliest first."""
-        order = np.argsort(-scores, kind="stable")[: self.top_k]
-        scaled = scores[order].astype(np.float64) / self.temperature
+    def _sample(self, logits: Array, uniform: float) -> int:
+        """The token at which the cumulative probability, largest first, exceeds a uniform number from [0, 1)."""
+        order = np.argsort(-logits, kind="stable")[: self.top_k]
+        scaled = logits[order].astype(np.float64) / self.temperature
         likely = np.exp(scaled - scaled[0])
-        rising = np.cumsum(likely) / likely.sum()
+        cumulative = np.cumsum(likely) / likely.sum()
         if self.top_p is not None:
-            count = int(np.searchsorted(rising, self.top_p)) + 1
-            rising = rising[:count] / rising[min(count, len(rising)) - 1]
-        return int(order[min(int(np.searchsorted(rising, share, side="right")), len(rising) - 1)])
+            count = int(np.searchsorted(cumulative, self.top_p)) + 1
+            cumulative = cumulative[:count] / cumulative[min(count, len(cumulative)) - 1]
+        return int(order[min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)])
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
-    """The KV cache of one layer, with the queries, outputs and states that the reading needs; allocated once."""
+class LayerCache:
+    """The KV cache of one layer, with the queries, outputs and states that a reading needs; allocated once."""
 
-    queries: Array  # (head, token, size)
-    keys: Array  # (key head, token, size)
+    queries: Array  # (head, token, head_dim)
+    keys: Array  # (key head, token, head_dim)
     values: Array
-    outputs: Array  # (token, head · size)
+    outputs: Array  # (token, head · head_dim)
     states: Array  # (token, width)
 
     @classmethod
-    def after(cls, done: LayerRun, room: int) -> Memory:
-        """Of the prompt, with room for so many tokens in all."""
-        queries, keys, values = (_roomy(part, room, 1) for part in done.heads[:3])
-        return cls(queries, keys, values, _roomy(done.outputs, room, 0), _roomy(done.result, room, 0))
-
+    def after(cls, done: LayerRun, capacity: int) -> LayerCache:
+        """The cache after the prompt, with room for `capacity` tokens in all."""
+        queries, keys, values = (_with_capacity(part, capacity, 1) for part in done.heads[:3])
+        outputs, states = (_with_capacity(part, capacity, 0) for part in (done.outputs, done.result))
+        return cls(queries, keys, values, outputs, states)
 
     def attend(self, place: int) -> Attend:
-        """Attention of the token at `place`, which sees all before it within the window: no mask is needed."""
+        """Attention of the token at `place`: it sees all cached tokens within the window, so no mask is needed."""
 
         def attend(layer: MultiHead, x: Array) -> Heads:
             queries, keys, values = layer.projections(x, layer.turns(place, x))
@@ -91,143 +87,109 @@ class Memory:
         return attend
 
 
-def generate(
-    model: Model,
-    prompt: str,
-    tokens: int,
-    drawing: Drawing,
-    stop: str | Sequence[str] | None,
-    on_token: Callable[[str], None] | None,
-) -> Reading:
-    """The prompt and what the model writes after it."""
-    from regard.models.model import check_length
+class Generation:
+    """The tokens so far, and what every layer computed for them."""
 
-    if not model.causal or model.transformer.head is None:
-        raise errors.unsupported(
-            f"Generating text with {model.name}",
-            "It is bidirectional, or has no language-model head: take a causal model such as smollm2.",
-        )
-    if not isinstance(prompt, str):
-        raise errors.option("prompt", prompt, 'a text, such as "Once upon a time"')
-    tokens, stops = validate.integer("tokens", tokens, 1), _texts(stop)
-    ids = model.tokeniser.encode(prompt).ids
-    check_length(model, len(ids), tokens)
-    _check_long_positions(model, len(ids), tokens)
-    writing = _Writing(model, ids, tokens)
-    choose, listener = drawing.choices(), _Listener(model, stops, on_token)
-    for _ in range(tokens):
-        number = choose(writing.scores())
-        writing.add(number)
-        if number in model.ends or listener.hears(number):
-            break
-    return _reading(model, prompt, len(ids), writing)
-
-
-def _check_long_positions(model: Model, count: int, more: int) -> None:
-    """LongRoPE has other frequencies for long texts: those of cached keys would be wrong once a text becomes long."""
-    for block in model.blocks:
-        after = None if block.attention.rotary is None else block.attention.rotary.long_after
-        if after is not None and count <= after < count + more:
-            raise errors.unsupported(
-                f"Generating tokens {count} to {count + more} with {model.name}, whose positions change at {after},",
-                f"Generate at most {after - count} tokens, or give a longer prompt.",
-            )
-
-
-class _Writing:
-    """The tokens so far, and what every layer has seen of them."""
-
-    def __init__(self, model: Model, ids: Sequence[int], tokens: int) -> None:
-        self.transformer: Transformer = model.transformer
+    def __init__(self, transformer: Transformer, ids: Sequence[int], tokens: int) -> None:
+        self.transformer = transformer
         self.ids = list(ids)
-        room = len(ids) + tokens
-        steps = list(run(self.transformer, packed([ids])))
-        self.first = _roomy(steps[0].given, room, 0)  # the embedded tokens
+        capacity = len(ids) + tokens
+        steps = list(run(transformer, packed([ids])))
+        self.embedded = _with_capacity(steps[0].given, capacity, 0)
         self.last = steps[-1].result[-1:]
-        self.memories = [Memory.after(step, room) for step in steps]
+        self.caches = [LayerCache.after(step, capacity) for step in steps]
 
-    def scores(self) -> Array:
-        """How well each token of the vocabulary would follow."""
+    def logits(self) -> Array:
+        """The logits of the next token, (vocabulary,)."""
         model = self.transformer
         assert model.head is not None
         x = self.last if model.norm is None else model.norm(self.last)
-        scores: Array = model.head(x)[0]
-        return scores
+        logits: Array = model.head(x)[0]
+        return logits
 
-    def add(self, number: int) -> None:
-        """One more token through all blocks."""
+    def append(self, number: int) -> None:
+        """Compute all blocks for one more token."""
         place = len(self.ids)
         self.ids.append(number)
         x = self.transformer.embed(np.array([number]), place)
-        self.first[place] = x[0]
-        for block, memory in zip(self.transformer.encoders, self.memories, strict=True):
-            x = result_of(block.observe(x, attend=memory.attend(place)))
-            memory.states[place] = x[0]
+        self.embedded[place] = x[0]
+        for block, cache in zip(self.transformer.encoders, self.caches, strict=True):
+            x = result_of(block.observe(x, attend=cache.attend(place)))
+            cache.states[place] = x[0]
         self.last = x
 
+    def tokens(self, count: int, sampling: Sampling) -> Iterator[int]:
+        """Up to `count` further tokens, each appended before it is yielded."""
+        sample = sampling.sampler()
+        for _ in range(count):
+            number = sample(self.logits())
+            self.append(number)
+            yield number
 
-def _reading(model: Model, prompt: str, count: int, writing: _Writing) -> Reading:
-    written = slice(0, len(writing.ids))
-    text, tokens = _placed(model, prompt, writing.ids, count)
-    seen, outputs = [], []
-    for block, memory in zip(model.blocks, writing.memories, strict=True):
-        attention = block.attention.look(memory.queries[:, written], memory.keys[:, written])
-        seen.append(Seen(attention, memory.values[:, written]))
-        outputs.append(block.attention.split(memory.outputs[written]))
-    states = (writing.first[written], *(memory.states[written] for memory in writing.memories))
-    return Reading(text, tokens, tuple(seen), tuple(outputs), states, model.blocks, model.name, count)
+    def seen(self) -> tuple[Seen, ...]:
+        """The attention and values of every layer over all tokens."""
+        written = slice(0, len(self.ids))
+        return tuple(
+            Seen(block.attention.look(cache.queries[:, written], cache.keys[:, written]), cache.values[:, written])
+            for block, cache in zip(self.transformer.encoders, self.caches, strict=True)
+        )
 
+    def outputs(self) -> tuple[Array, ...]:
+        """The outputs of the heads of every layer, (head, token, head_dim)."""
+        layers = zip(self.transformer.encoders, self.caches, strict=True)
+        return tuple(block.attention.split(cache.outputs[: len(self.ids)]) for block, cache in layers)
 
-def _placed(model: Model, prompt: str, ids: Sequence[int], count: int) -> tuple[str, tuple[Token, ...]]:
-    """The prompt as it was given, what was written behind it, and the tokens of both."""
-    from regard.models.model import tokens_of
-
-    before = tokens_of(model.tokeniser.encode(prompt))
-    spelled, encoded = model.tokeniser.spell(ids)
-    end = encoded.spans[count - 1][1]  # of the prompt, as the tokens spell it
-    shift = len(prompt) - end
-    after = tuple(
-        Token(token.text, token.id, token.start + shift, token.stop + shift, token.special, token.joined)
-        for token in tokens_of(encoded)[count:]
-    )
-    return prompt + spelled[end:], before + after
+    def states(self) -> tuple[Array, ...]:
+        """The hidden states, (token, width): embedded, then after each block."""
+        count = len(self.ids)
+        return (self.embedded[:count], *(cache.states[:count] for cache in self.caches))
 
 
 @dataclass(eq=False)
-class _Listener:
-    """Hands on what is written as soon as it is whole letters, and notices where it is to stop."""
+class TextStream:
+    """The text of the generated tokens, passed on whenever it ends in a complete character, and stop texts in it."""
 
-    model: Model
+    tokeniser: Tokeniser
     stops: tuple[str, ...]
     on_token: Callable[[str], None] | None
+    ids: list[int] = field(default_factory=list)
+    passed: str = ""
 
-    def __post_init__(self) -> None:
-        self.ids: list[int] = []
-        self.told = ""
-
-    def hears(self, number: int) -> bool:
-        """Whether the text so far holds one of the texts that end it."""
+    def ends_with(self, number: int) -> bool:
+        """Add a token; whether the text now contains a stop text."""
         if not self.stops and self.on_token is None:
             return False
         self.ids.append(number)
-        text = self.model.tokeniser.decode(self.ids)
-        if self.on_token is not None and not text.endswith("�") and len(text) > len(self.told):
-            self.on_token(text[len(self.told) :])
-            self.told = text
-        return any(one in text for one in self.stops)
+        text = self.tokeniser.decode(self.ids)
+        if self.on_token is not None and not text.endswith("�") and len(text) > len(self.passed):
+            self.on_token(text[len(self.passed) :])
+            self.passed = text
+        return any(stop in text for stop in self.stops)
 
 
-def _texts(stop: str | Sequence[str] | None) -> tuple[str, ...]:
+def stop_texts(stop: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The argument `stop` as a tuple of texts."""
     texts = () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
     if not all(isinstance(text, str) and text for text in texts):
         raise errors.option("stop", stop, "a text, or a list of texts, none of them empty")
     return texts
 
 
-def _roomy(rows: Array, room: int, axis: int) -> Array:
+def check_rotary(transformer: Transformer, name: str, count: int, more: int) -> None:
+    """Refuse to generate across the length at which LongRoPE changes its frequencies: cached keys would be wrong."""
+    for block in transformer.encoders:
+        after = None if block.attention.rotary is None else block.attention.rotary.long_after
+        if after is not None and count <= after < count + more:
+            raise errors.unsupported(
+                f"Generating tokens {count} to {count + more} with {name}, whose RoPE frequencies change at {after},",
+                f"Generate at most {after - count} tokens, or give a longer prompt.",
+            )
+
+
+def _with_capacity(rows: Array, capacity: int, axis: int) -> Array:
     """A copy with room for more along one axis."""
     shape = list(rows.shape)
-    count, shape[axis] = shape[axis], room
-    roomy = np.empty(shape, rows.dtype)
-    roomy[(slice(None),) * axis + (slice(0, count),)] = rows
-    return roomy
+    count, shape[axis] = shape[axis], capacity
+    copy = np.empty(shape, rows.dtype)
+    copy[(slice(None),) * axis + (slice(0, count),)] = rows
+    return copy

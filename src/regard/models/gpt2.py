@@ -1,4 +1,4 @@
-"""GPT-2: causal pre-norm blocks with learned positions, and a head that is tied to the embedding."""
+"""GPT-2: causal pre-norm blocks with learned positions, and a head tied to the embedding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIXES = ("transformer.", "")
 
 
 def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
-    """Causal encoders, and the longest text; files hold weights as (in, out), those of q, k and v as one tensor."""
+    """Causal blocks, and the largest number of tokens; files hold weights as (in, out), q, k and v as one tensor."""
     tensors = Tensors.under(checkpoint, PREFIXES, "wte.weight")
     settings = checkpoint.settings
     if not settings.flag("is_causal", True) or settings.part("per_layer_config").values:
@@ -39,7 +39,7 @@ def _block(tensors: Tensors, at: str, place: int, width: int, epsilon: float) ->
     heads = settings.integer(settings.one_name("n_head", "num_attention_heads"), 12)
     hidden = settings.integer("n_inner", 4 * width, null=4 * width)
     if width % heads:
-        raise tensors.fault(f"{heads} heads cannot share a width of {width}")
+        raise tensors.fault(f"{heads} heads do not divide a width of {width}")
     weight, bias = tensors.transposed(at + "attn.c_attn", 3 * width, width)
     thirds = [None] * 3 if bias is None else np.split(bias, 3)
     usual = (width // heads) ** -0.5

@@ -1,7 +1,7 @@
 """Llama and its relatives: Llama, Mistral, Qwen2, Qwen3, SmolLM2; from safetensors or GGUF.
 
-What a file leaves out takes the default of transformers for its family, and a setting that transformers ignores in a
-family is ignored here too: Llama knows no sliding window, Mistral has one in every layer.
+Missing settings take the defaults of transformers for the family, and settings that transformers ignores in a family
+are ignored here too: Llama has no sliding window, Mistral has one in every layer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LAYER_TYPES = {"full_attention": False, "attention": False, "sliding_attention":
 
 @dataclass(frozen=True)
 class Family:
-    """What the architectures differ in, with the defaults of transformers 5.22."""
+    """The differences between the architectures, with the defaults of transformers 5.22."""
 
     hidden: int  # intermediate_size
     longest: int  # max_position_embeddings
@@ -49,7 +49,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """The settings every block shares."""
+    """The settings that all blocks share."""
 
     width: int
     heads: int
@@ -65,7 +65,7 @@ class Sizes:
 
 
 def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
-    """Causal pre-norm blocks with rotary positions and a gated feed-forward; and the longest text they read."""
+    """Causal pre-norm blocks with rotary positions and a gated feed-forward; and the largest number of tokens."""
     family = FAMILIES[checkpoint.family]
     tensors = Tensors.under(checkpoint, PREFIXES, "embed_tokens.weight")
     settings = checkpoint.settings
@@ -74,7 +74,7 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
     longest = settings.integer("max_position_embeddings", family.longest)
     sizes = _sizes(tensors, family)
     count = settings.integer("num_hidden_layers", 32)
-    # Shapes first: nothing of a claimed size is made before a tensor of that size was found.
+    # Shapes first: nothing of a claimed size is allocated before a tensor of that size was found.
     embedding = tensors.take("embed_tokens.weight", None, sizes.width)
     tensors.check("layers.0.self_attn.q_proj.weight", sizes.heads * sizes.head_dim, sizes.width)
     windows = _windows(tensors, family, count)
@@ -111,7 +111,7 @@ def _sizes(tensors: Tensors, family: Family) -> Sizes:
 
 
 def _windows(tensors: Tensors, family: Family, count: int) -> Callable[[int], int | None]:
-    """How many keys before its own a query sees, by layer; files count the query's own key as well."""
+    """The number of keys before its own that a query sees, by layer; files include the query's own key."""
     settings = tensors.settings
     if family.windows == "none":
         return lambda place: None
@@ -128,13 +128,13 @@ def _windows(tensors: Tensors, family: Family, count: int) -> Callable[[int], in
         return lambda place: window - 1 if window is not None and place >= first else None
     for kind in kinds:
         if kind not in LAYER_TYPES or (LAYER_TYPES[kind] and window is None):
-            why = "no window is set for them" if kind in LAYER_TYPES else "they are unknown here"
-            raise tensors.refuse(f"Layers of type {kind[:40]!r}", f"Of these, {why}.")
+            fix = "Set sliding_window." if kind in LAYER_TYPES else f"Known types are {', '.join(LAYER_TYPES)}."
+            raise tensors.refuse(f"A layer of type {kind[:40]!r}", fix)
     return lambda place: window - 1 if window is not None and LAYER_TYPES[kinds[place]] else None
 
 
 def _positions(tensors: Tensors, sizes: Sizes, longest: int) -> Rotary:
-    """Rotary positions; GGUF files can rotate a part of each head, or carry divisors of the frequencies."""
+    """Rotary positions; GGUF files may rotate only part of each head, or hold divisors of the frequencies."""
     settings = tensors.settings
     if not tensors.checkpoint.is_gguf:
         return rotary(settings, sizes.head_dim, longest)
@@ -148,7 +148,7 @@ def _positions(tensors: Tensors, sizes: Sizes, longest: int) -> Rotary:
         raise tensors.refuse(f"Both {name} and scaled rotary positions")
     divisors = tensors.checkpoint.tensor(name, rotated // 2).astype(np.float64)
     if not (np.isfinite(divisors) & (divisors > 0)).all():
-        raise tensors.fault(f"tensor {name!r} holds numbers that are not positive")
+        raise tensors.fault(f"tensor {name!r} holds numbers that are not positive and finite")
     frequencies = made.base ** (-2.0 * np.arange(rotated // 2) / rotated) / divisors
     return Rotary(rotated, made.base, frequencies=tuple(frequencies.tolist()))
 

@@ -1,39 +1,77 @@
-"""A model that reads texts: tokens in, a `Reading` out."""
+"""A model that reads texts: tokens in, a `Reading` out; opened by name, from a folder or from a GGUF file."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
 
 from regard import errors, validate
-from regard.arrays import Array
+from regard.arrays import Array, unit_length
 from regard.layers import Encoder, Transformer
 from regard.models import progress
-from regard.models.families import Kind
+from regard.models.files import Checkpoint, open_checkpoint
 from regard.models.forward import packed, run
+from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
+from regard.models.regular_file import object_in
+from regard.models.settings import FAMILIES, Kind
+from regard.models.tokens import Encoded, Tokeniser
 from regard.reading import Reading, Token
 
-if TYPE_CHECKING:
-    from regard.models.tokens import Encoded, Tokeniser
-
 OnLayer = Callable[[int, int], None]
+
+
+def model(name: str | os.PathLike[str] = "minilm") -> Model:
+    """A model by its name in the catalogue, by the path of a folder or GGUF file, or by its id on the hub.
+
+    >>> model("minilm")
+    Model(minilm: bert, 6 layers × 12 heads, width 384, up to 512 tokens, Apache-2.0)
+    """
+    from regard.models import store
+
+    known: Any = store.CATALOGUE.get(name) if isinstance(name, str) else None
+    return opened(store.find(name), str(name), None if known is None else known.licence)
+
+
+def opened(path: str | os.PathLike[str], name: str | None = None, licence: str | None = None) -> Model:
+    """The model that a folder or a GGUF file holds."""
+    checkpoint = open_checkpoint(path)
+    _, kind = FAMILIES[checkpoint.family]
+    transformer: Transformer
+    transformer, longest = import_module(f"regard.models.{kind}").transformer(checkpoint)
+    name = name or Path(path).stem
+    ends = _end_tokens(checkpoint)
+    return Model(name, kind, transformer, checkpoint.tokeniser, checkpoint.config, longest, licence, ends)
+
+
+def _end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
+    """Tokens that end a text, by the settings and by generation_config.json, which chat models have."""
+    stated = [checkpoint.config.get("eos_token_id")]
+    if (beside := checkpoint.path / "generation_config.json").is_file():
+        stated.append(object_in(beside, "settings for generation").get("eos_token_id"))
+    numbers: list[Any] = [number for one in stated for number in (one if isinstance(one, list) else [one])]
+    return frozenset(number for number in numbers if validate.is_integer(number))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A tokeniser and a transformer with real weights, computed by the engine for NumPy arrays.
 
-    name         what it was asked for by
-    kind         "bert", which sees everything at once, or "llama" and "gpt2", which see what came before
+    name         the name or path it was opened by
+    kind         "bert" (bidirectional), "llama" or "gpt2" (causal)
     transformer  its layers
     tokeniser    from text to tokens and back
-    config       its settings, in the words of config.json
-    longest      how many tokens it can read
+    config       its settings, named as in config.json
+    longest      the largest number of tokens it reads
     licence      of its weights, where it is known
-    ends         tokens that end what it writes
+    ends         tokens that end generated text
 
-    >>> from regard.models.architectures import model
     >>> minilm = model("minilm")
     >>> len(minilm.blocks), minilm.heads, minilm.width, minilm.causal
     (6, 12, 384, False)
@@ -54,22 +92,22 @@ class Model:
 
     @property
     def blocks(self) -> tuple[Encoder, ...]:
-        """One for each layer."""
+        """One per layer."""
         return self.transformer.encoders
 
     @property
     def heads(self) -> int:
-        """How many heads each layer has."""
+        """The number of heads per layer."""
         return self.blocks[0].attention.heads
 
     @property
     def width(self) -> int:
-        """How many numbers a token's vector has."""
+        """The width of the hidden states."""
         return self.transformer.embedding.width
 
     @property
     def causal(self) -> bool:
-        """Whether every token sees only itself and what came before: only such a model can write."""
+        """Whether each token sees only itself and earlier tokens; only such a model can generate text."""
         return self.blocks[0].attention.causal
 
     def __repr__(self) -> str:
@@ -90,7 +128,7 @@ class Model:
     def read(
         self, text: str | Sequence[str], *, layers: int | None = None, on_layer: OnLayer | None = None
     ) -> Reading | tuple[Reading, ...]:
-        """One text as a `Reading`, or several, read at once, as one each: with every layer's attention and vectors.
+        """One text as a `Reading`, or several texts, computed together, as one `Reading` each.
 
         layers     compute only this many layers, from the first; all by default
         on_layer   called after each layer with the number done and the total; it may raise to cancel. Without it, long
@@ -125,13 +163,23 @@ class Model:
         return readings[0] if isinstance(text, str) else tuple(readings)
 
     def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
-        """One vector for each text, (text, width): the mean of its tokens' vectors, of length 1 unless told otherwise.
+        """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.
 
-        A single string gives a single vector. `batch` counts the texts that are computed at once.
+        A single string gives a single vector. `batch` is the number of texts computed at once.
         """
-        from regard.models.text_vectors import embed
-
-        vectors = embed(self, texts_of(texts), batch, normalise)
+        batch = validate.integer("batch", batch, 1)
+        ids = [encoding.ids for encoding in self.tokeniser.engine.encode_batch(texts_of(texts))]  # one list per text
+        for of_text in ids:
+            self._check_length(len(of_text))
+        order = sorted(range(len(ids)), key=lambda text: len(ids[text]))  # texts of equal length are one batch
+        vectors = np.empty((len(ids), self.width), np.float32)
+        for start in range(0, len(order), batch):
+            some = order[start : start + batch]
+            together = packed([ids[text] for text in some])
+            (last,) = deque(run(self.transformer, together), maxlen=1)
+            x = last.result if self.transformer.norm is None else self.transformer.norm(last.result)
+            vectors[some] = np.stack([x[place.start : place.stop].mean(axis=0) for place in together.places])
+        vectors = unit_length(vectors) if normalise else vectors
         return vectors[0] if isinstance(texts, str) else vectors
 
     def generate(
@@ -146,27 +194,59 @@ class Model:
         stop: str | Sequence[str] | None = None,
         on_token: Callable[[str], None] | None = None,
     ) -> Reading:
-        """The prompt and up to `tokens` more that the model writes, as one `Reading`; `given` counts the prompt's.
+        """The prompt and up to `tokens` generated tokens as one `Reading`; `given` is the number of prompt tokens.
 
-        temperature   0 takes the likeliest token; 1 draws by the model's own probabilities, more draws more evenly
-        top_k, top_p  draw among the k likeliest, or among the likeliest that together have probability p
-        seed          the same seed draws the same tokens
-        stop          texts that end it; the model's own end of text always does
+        temperature   0 takes the most likely token; 1 samples from the model's probabilities, larger values flatten
+                      them
+        top_k, top_p  sample among the k most likely tokens, or among the most likely of total probability p
+        seed          the same seed gives the same tokens
+        stop          texts that end generation; the model's end-of-text token always does
         on_token      called with each new piece of text
 
-        >>> from regard.models.architectures import model
         >>> print(model("smollm2").generate("Once upon a time", tokens=3).text)
         Once upon a time, the city
         """
-        from regard.models.generate import Drawing, generate
-
-        return generate(self, prompt, tokens, Drawing(temperature, top_k, top_p, seed), stop, on_token)
+        if not self.causal or self.transformer.head is None:
+            raise errors.unsupported(
+                f"Generating text with {self.name}",
+                "It is bidirectional, or has no language-model head: use a causal model such as smollm2.",
+            )
+        if not isinstance(prompt, str):
+            raise errors.option("prompt", prompt, 'a text, such as "Once upon a time"')
+        tokens, stops = validate.integer("tokens", tokens, 1), stop_texts(stop)
+        sampling = Sampling(temperature, top_k, top_p, seed)
+        encoded = self.tokeniser.encode(prompt)
+        count = len(encoded.ids)
+        self._check_length(count, tokens)
+        check_rotary(self.transformer, self.name, count, tokens)
+        generation = Generation(self.transformer, encoded.ids, tokens)
+        stream = TextStream(self.tokeniser, stops, on_token)
+        for number in generation.tokens(tokens, sampling):
+            if number in self.ends or stream.ends_with(number):
+                break
+        spelled, all_tokens = self.tokeniser.spell(generation.ids)
+        end = all_tokens.spans[count - 1][1]  # of the prompt, as its tokens spell it
+        shift = len(prompt) - end
+        new = (
+            replace(token, start=token.start + shift, stop=token.stop + shift)
+            for token in tokens_of(all_tokens)[count:]
+        )
+        return Reading(
+            prompt + spelled[end:],
+            (*tokens_of(encoded), *new),
+            generation.seen(),
+            generation.outputs(),
+            generation.states(),
+            self.blocks,
+            self.name,
+            count,
+        )
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
-        """The tokens of each text, as many as the model can read."""
+        """The tokens of each text; a text that is too long is refused."""
         found = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]
         for encoded in found:
-            check_length(self, len(encoded.ids))
+            self._check_length(len(encoded.ids))
         return found
 
     def _depth(self, layers: int | None) -> int:
@@ -174,6 +254,16 @@ class Model:
         if layers is None:
             return count
         return validate.integer("layers", layers, 1, count)
+
+    def _check_length(self, count: int, more: int = 0) -> None:
+        if count == 0:
+            raise errors.option("text", "", "a text with at least one token")
+        if count + more > self.longest:
+            came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
+            fix = "Generate fewer tokens, or shorten the text" if more else "Read it in parts"
+            raise errors.OptionError(
+                f"{came}; {self.name} reads at most {self.longest}.\n{fix}, or use a model that reads more."
+            )
 
 
 def texts_of(given: Any) -> list[str]:
@@ -190,18 +280,6 @@ def texts_of(given: Any) -> list[str]:
 
 
 def tokens_of(encoded: Encoded) -> tuple[Token, ...]:
-    """What the tokeniser found, as a reading has it."""
+    """Encoded text as the tokens of a reading."""
     parts = zip(encoded.texts, encoded.ids, encoded.spans, encoded.special, encoded.joined, strict=True)
     return tuple(Token(text, number, *span, special, joined) for text, number, span, special, joined in parts)
-
-
-def check_length(model: Model, count: int, more: int = 0) -> None:
-    """Refuse what is longer than the model can read, and what has no token at all."""
-    if count == 0:
-        raise errors.option("text", "", "a text with at least one token")
-    if count + more > model.longest:
-        asked = f"The text has {count} tokens" + (f", and {more} more are to be written" if more else "")
-        fix = "Write fewer tokens, or shorten the text" if more else "Read it in parts"
-        raise errors.OptionError(
-            f"{asked}; {model.name} reads at most {model.longest}.\n{fix}, or take a model that reads more."
-        )

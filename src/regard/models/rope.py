@@ -20,9 +20,9 @@ LOWEST_THETA = 1.0  # below, frequencies rise above one radian per position, whe
 
 
 def rotary(settings: Settings, head_dim: int, longest: int) -> Rotary:
-    """The rotary positions of a model whose heads have `head_dim` numbers and that reads `longest` tokens."""
+    """The rotary positions of a model with heads of `head_dim` that reads up to `longest` tokens."""
     if head_dim % 2:
-        raise settings.fault(f"its heads have {head_dim} numbers, and rotary positions need an even number")
+        raise settings.fault(f"its heads have head_dim {head_dim}; expected an even number for rotary positions")
     told = settings.part("rope_scaling")
     told = told if told.values else settings.part("rope_parameters")
     kind = told.text("rope_type", told.text("type", "default"))
@@ -37,7 +37,7 @@ def rotary(settings: Settings, head_dim: int, longest: int) -> Rotary:
     if kind != "proportional" and int(head_dim * share) != head_dim:
         raise _partial(kind, share, settings)
     frequencies = theta ** (-2.0 * np.arange(head_dim // 2) / head_dim)
-    if kind == "dynamic":  # changes the base for texts beyond `longest` only, and those are not read
+    if kind == "dynamic":  # changes the base only beyond `longest`, which is not read
         told.number("factor", least=1.0, above=False)
         return Rotary(head_dim, theta)
     if kind == "linear":

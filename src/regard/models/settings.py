@@ -1,17 +1,35 @@
-"""The settings of a model, as config.json has them: every value is checked by type and range when it is read."""
+"""The settings of a model as in config.json, each checked by type and range when read; families of architectures."""
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from regard.errors import unsupported
 from regard.models.errors import BrokenFile, broken
 
+Kind = Literal["bert", "llama", "gpt2"]
+
+# By family (model_type of transformers): the prefix of its classes, such as BertModel, and the module that reads it.
+FAMILIES: dict[str, tuple[str, Kind]] = {
+    "bert": ("Bert", "bert"),
+    "roberta": ("Roberta", "bert"),
+    "xlm-roberta": ("XLMRoberta", "bert"),
+    "camembert": ("Camembert", "bert"),
+    "distilbert": ("DistilBert", "bert"),
+    "llama": ("Llama", "llama"),
+    "mistral": ("Mistral", "llama"),
+    "qwen2": ("Qwen2", "llama"),
+    "qwen3": ("Qwen3", "llama"),
+    "gpt2": ("GPT2", "gpt2"),
+}
+
 LARGEST = 2**31 - 1  # no count or size in a model is larger
-REQUIRED: Final = object()  # as a default: the setting has to be there
+REQUIRED: Final = object()  # as a default: the setting must be present
 REFUSED: Final = object()  # for null: transformers does not accept null for this setting
 
 _SHORT = reprlib.Repr()
@@ -28,8 +46,8 @@ ACTIVATIONS = {
 class Settings:
     """Values by name, and the file they come from.
 
-    Each method takes the name, the default for a setting that is left out, and (`null`) what an explicit null means;
-    without one, null is refused.
+    Each method takes the name, the default for a missing setting, and (`null`) the value of an explicit null; without
+    `null`, null is refused.
     """
 
     values: Mapping[str, Any]
@@ -42,8 +60,8 @@ class Settings:
     def integer(
         self, name: str, default: Any = REQUIRED, *, null: Any = REFUSED, least: int = 1, most: int = LARGEST
     ) -> Any:
-        """A whole number from `least` to `most`."""
-        expected = f"a whole number from {least} to {most}"
+        """An integer from `least` to `most`."""
+        expected = f"an integer from {least} to {most}"
         return self._checked(name, default, null, expected, lambda value: type(value) is int and least <= value <= most)
 
     def number(
@@ -52,7 +70,7 @@ class Settings:
         """A finite number above `least`, or from `least` on, as a float."""
 
         def fits(value: Any) -> bool:
-            if type(value) not in (int, float) or not -1e300 < value < 1e300:  # whole numbers may not fit a float
+            if type(value) not in (int, float) or not -1e300 < value < 1e300:  # an integer may not fit a float
                 return False
             return bool(value > least if above else value >= least)
 
@@ -69,7 +87,7 @@ class Settings:
         return self._checked(name, default, null, "a string", lambda value: isinstance(value, str))
 
     def activation(self, name: str, default: str) -> str:
-        """Our name of an activation function."""
+        """Regard's name of an activation function."""
         expected = f"one of {', '.join(ACTIVATIONS)}"
         found = self._checked(
             name, default, REFUSED, expected, lambda value: isinstance(value, str) and value in ACTIVATIONS
@@ -77,7 +95,7 @@ class Settings:
         return ACTIVATIONS[found]
 
     def strings(self, name: str, count: int) -> list[str] | None:
-        """A list of `count` strings; None where it is left out or null."""
+        """A list of `count` strings; None where it is missing or null."""
         found: list[str] | None = self._checked(
             name,
             None,
@@ -101,15 +119,15 @@ class Settings:
         return [float(number) for number in found]
 
     def part(self, name: str) -> Settings:
-        """The settings of an object inside these; none where it is left out or null."""
+        """The settings of an object inside these; empty where it is missing or null."""
         found = self._checked(name, {}, {}, "an object", lambda value: isinstance(value, dict))
         return Settings(found, self.path, f"{self.within}{name}.")
 
     def one_name(self, *names: str) -> str:
-        """That of several names of one setting which is used; they must not contradict each other."""
+        """The name that is used, of several for one setting; two of them must not contradict each other."""
         there = [name for name in names if name in self.values]
         if len({repr(self.values[name]) for name in there}) > 1:
-            raise self.fault(f"its settings {' and '.join(map(repr, there))} name one thing and differ")
+            raise self.fault(f"its settings {' and '.join(map(repr, there))} mean the same and differ")
         return there[0] if there else names[0]
 
     def fault(self, why: str) -> BrokenFile:
@@ -134,5 +152,23 @@ def _is_positive(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message, shortened: a file can hold anything."""
+    """A value in a message, shortened."""
     return "null" if value is None else _SHORT.repr(value)
+
+
+def family_of(architecture: str, config: Mapping[str, Any], path: Path) -> str:
+    """The family named by the class and by model_type in the settings, which must agree."""
+    named = architecture.lower() if architecture.lower() in FAMILIES else None
+    for family, (prefix, _) in FAMILIES.items():
+        if re.fullmatch(rf"{prefix}(Model|LMHeadModel|For[A-Z]\w*)", architecture):
+            named = family
+    if named is None:
+        known = ", ".join(prefix for prefix, _ in FAMILIES.values())
+        raise unsupported(f"The architecture {architecture[:80]} of {path}", f"Known are {known}.")
+    stated = config.get("model_type", named)
+    if stated != named:
+        raise unsupported(
+            f"A {architecture[:80]} whose model_type is {str(stated)[:80]!r} in {path}",
+            "Both must name the same family: check config.json.",
+        )
+    return named

@@ -1,4 +1,4 @@
-"""What an architecture takes from a checkpoint: settings, and tensors as layers, each shape checked before reading."""
+"""Tensors of a checkpoint as layers, the shape of each checked before it is read."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from regard.models.errors import BrokenFile, broken
 from regard.models.files import Checkpoint
 from regard.models.settings import Settings
 
-# Tensors of blocks that older versions of transformers wrote and that hold no weights.
+# Buffers, not weights, that older versions of transformers saved.
 BUFFERS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """The settings and tensors of a checkpoint; tensors by the name they have after the prefix."""
+    """The settings and tensors of a checkpoint; tensors are named without the prefix."""
 
     checkpoint: Checkpoint
     prefix: str = ""
-    taken: set[str] = field(default_factory=set)  # full names of the tensors that were used
+    taken: set[str] = field(default_factory=set)  # full names of the tensors used so far
 
     @classmethod
     def under(cls, checkpoint: Checkpoint, prefixes: Sequence[str], always: str) -> Tensors:
-        """With the first of the prefixes under which the tensor `always` is found."""
+        """With the first prefix under which the tensor `always` exists."""
         found = [prefix for prefix in prefixes if prefix + always in checkpoint.weights.names]
         return cls(checkpoint, found[0] if found else prefixes[0])
 
@@ -39,29 +39,29 @@ class Tensors:
         """The settings of the checkpoint."""
         return self.checkpoint.settings
 
-    def refuse(self, what: str, fix: str = "Such a model cannot be read yet.") -> Unsupported:
-        """An error about something the checkpoint asks for and Regard does not compute."""
+    def refuse(self, what: str, fix: str = "Regard does not compute such models.") -> Unsupported:
+        """An error about a setting that Regard does not support."""
         return unsupported(f"{what} in {self.checkpoint.path}", fix)
 
     def fault(self, why: str) -> BrokenFile:
-        """An error about the checkpoint."""
+        """An error about invalid content of the checkpoint."""
         return broken(self.checkpoint.path, why)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a tensor."""
+        """Whether the tensor exists."""
         return self.prefix + name in self.checkpoint.weights.names
 
     def check(self, name: str, *shape: int | None) -> None:
-        """Refuse a tensor that is missing or of another shape; it is not read."""
+        """Refuse a tensor that is missing or of another shape, without reading it."""
         self.checkpoint.check(self.prefix + name, *shape)
 
     def take(self, name: str, *shape: int | None) -> Array:
-        """One tensor in float32, of this shape; None stands for any size."""
+        """One tensor in float32, of this shape; None for any size."""
         self.taken.add(self.prefix + name)
         return self.checkpoint.tensor(self.prefix + name, *shape)
 
     def bias(self, name: str, outputs: int, wanted: bool | None) -> Array | None:
-        """The bias of a map: taken (True), not taken (False), or taken where there is one (None)."""
+        """The bias of a linear map: required (True), ignored (False), or used where there is one (None)."""
         wanted = self.has(f"{name}.bias") if wanted is None else wanted
         return self.take(f"{name}.bias", outputs) if wanted else None
 
@@ -78,7 +78,7 @@ class Tensors:
         return three(together(weights, [self.bias(name, size, bias) for name, size in sizes]))
 
     def layer_norm(self, name: str, width: int, epsilon: float) -> LayerNorm:
-        """A layer norm; the oldest files call its weight gamma and its bias beta."""
+        """A layer norm; in the oldest files its weight and bias are called gamma and beta."""
         old = not self.has(f"{name}.weight") and self.has(f"{name}.gamma")
         weight, bias = ("gamma", "beta") if old else ("weight", "bias")
         return LayerNorm(self.take(f"{name}.{weight}", width), self.take(f"{name}.{bias}", width), epsilon)
@@ -88,27 +88,27 @@ class Tensors:
         return RMSNorm(self.take(f"{name}.weight", width), epsilon)
 
     def transposed(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array | None]:
-        """Weight and bias of a map that is stored (in, out), the weight transposed to (out, in)."""
+        """Weight and bias of a linear map stored as (in, out), with the weight transposed to (out, in)."""
         weight = np.ascontiguousarray(self.take(f"{name}.weight", inputs, outputs).T)
         return weight, self.bias(name, outputs, True)
 
     def head(self, width: int, rows: int, tied: bool, embedding: Array) -> Linear | None:
-        """Logits of the next token: the embedding where it is tied, `lm_head`, or None where the file has neither."""
+        """The language-model head: `lm_head`, the embedding where it is tied, or None where the file has neither."""
         own = "lm_head.weight"
         if own in self.checkpoint.weights.names and not (tied and self._equal(own, embedding)):
             if tied:
-                raise self.refuse("A head that is tied to the embedding and differs from it")
+                raise self.refuse("A head that differs from the embedding it is tied to")
             return Linear(self.checkpoint.tensor(own, rows, width))
         return Linear(embedding) if tied else None
 
     def finish(self, blocks: Sequence[str]) -> None:
-        """Refuse tensors of these blocks that were not used: the architecture would compute something else."""
+        """Refuse unused tensors of these blocks: the architecture would compute something else."""
         starts = tuple(self.prefix + block for block in blocks)
         for name in sorted(self.checkpoint.weights.names - self.taken):
             if name.startswith(starts) and not name.endswith(BUFFERS):
                 raise self.refuse(
                     f"The tensor {name[:120]!r} of {self.checkpoint.architecture} with these settings",
-                    "The file holds more than its settings say: check config.json.",
+                    "The file holds more tensors than its settings describe: check config.json.",
                 )
 
     def _equal(self, name: str, embedding: Array) -> bool:

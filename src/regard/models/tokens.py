@@ -1,4 +1,4 @@
-"""Tokenisers: text to tokens and back, and what a person reads in each token."""
+"""Tokenisers: text to tokens and back, with readable token texts, spans in the text, and word boundaries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from regard.errors import RegardError, missing_package
 from regard.models.errors import broken
 from regard.models.regular_file import content_of
 
-Spelling = Literal["bytes", "pieces", "spaces"]  # GPT-2's letters for bytes, ##pieces of words, ▁ for blanks
-VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # tokens that are nothing but blanks
+Spelling = Literal["bytes", "pieces", "spaces"]  # byte-level BPE, WordPiece with ##, SentencePiece with ▁
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # how tokens of white space are shown
 PROBE = "A word, ünknown ones 漢😀, and 12."
 LARGEST = 256 * 2**20  # bytes of a tokenizer.json
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text as tokens: one entry a token in every list."""
+    """A text as tokens: every list has one entry per token."""
 
     ids: list[int]
-    texts: list[str]  # as a person reads it: ing for ##ing, the for Ġthe
-    spans: list[tuple[int, int]]  # where in the text, in characters, without the blank before; empty for added tokens
-    special: list[bool]  # [CLS], <|im_start|> and the like, whether added or typed
-    joined: list[bool]  # goes on with the word of the token before
+    texts: list[str]  # readable: ing for ##ing, the for Ġthe
+    spans: list[tuple[int, int]]  # in characters, without leading white space; empty for added tokens
+    special: list[bool]  # [CLS], <|im_start|> and the like, added or in the text
+    joined: list[bool]  # continues the word of the token before
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -37,31 +37,33 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Tokeniser:
-    """A tokeniser of the `tokenizers` library, with what a person reads in its tokens.
+    """A tokeniser of the `tokenizers` library, with readable token texts.
 
     A token starts a new word unless it is `joined`; punctuation is a word of its own.
     """
 
-    engine: Any = field(repr=False)  # tokenizers.Tokenizer, without padding and without a limit of its own
+    engine: Any = field(repr=False)  # tokenizers.Tokenizer, without padding and truncation
     spelling: Spelling
     specials: frozenset[int] = field(repr=False)
-    path: Path  # the file that it came from
+    path: Path  # the file it was read from
 
     @property
     def size(self) -> int:
-        """How many tokens there are, counted by the largest number among them."""
+        """The size of the vocabulary: the largest token id plus 1."""
         with trusted(self.path):
             return max(self.engine.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def encode(self, text: str, *, special: bool = True) -> Encoded:
-        """The tokens of a text, with those that the model wants around it unless `special` is False."""
+        """The tokens of a text, with the special tokens that the model adds unless `special` is False."""
         with trusted(self.path):
-            return self._placed(text, self.engine.encode(_sound(text), add_special_tokens=special))
+            return self._placed(text, self.engine.encode(_without_surrogates(text), add_special_tokens=special))
 
     def encode_many(self, texts: Sequence[str], *, special: bool = True) -> list[Encoded]:
-        """The tokens of several texts; faster than one after the other."""
+        """The tokens of several texts; faster than one by one."""
         with trusted(self.path):
-            encodings = self.engine.encode_batch([_sound(text) for text in texts], add_special_tokens=special)
+            encodings = self.engine.encode_batch(
+                [_without_surrogates(text) for text in texts], add_special_tokens=special
+            )
             return [self._placed(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
@@ -70,9 +72,9 @@ class Tokeniser:
             return str(self.engine.decode([int(number) for number in ids], skip_special_tokens=not special))
 
     def spell(self, ids: Sequence[int]) -> tuple[str, Encoded]:
-        """The text that tokens spell, and the tokens placed in it, for what a model writes.
+        """The text of generated tokens, and the tokens with their spans in it.
 
-        Encoding that text may give other tokens: a model need not write the ones a tokeniser would choose.
+        Encoding that text may give other tokens: a model need not generate those that the tokeniser would choose.
         """
         ids = [int(number) for number in ids]
         tokens = [self.engine.id_to_token(number) or "" for number in ids]
@@ -90,11 +92,11 @@ class Tokeniser:
         return text, self._encoded(text, ids, tokens, spans, [False] * len(ids))
 
     def token(self, number: int) -> str:
-        """One token as the vocabulary has it: ##ing, Ġthe."""
+        """A token as in the vocabulary: ##ing, Ġthe."""
         return str(self.engine.id_to_token(int(number)) or "")
 
     def number(self, token: str) -> int | None:
-        """The number of a token of the vocabulary."""
+        """The id of a token of the vocabulary, or None."""
         found: int | None = self.engine.token_to_id(token)
         return found
 
@@ -106,7 +108,7 @@ class Tokeniser:
         self, text: str, ids: list[int], tokens: list[str], offsets: Sequence[tuple[int, int]], added: list[bool]
     ) -> Encoded:
         special = [mask or number in self.specials for mask, number in zip(added, ids, strict=True)]
-        spans = [_without_blanks(text, *offset) for offset in offsets]
+        spans = [_stripped(text, *offset) for offset in offsets]
         texts = [
             self._text(token, text, span) if not named else token
             for token, span, named in zip(tokens, spans, special, strict=True)
@@ -118,7 +120,7 @@ class Tokeniser:
         return Encoded(ids, texts, spans, special, joined)
 
     def _joined(self, text: str, tokens: list[str], spans: list[tuple[int, int]], place: int) -> bool:
-        """Whether a token goes on with the word before it."""
+        """Whether a token continues the word before it."""
         if self.spelling == "pieces":
             return tokens[place].startswith("##")
         (before_start, before), (start, stop) = spans[place - 1], spans[place]
@@ -129,7 +131,7 @@ class Tokeniser:
         return _in_words(text[before - 1 : before]) and _in_words(text[start : start + 1])
 
     def _text(self, token: str, text: str, span: tuple[int, int]) -> str:
-        """What a person reads: the text as typed, or bytes where a token is less than a character."""
+        """The readable form: the text as typed, or hexadecimal bytes for a part of a character."""
         if token == self._unknown:
             return token
         if self.spelling != "pieces":
@@ -139,7 +141,9 @@ class Tokeniser:
             except UnicodeDecodeError:
                 return f"<{content.lstrip(b' ').hex(' ').upper()}>"
         typed = text[slice(*span)]
-        if self.spelling == "spaces" and _is_byte(token):  # the library places it in all that was unknown around it
+        if self.spelling == "spaces" and _is_byte(
+            token
+        ):  # its span in the library covers all unknown characters around it
             typed = chr(int(token[3:5], 16))
         if typed and not typed.isspace():
             return typed
@@ -151,7 +155,7 @@ class Tokeniser:
         return found
 
     def _bytes(self, token: str, first: bool) -> bytes:
-        """The bytes that a token adds to a text."""
+        """The bytes of a token in a text."""
         if self.spelling == "bytes":
             return b"".join(BYTES.get(letter, letter.encode()) for letter in token)
         if self.spelling == "pieces":
@@ -162,28 +166,28 @@ class Tokeniser:
 
 
 def from_file(path: Path) -> Tokeniser:
-    """The tokeniser of a tokenizer.json."""
+    """The tokeniser in a tokenizer.json."""
     tokenizers = library()
-    content = content_of(path, LARGEST, "the tokeniser of the model", "Folders of models hold a tokenizer.json.")
+    content = content_of(path, LARGEST, "the tokeniser of the model", "The folder of a model needs a tokenizer.json.")
     with trusted(path):
         return of(tokenizers.Tokenizer.from_str(content.decode("utf-8")), path)
 
 
 def of(engine: Any, path: Path) -> Tokeniser:
-    """A tokeniser of the library; padding and limits that it came with are left out."""
+    """A tokeniser of the library, with its padding and truncation switched off."""
     engine.no_padding()
     engine.no_truncation()
     unknown = getattr(engine.model, "unk_token", None)
     added = engine.get_added_tokens_decoder()
     specials = frozenset(number for number, token in added.items() if token.special and token.content != unknown)
     made = Tokeniser(engine, _spelling(engine), specials, path)
-    made.encode(PROBE)  # some faults show only in use
+    made.encode(PROBE)  # some errors appear only in use
     return made
 
 
 @contextmanager
 def trusted(path: Path) -> Iterator[None]:
-    """What the library says about a file, as our error; its panics are no ordinary exceptions."""
+    """Errors of the library as a `BrokenFile`; its panics are not subclasses of Exception."""
     try:
         yield
     except RegardError:
@@ -191,7 +195,7 @@ def trusted(path: Path) -> Iterator[None]:
     except BaseException as problem:
         if isinstance(problem, Exception) or type(problem).__name__ == "PanicException":
             why = " ".join(str(problem)[:200].split())
-            raise broken(path, f"its tokeniser does not work ({why})") from None
+            raise broken(path, f"its tokeniser fails ({why})") from None
         raise
 
 
@@ -207,18 +211,18 @@ def library() -> Any:
 def _spelling(engine: Any) -> Spelling:
     if type(engine.model).__name__ == "WordPiece":
         return "pieces"
-    # The state of the decoder alone: to_str() of a tokeniser allocates as much as its largest token id asks for.
+    # The state of the decoder alone: to_str() of a tokeniser allocates memory in proportion to its largest token id.
     described = b"" if engine.decoder is None else engine.decoder.__getstate__()
     return "bytes" if b"ByteLevel" in described else "spaces"
 
 
 def _is_byte(token: str) -> bool:
-    """Whether a token stands for one byte, as <0x0A> does."""
+    """Whether a token is one byte, such as <0x0A>."""
     return re.fullmatch("<0x[0-9A-Fa-f]{2}>", token) is not None
 
 
 def _bytes_of_letters() -> dict[str, bytes]:
-    """GPT-2's alphabet: printable bytes stand for themselves, the others for letters from 256 on, in their order."""
+    """GPT-2's characters for bytes: printable bytes are themselves, the others characters from 256 on, in order."""
     themselves = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in themselves]
     letters = {chr(byte): bytes([byte]) for byte in themselves}
@@ -229,23 +233,23 @@ BYTES = _bytes_of_letters()
 
 
 def _text_and_places(content: bytes) -> tuple[str, list[int]]:
-    """Bytes as text, and for each byte, and the end, the character that it belongs to."""
+    """Bytes as text, and the index of the character that each byte belongs to, with the end."""
     text = content.decode("utf-8", "replace")
     if "\ufffd" not in text:
         lengths = [len(letter.encode()) for letter in text]
-    else:  # bytes that are no text: find out letter by letter how many were replaced
+    else:  # invalid UTF-8: find the number of bytes per character one by one
         lengths = _lengths(content)
     places = [place for place, length in enumerate(lengths) for _ in range(length)]
     return text, [*places, len(text)]
 
 
 def _lengths(content: bytes) -> list[int]:
-    """How many bytes each character of the text took, replaced ones included."""
+    """The number of bytes of each character, replacement characters included."""
     decoder, lengths, waiting = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
     for byte in content:
         made = len(decoder.decode(bytes([byte])))
-        left = len(decoder.getstate()[0])  # bytes of a character that is not whole yet
-        if made == 2:  # this byte broke off the character before it, and is one itself
+        left = len(decoder.getstate()[0])  # bytes of an incomplete character
+        if made == 2:  # this byte ends an incomplete character and is one itself
             lengths += [waiting, 1]
         elif made == 1:
             lengths.append(waiting + 1 - left)
@@ -253,17 +257,17 @@ def _lengths(content: bytes) -> list[int]:
     return [*lengths, waiting] if waiting else lengths
 
 
-def _without_blanks(text: str, start: int, stop: int) -> tuple[int, int]:
-    """The span without blanks before it; one of nothing but blanks stays."""
+def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:
+    """The span without leading white space; a span of white space only is unchanged."""
     typed = text[start:stop]
     return (start, stop) if not typed or typed.isspace() else (stop - len(typed.lstrip()), stop)
 
 
 def _in_words(letter: str) -> bool:
-    """Letters, digits and marks on letters."""
+    """Letters, digits and combining marks."""
     return letter.isalnum() or (bool(letter) and unicodedata.category(letter)[0] == "M")
 
 
-def _sound(text: str) -> str:
-    """Text without halves of surrogate pairs, which UTF-8 cannot hold; as many characters as before."""
+def _without_surrogates(text: str) -> str:
+    """Text with lone surrogates, which UTF-8 cannot encode, replaced; the length is unchanged."""
     return text.encode("utf-8", "replace").decode("utf-8") if any("\ud800" <= c <= "\udfff" for c in text) else text

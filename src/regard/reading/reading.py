@@ -483,7 +483,7 @@ class Reading:
     def moved(self, word: Any, other: Reading, other_word: Any = None) -> Table:
         """How far a word's vectors in two texts are apart, layer by layer; means over its pieces are compared.
 
-        >>> from regard.models.architectures import model
+        >>> from regard.models.model import model
         >>> phone, fruit = model().read(["Love Apple phones", "Love Apple pie"])
         >>> len(phone.moved("Apple", fruit))  # the embedding and six layers
         7

@@ -80,7 +80,7 @@ class Library:
 
 
 def _load(name: str) -> Any:
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     return model(name)
 

@@ -125,7 +125,7 @@ def by_model(text: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _default_model() -> Any:
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     return model()
 

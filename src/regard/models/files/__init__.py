@@ -1,6 +1,6 @@
-"""What models are kept in: folders of safetensors, and GGUF files. Read with care, never unpickled."""
+"""Files of models: folders of safetensors, and GGUF files. Every claim is checked; nothing is unpickled."""
 
 from regard.models.files.checkpoint import Checkpoint, open_checkpoint
-from regard.models.files.weights import Weights
+from regard.models.files.safetensors_file import Weights
 
 __all__ = ["Checkpoint", "Weights", "open_checkpoint"]

@@ -1,10 +1,10 @@
-"""Quantised weights in safetensors files: int8 with scales as floats; every other quantisation is refused.
+"""Quantised weights in safetensors files: int8 with scales as floats; all others are refused.
 
-compressed-tensors  weight = (int8 − zero point) · weight_scale, one scale for the tensor, for each row, or for groups
-                    of numbers within each row
-bitsandbytes        LLM.int8(): weight = int8 · SCB / 127, one SCB for each row
+compressed-tensors  weight = (int8 − zero point) · weight_scale, one scale per tensor, per row, or per group of numbers
+                    in a row
+bitsandbytes        LLM.int8(): weight = int8 · SCB / 127, one SCB per row
 
-The weights are those the file describes. Some runtimes also quantise activations while they compute; Regard does not.
+Some runtimes also quantise activations while they compute; Regard does not.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy as np
 
 from regard.errors import Unsupported, unsupported
 from regard.models.errors import broken
-from regard.models.files.weights import Array, StoredWeights, Weights
+from regard.models.files.safetensors_file import Array, StoredWeights, Weights
 
 METHODS = ("compressed-tensors", "bitsandbytes")
 FORMATS = ("int-quantized", "naive-quantized")  # of compressed-tensors; others pack several numbers into one
 FLOAT_KINDS = ("F64", "F32", "F16", "BF16")
-# Parts of one quantised weight, beside it; what they describe is in the docstring, or makes it unreadable here.
+# Tensors that belong to one quantised weight: those described above, and those of unsupported formats.
 SCALE, ZERO, SCB, FORM = "weight_scale", "weight_zero_point", "SCB", "weight_format"
 OTHERS = (
     "weight_packed", "weight_shape", "weight_g_idx", "weight_global_scale", "qweight", "qzeros", "scales", "g_idx",
 )  # fmt: skip
-ACTIVATIONS = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")  # of activations: not used
-ROW_MAJOR = 0  # of weight_format; other values are layouts for one kind of GPU
+ACTIVATIONS = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")  # of activations, not used
+ROW_MAJOR = 0  # of weight_format; other values are layouts for certain GPUs
 
 
 def dequantised(weights: StoredWeights, config: Mapping[str, Any], path: Path) -> Weights:
-    """The weights as floats, if the settings and the tensors agree on how they are quantised."""
+    """The weights as floats; settings and tensors must agree on how they are quantised."""
     method = _method(config, path)
     modules = sorted(name.rpartition(".")[0] for name in weights.names if name.endswith((f".{SCALE}", f".{SCB}")))
     packed = [name for name in weights.names if name.rpartition(".")[2] in OTHERS or ".quant_state." in name]
@@ -42,15 +42,15 @@ def dequantised(weights: StoredWeights, config: Mapping[str, Any], path: Path) -
         raise _unsupported(f"The tensor {min(packed)[:120]!r}, part of a quantised weight,", path)
     if method is None:
         if modules:
-            why = f"{modules[0][:120]!r} has the scales of a quantised weight, and config.json no quantization_config"
-            raise broken(path, why, "Get the settings that belong to these weights.")
+            why = f"{modules[0][:120]!r} has scales of a quantised weight, but config.json has no quantization_config"
+            raise broken(path, why, "Use the config.json that belongs to these weights.")
         return weights
     if not modules:
-        raise broken(path, f"its settings say that it is quantised by {method}, and no tensor is")
+        raise broken(path, f"its settings say that it is quantised by {method}, but no tensor is")
     part = SCALE if method == "compressed-tensors" else SCB
     for module in modules:
         if f"{module}.{part}" not in weights.names:
-            raise broken(path, f"its settings say {method}, and {module[:120]!r} has no {part}")
+            raise broken(path, f"its settings say {method}, but {module[:120]!r} has no {part}")
     return Dequantised(weights, path, frozenset(modules), method)
 
 
@@ -80,7 +80,7 @@ def _method(config: Mapping[str, Any], path: Path) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Dequantised:
-    """Weights of which some are stored as int8 with scales; scales and the like are not among the names."""
+    """Weights, some of them stored as int8 with scales; `names` does not include the scales."""
 
     weights: StoredWeights
     path: Path
@@ -99,7 +99,7 @@ class Dequantised:
         return self.weights.shape(name)
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32, dequantised where it is quantised."""
+        """A tensor in float32, dequantised if it is quantised."""
         module = name.removesuffix(".weight")
         if module == name or module not in self.modules:
             return self.weights[name]
@@ -153,5 +153,5 @@ def _spread(scale: Array, rows: int, groups: int) -> Array:
 def _unsupported(what: str, path: Path) -> Unsupported:
     return unsupported(
         f"{what} in {path}",
-        "int8 weights of compressed-tensors and bitsandbytes are read; take the unquantised model, or a GGUF file.",
+        "int8 weights of compressed-tensors and bitsandbytes are read; use the unquantised model, or a GGUF file.",
     )

@@ -1,7 +1,7 @@
-"""Safetensors files: 8 bytes of length, a JSON header, then the numbers, end to end.
+"""Safetensors files: 8 bytes of length, a JSON header, then the numbers without gaps.
 
-Every claim of the header is held against the size of the file before anything is made from it, and the numbers stay in
-the file: a tensor is a view of the mapped file.
+Every claim of the header is compared with the size of the file before anything is allocated. The file is mapped: a
+tensor in float32 is a view of it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import unsupported
 from regard.models.errors import broken, missing
-from regard.models.files.json_file import object_of
-from regard.models.files.weights import Array, widened
-from regard.models.regular_file import open_regular
+from regard.models.regular_file import object_of, open_regular
 
+Array = NDArray[Any]
 LONGEST_HEADER = 2**25  # bytes; the format allows 100 MB, which Python would take gigabytes to read
 MOST_AXES = 16
 SIZES = {
@@ -31,6 +31,35 @@ INTEGERS = {
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1",
     "BOOL": "<u1",
 }  # fmt: skip
+
+
+class Weights(Protocol):
+    """Tensors by their names on the hub."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tensors."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of one tensor, without reading it."""
+        ...
+
+    def __getitem__(self, name: str) -> Array:
+        """A float tensor in float32: a read-only view of the file where it is stored so, else a new array."""
+        ...
+
+
+class StoredWeights(Weights, Protocol):
+    """Weights of safetensors files, which may hold integers as well as floats."""
+
+    def kind(self, name: str) -> str:
+        """The type a tensor is stored in, such as F32 or I8."""
+        ...
+
+    def stored(self, name: str) -> Array:
+        """One tensor in the type it is stored in."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,12 +90,12 @@ class SafetensorsFile:
         return self._stored(name).shape
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor of floats in float32; integers are not taken for floats."""
+        """A float tensor in float32; an integer tensor is refused."""
         stored = self._stored(name)
         if stored.kind not in FLOATS:
             raise unsupported(
                 f"Tensor {name[:120]!r} of type {stored.kind} in {self.path}, where floats are expected,",
-                f"Known types are {', '.join(FLOATS)}; quantised weights are read where quantization_config says how.",
+                f"Known types are {', '.join(FLOATS)}; quantised weights need a quantization_config.",
             )
         numbers = self.content[stored.start : stored.stop].view(FLOATS[stored.kind])
         return widened(numbers, stored.kind).reshape(stored.shape)
@@ -76,7 +105,7 @@ class SafetensorsFile:
         return self._stored(name).kind
 
     def stored(self, name: str) -> Array:
-        """One tensor in the type it is stored in; only integers have one that NumPy knows."""
+        """A tensor in the type it is stored in if that is an integer type, else in float32."""
         stored = self._stored(name)
         if stored.kind not in INTEGERS:
             return self[name]
@@ -84,7 +113,7 @@ class SafetensorsFile:
 
     def _stored(self, name: str) -> Stored:
         if name not in self.tensors:
-            raise missing(f"tensor {name!r} in {self.path}", f"it among the {len(self.tensors)} there")
+            raise missing(f"tensor {name!r} in {self.path}", f"one of the {len(self.tensors)} tensors of the file")
         return self.tensors[name]
 
 
@@ -107,28 +136,28 @@ def _header_size(file: BinaryIO, size: int, path: Path) -> int:
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
     if size < 8:
-        raise broken(path, f"it has {size} bytes, and a safetensors file begins with 8 that give the header's length")
+        raise broken(path, f"it has {size} bytes; a safetensors file begins with 8 bytes for the length of its header")
     if length > min(LONGEST_HEADER, size - 8):
-        allowed = f"the file has {size}" if length > size - 8 else f"more than {LONGEST_HEADER} are not read"
-        raise broken(path, f"its header claims {length} bytes, {allowed}", "It may be cut off: get it again.")
+        allowed = f"the file has {size}" if length > size - 8 else f"at most {LONGEST_HEADER} are read"
+        raise broken(path, f"its header claims {length} bytes, {allowed}", "It may be truncated: download it again.")
     return length
 
 
 def _checked(name: str, entry: Any, first: int, size: int, path: Path) -> Stored:
-    """One entry of the header, its claims held against each other and against the file."""
+    """One entry of the header, checked against itself and the size of the file."""
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
         raise broken(path, f"its header has no dtype, shape and data_offsets for {name[:80]!r}")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(kind, str) or kind not in SIZES:
-        raise broken(path, f"tensor {name[:80]!r} is of type {str(kind)[:20]!r}, which safetensors does not have")
+        raise broken(path, f"tensor {name[:80]!r} is of type {str(kind)[:20]!r}, which is not a type of safetensors")
     if not _counts(shape) or len(shape) > MOST_AXES:
         raise broken(path, f"tensor {name[:80]!r} has shape {str(shape)[:80]}")
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise broken(path, f"tensor {name[:80]!r} has data_offsets {str(offsets)[:80]}")
     start, stop = offsets
     if stop > size - first:
-        why = f"tensor {name[:80]!r} ends at byte {stop} of the numbers, and there are {size - first}"
-        raise broken(path, why, "It may be cut off: get it again.")
+        why = f"tensor {name[:80]!r} ends at byte {stop} of the data, which has {size - first}"
+        raise broken(path, why, "It may be truncated: download it again.")
     if math.prod(shape) * SIZES[kind] != stop - start:
         raise broken(path, f"tensor {name[:80]!r} of shape {shape} in {kind} does not take {stop - start} bytes")
     return Stored(kind, tuple(shape), first + start, first + stop)
@@ -139,7 +168,7 @@ def _counts(numbers: Any) -> bool:
 
 
 def _check_places(tensors: Mapping[str, Stored], first: int, size: int, path: Path) -> None:
-    """Tensors lie end to end: none over another, no bytes that belong to none."""
+    """Tensors must cover the data without overlaps or gaps."""
     before, end = "the header", first
     for name, stored in sorted(tensors.items(), key=lambda entry: (entry[1].start, entry[1].stop)):
         if stored.start < end:
@@ -149,3 +178,10 @@ def _check_places(tensors: Mapping[str, Stored], first: int, size: int, path: Pa
         before, end = name, stored.stop
     if end < size:
         raise broken(path, f"its last {size - end} bytes belong to no tensor")
+
+
+def widened(stored: Array, kind: str) -> Array:
+    """Stored numbers as float32; bfloat16, which NumPy lacks, is given as uint16."""
+    if kind == "BF16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored if stored.dtype == np.float32 and stored.flags.aligned else stored.astype(np.float32)

@@ -1,4 +1,4 @@
-"""The store: models by name, fetched once, verified, kept in the user's cache."""
+"""The store: models by name, downloaded once, verified, and kept in the user's cache."""
 
 from regard.models.store.cache import Kept, all_kept, kept, root
 from regard.models.store.catalogue import CATALOGUE, File, Known

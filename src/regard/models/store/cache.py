@@ -1,4 +1,4 @@
-"""The folder where models are kept: one folder each, whole or not at all."""
+"""The cache of models: one folder per model, complete or ignored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from regard import atomic_file
 from regard.errors import OptionError
 from regard.models.errors import BrokenFile
-from regard.models.files.json_file import object_in
+from regard.models.regular_file import object_in
 
-MANIFEST = "regard.json"  # written last: a folder that has it is whole
+MANIFEST = "regard.json"  # written last: a folder that has it is complete
 NOTICE = "NOTICE"
 RETRY_SECONDS = 0.1
 
@@ -29,12 +30,12 @@ class Kept:
     name: str
     folder: Path
     files: dict[str, int]  # names and sizes in bytes
-    opened: str = ""  # the file to open; the folder where there is none
+    opened: str = ""  # the file to open; empty for the folder
     licence: str = ""
 
     @property
     def path(self) -> Path:
-        """What to open."""
+        """The file or folder to open."""
         return self.folder / self.opened if self.opened else self.folder
 
     @property
@@ -44,7 +45,7 @@ class Kept:
 
 
 def root() -> Path:
-    """The folder of all models: REGARD_CACHE, or where this platform keeps what can be fetched again."""
+    """The folder of all models: in REGARD_CACHE, or in the platform's cache folder."""
     if chosen := os.environ.get("REGARD_CACHE"):
         return Path(chosen).expanduser().absolute() / "models"
     if sys.platform == "win32":
@@ -68,10 +69,10 @@ def folder_of(name: str) -> Path:
 
 
 def kept(name: str) -> Kept | None:
-    """A model, if all of it is in the cache: no network, and nothing read but a small file."""
+    """A model, if the cache holds all of it; only its manifest is read."""
     folder = folder_of(name)
     try:
-        manifest = object_in(folder / MANIFEST, "what the folder holds")
+        manifest = object_in(folder / MANIFEST, "a list of files")
     except (OptionError, OSError):
         return None
     files, opened, licence = manifest.get("files"), manifest.get("opened", ""), manifest.get("licence", "")
@@ -93,66 +94,56 @@ def all_kept() -> list[Kept]:
 
 
 def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> Kept:
-    """Say that all files of a model are there."""
+    """Write the manifest, which marks a model as complete."""
     folder = folder_of(name)
-    write_whole(folder / NOTICE, notice.encode())
+    atomic_file.write(folder / NOTICE, notice)
     manifest = {"name": name, "files": files, "opened": opened, "licence": licence}
-    write_whole(folder / MANIFEST, json.dumps(manifest, indent=2).encode())
+    atomic_file.write(folder / MANIFEST, json.dumps(manifest, indent=2))
     found = kept(name)
     if found is None:
         raise BrokenFile(
-            f"{folder} changed while the model {name} was written.\nGet it again: regard models get {name}"
+            f"{folder} changed while the model {name} was written.\nDownload it again: regard models get {name}"
         )
     return found
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a small file, all of it or nothing."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def remove(name: str) -> int:
-    """Remove a model and what is left of it; gives the bytes that this freed."""
+    """Remove a model, or parts of it; returns the number of bytes freed."""
     folder = folder_of(name)
     with locked(name):
         if not folder.is_dir():
             return 0
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        (folder / MANIFEST).unlink(missing_ok=True)  # first: half a folder is not a complete one
+        (folder / MANIFEST).unlink(missing_ok=True)  # first, so that an incomplete folder has none
         shutil.rmtree(folder)
     return size
 
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One process at a time for each model; the system takes the lock away from one that dies."""
+    """A lock per model between processes; the system releases it when a process dies."""
     root().mkdir(parents=True, exist_ok=True)
     with (root() / f".{folder_of(name).name}.lock").open("a+b") as file:
-        _take(file, name)
+        _lock(file, name)
         try:
             yield
         finally:
-            _give_back(file)
+            _unlock(file)
 
 
-def _take(file: IO[Any], name: str) -> None:
-    told = False
-    while not _try_to_take(file):
-        if not told and sys.stderr.isatty():
-            sys.stderr.write(f"Waiting for another process that is getting {name}.\n")
-            told = True
+def _lock(file: IO[Any], name: str) -> None:
+    waiting = False
+    while not _try_lock(file):
+        if not waiting and sys.stderr.isatty():
+            sys.stderr.write(f"Waiting for another process that downloads {name}.\n")
+            waiting = True
         time.sleep(RETRY_SECONDS)
 
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_to_take(file: IO[Any]) -> bool:
+    def _try_lock(file: IO[Any]) -> bool:
         try:
             file.seek(0)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -160,19 +151,19 @@ if sys.platform == "win32":
             return False
         return True
 
-    def _give_back(file: IO[Any]) -> None:
+    def _unlock(file: IO[Any]) -> None:
         file.seek(0)
         msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
 
 else:
     import fcntl
 
-    def _try_to_take(file: IO[Any]) -> bool:
+    def _try_lock(file: IO[Any]) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    def _give_back(file: IO[Any]) -> None:
+    def _unlock(file: IO[Any]) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)

