@@ -1,4 +1,4 @@
-"""What all tests share: the engines that are there, random numbers that stay the same, and the plain dense formulas."""
+"""Shared by all tests: the available engines, reproducible random numbers, and the plain dense formulas."""
 
 from __future__ import annotations
 

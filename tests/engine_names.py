@@ -1,4 +1,4 @@
-"""Every engine by its name, for tests that compare them: which are there, arrays as they take them, and back."""
+"""Every engine by its name, for tests that compare them: which are available, and conversions of their arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python programs in a process of their own: what can hang, die or be interrupted must not take the tests along."""
+"""Python programs in separate processes, for tests of what can hang, crash or be interrupted."""
 
 from __future__ import annotations
 

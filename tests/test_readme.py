@@ -1,4 +1,4 @@
-"""What the documentation says can be done: its code runs, its commands exist, its links lead somewhere."""
+"""The documentation is true: its code runs, its commands exist, its links lead somewhere."""
 
 import ast
 import re

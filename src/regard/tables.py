@@ -1,4 +1,4 @@
-"""Tables: what every medium prints, whether terminal, page, slide or file."""
+"""Tables, which every format prints: terminal, page, slide and file; and how numbers are printed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 Kind = Literal["word", "number", "vector", "text"]
 MOST_DIGITS = 6
-EXACT = 2**40  # last digits up to which a half can be told from what is next to it
+EXACT = 2**40  # units of the last digit up to which halves can be distinguished from their neighbours
 
-# What is closer to a half than single precision can tell is one, and a half is rounded away from zero. So printed terms
-# add up to within half a last digit a term of their printed sum: three times 0.005 is 0.03, and their sum 0.02. Rounded
-# as it is stored, a little below 0.015, the sum would be 0.01.
+# A number within single precision of a half counts as a half, and halves are rounded away from zero. So a printed sum
+# differs from the sum of the printed terms by at most half a last digit per term: three times 0.005 prints as 0.03,
+# their sum as 0.02. Rounded as stored, slightly below 0.015, the sum would print as 0.01.
 HALF = 0.5 + 1e-6
 
 
@@ -26,7 +26,7 @@ class Column:
 
     name: str
     kind: Kind = "text"
-    digits: int = 2  # decimals of numbers, and of every number of a vector
+    digits: int = 2  # decimals of numbers and of the components of vectors
     shade: bool = False  # shaded by value, from 0 to 1: weights
 
 
@@ -53,7 +53,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
-    highlight: int | None = None  # the row to be seen first
+    highlight: int | None = None  # the row of the query word
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,7 +67,7 @@ class Table:
         return tuple(row[place] for row in self.rows)
 
     def printed(self, row: Sequence[Any]) -> tuple[str, ...]:
-        """The cells of a row as text, vectors whole."""
+        """The cells of a row as text, vectors in full."""
         return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ def printed_cell(cell: Any, column: Column) -> str:
 
 
 def printed_vector(vector: Iterable[Any], digits: int) -> str:
-    """The numbers of a vector, side by side.
+    """The components of a vector, separated by blanks.
 
     >>> printed_vector([1, 0.5, -0.001], 2)
     '1.00 0.50 0.00'
@@ -123,13 +123,13 @@ def printed_number(number: Any, digits: int) -> str:
 
 
 def in_last_digits(numbers: Any, digits: int) -> Any:
-    """What is printed of numbers, counted in last digits: 0.42 with two decimals is 42."""
+    """Numbers as printed, in units of the last digit: 0.42 with two decimals is 42."""
     array = np.asarray(numbers, np.float64) * 10**digits
     return np.copysign(np.floor(np.abs(array) + HALF), array)
 
 
 def digits_for(numbers: Any, least: int = 2) -> int:
-    """How many decimals show these numbers: 0 for whole ones; more than usual where all of them are small.
+    """The number of decimals for these numbers: 0 for integers, more than usual if all of them are small.
 
     >>> digits_for([1.0, 2.0]), digits_for([0.5, 0.001]), digits_for([0.0004, 0.00312])
     (0, 2, 4)

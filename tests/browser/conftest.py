@@ -157,13 +157,13 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core, which finds what keeps people out; a wheel carries it."""
+    """axe-core, which finds accessibility problems; from a wheel."""
     return (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """Pages that may neither complain in the console nor ask for anything outside; both are looked at in the end."""
+    """Pages that may neither log errors nor access the network; both are checked at the end."""
     contexts, problems, outside = [], [], []
 
     def make(width: int = 1200, height: int = 900, theme: Any = "light", offline: bool = False) -> Page:
@@ -188,13 +188,13 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture
 def settle() -> Callable[[Page], None]:
-    """Waits until nothing on a page is still to come."""
+    """Waits until a page has nothing left to load or draw."""
     return settled
 
 
 @pytest.fixture
 def opening() -> bool:
-    """Asked for by tests of where a page opens; the others start at layer 0, head 0, without a word."""
+    """Used by tests of where a page opens; the others start at layer 0, head 0, without a word."""
     return True
 
 
@@ -226,7 +226,7 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
 
 
 def settled(opened: Page) -> None:
-    """Wait until every question of the viewer is answered and drawn, and no other came for a while."""
+    """Wait until every query of the viewer is answered and drawn, and no new one is sent for a while."""
     opened.wait_for_selector('.regard[aria-busy="false"]')
     opened.evaluate(CALM)
 
@@ -245,7 +245,7 @@ def _in_notebook(opened: Page, answers: Answers) -> None:
 
 
 def _complains(said: Any) -> bool:
-    """Errors and warnings; that a site has no icon is the browser's own question."""
+    """Errors and warnings, except the browser's own request for an icon."""
     return said.type in ("error", "warning") and not said.location.get("url", "").endswith("/favicon.ico")
 
 

@@ -49,7 +49,7 @@ window.cleanUp = window.mountAgain();
 
 
 def synthetic(words: list[str], *, layers: int = 3, heads: int = 4, size: int = 16, seeing: Any = None) -> Reading:
-    """A reading with random heads, some of which look at neighbours or at the first word."""
+    """A reading with random heads, some of which attend to neighbours or to the first word."""
     rng = np.random.default_rng(7)
     count = len(words)
     attentions, values = [], []

@@ -1,4 +1,4 @@
-"""The grid: every head is there, its numbers are NumPy's, and maps are fetched when they come into sight."""
+"""The grid: every head is shown, its numbers are NumPy's, and maps are requested when they scroll into view."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_map_holds_the_weights(show: Show, development: Any) -> None:
     assert (np.diff(dark[order]) <= 1).all()
 
 
-def test_maps_are_fetched_when_they_come_into_sight(show: Show, settle: Settle) -> None:
+def test_maps_are_requested_when_they_scroll_into_view(show: Show, settle: Settle) -> None:
     page = show("served", "deep")
     asked: list[int] = []
     page.on(
@@ -122,7 +122,7 @@ def test_maps_are_fetched_when_they_come_into_sight(show: Show, settle: Settle) 
     assert len(asked) == len(set(asked))
 
 
-def test_every_head_has_a_name_for_those_who_do_not_see_it(show: Show) -> None:
+def test_every_head_has_a_name_for_screen_readers(show: Show) -> None:
     page = opened(show, "served")
     expect(page.get_by_role("button", name="Layer 2, head 3, entropy")).to_have_count(1)
 

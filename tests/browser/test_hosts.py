@@ -1,4 +1,4 @@
-"""What holds for every view on every host: no question to the outside, keyboard, names, clean-up."""
+"""What holds for every view on every host: no network access, keyboard, accessible names, clean-up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = """() => {
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_every_view_draws_without_a_complaint_and_without_the_network(show: Show, settle: Settle, host: str) -> None:
+def test_every_view_draws_without_errors_and_without_the_network(show: Show, settle: Settle, host: str) -> None:
     page = show(host)
     for title in VIEWS:
         page.get_by_role("tab", name=title, exact=True).click()
@@ -99,7 +99,7 @@ def test_every_control_can_be_reached_by_tabulator(show: Show) -> None:
 
 
 @pytest.mark.parametrize("host", ["served", "file"])
-def test_an_address_says_layer_head_and_word_and_is_kept(show: Show, host: str) -> None:
+def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     page = show(host, address="#layer=2&head=1&query=they")
     expect(page.get_by_label("Layer", exact=True).locator("select")).to_have_value("2")
     expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
@@ -198,7 +198,7 @@ def test_on_a_phone_the_picture_comes_before_the_controls(show: Show) -> None:
     assert above["y"] < 0.4 * 740
 
 
-def test_the_tour_can_be_walked_and_left(show: Show) -> None:
+def test_the_tour_can_be_followed_and_closed(show: Show) -> None:
     page = show("served", address="#view=matrix")
     tour = page.get_by_role("button", name="Tour")
     tour.click()

@@ -1,4 +1,4 @@
-"""Lookup: the same shares as Python's, from hard to uniform, without a server."""
+"""Lookup: the same weights as Python's, from hard to uniform, without a server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_shares_are_those_of_python(show: Show, host: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["scaled dot", "dot", "cosine", "negative distance"])
-def test_vectors_are_blended_by_every_similarity(show: Show, how: Any) -> None:
+def test_vectors_are_averaged_by_every_similarity(show: Show, how: Any) -> None:
     page = opened(show, "served")
     page.get_by_label("Dictionary").select_option("Vectors")
     page.get_by_label("Similarity").select_option(how)
@@ -76,7 +76,7 @@ def test_equal_keys_are_added_by_the_hard_lookup_and_a_miss_gives_zero(show: Sho
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_lookup_of_ones_own_shows_its_keys(show: Show, host: str) -> None:
+def test_a_given_lookup_shows_its_keys(show: Show, host: str) -> None:
     page = show(host, "lookup")
     keys = page.locator(".regard-lookup-table tbody th").all_text_contents()
     assert keys == list(examples.named("jane").content)

@@ -1,4 +1,4 @@
-"""The matrix: weights on the screen are those of NumPy at every zoom, and moving about never holds the page up."""
+"""The matrix: weights on the screen are those of NumPy at every zoom, and moving never blocks the page."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ LIGHTNESS = """() => {
 }"""
 
 
-def test_keys_zoom_choose_and_let_go(show: Show) -> None:
+def test_keys_zoom_select_and_clear_the_selection(show: Show) -> None:
     page = opened(show, "served", "long", layer=0, head=0)
     stage(page).focus()
     page.keyboard.press("ArrowDown")
@@ -188,7 +188,7 @@ def test_the_mouse_chooses_a_cell_and_a_region(show: Show) -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("pool", ["Mean", "Max"])
-def test_a_cell_that_pools_says_its_pool_and_the_weight_under_the_pointer(
+def test_a_pooled_cell_shows_its_pool_and_the_weight_under_the_pointer(
     show: Show, development: Any, host: str, pool: str
 ) -> None:
     page = opened(show, host, "long", layer=0, head=0)
@@ -208,7 +208,7 @@ def test_a_cell_that_pools_says_its_pool_and_the_weight_under_the_pointer(
     assert number(edges[5]) == pytest.approx(float(expected), rel=WITHIN[host])
 
 
-def test_hidden_cells_say_so(show: Show) -> None:
+def test_masked_cells_are_labelled(show: Show) -> None:
     page = opened(show, "served", "causal")
     stage(page).focus()
     page.keyboard.press("ArrowRight")
@@ -217,7 +217,7 @@ def test_hidden_cells_say_so(show: Show) -> None:
     expect(page.locator(".regard-matrix-hidden")).to_be_visible()
 
 
-def test_logarithmic_colour_says_where_its_scale_ends(show: Show) -> None:
+def test_a_logarithmic_scale_shows_its_lower_end(show: Show) -> None:
     page = opened(show, "served")
     page.get_by_role("radio", name="Log").check()
     expect(page.locator(".regard-matrix-ends")).to_contain_text("≤ 0.00008")
@@ -257,7 +257,7 @@ def test_csv_and_svg_hold_the_weights(show: Show, development: Any, tmp_path: Pa
     assert svg.count("<rect") == 16 * 16 + 1 and ">lions<" in svg
 
 
-def test_100000_tokens_are_sampled_first_then_exact_and_old_questions_are_cancelled(
+def test_100000_tokens_are_sampled_first_then_exact_and_outdated_queries_are_cancelled(
     show: Show, development: Any
 ) -> None:
     page = show("served", "far", "#view=matrix&head=3")
@@ -301,7 +301,7 @@ def test_moving_over_100000_tokens_takes_no_task_over_50_ms(show: Show, settle: 
 
 
 def main_thread_tasks(trace: dict[str, Any]) -> list[int]:
-    """How long the tasks of the page's main thread kept the processor; on a busy machine they also wait for it."""
+    """CPU time of the tasks of the page's main thread; on a busy machine wall-clock time includes waiting."""
     events = trace["traceEvents"]
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     tasks = [

@@ -1,4 +1,4 @@
-"""The sentence: its numbers are NumPy's, its words can be walked, sinks can be set aside, long texts move by."""
+"""The sentence: its numbers are NumPy's, words are reachable by keyboard, sinks can be excluded, long texts scroll."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_bars_reach_from_0_to_1_or_to_the_largest_weight(show: Show, development
     expect(bars.nth(strongest)).to_have_css("transform", "matrix(1, 0, 0, 1, 0, 0)")
 
 
-def test_pointing_at_a_key_shows_who_looks_at_it(show: Show, development: Any) -> None:
+def test_hovering_over_a_key_shows_the_queries_that_attend_to_it(show: Show, development: Any) -> None:
     page = show("served")
     word(page, "key", 2).hover()
     expect(page.locator(".regard-sentence-said")).to_contain_text("kids receives most attention from")
@@ -107,7 +107,7 @@ def test_arrow_keys_walk_the_words(show: Show) -> None:
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(0)
 
 
-def test_walking_is_announced(show: Show) -> None:
+def test_moving_by_keyboard_is_announced(show: Show) -> None:
     page = show("served")
     word(page, "query", 9).focus()
     page.keyboard.press("ArrowDown")
@@ -115,7 +115,7 @@ def test_walking_is_announced(show: Show) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_sinks_are_set_aside_and_how_much_they_took_is_said(show: Show, development: Any, host: str) -> None:
+def test_sinks_are_excluded_and_their_weight_is_shown(show: Show, development: Any, host: str) -> None:
     page = show(host)
     choose_head(page, 2, 3)
     word(page, "query", 10).click()

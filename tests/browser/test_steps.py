@@ -75,7 +75,7 @@ def opened(show: Show, host: str, subject: str, query: str = "", head: int = 0, 
 
 
 def column(page: Page, name: str) -> list[str]:
-    """The cells below a heading, as they are read."""
+    """The cells below a heading, as text."""
     places = page.locator(".regard-steps-table thead th").all_text_contents()
     found = page.locator(f".regard-steps-table tbody tr > :nth-child({places.index(name) + 1})")
     return [text.split(" was ")[0].strip() for text in found.all_text_contents()]
@@ -160,7 +160,7 @@ def test_another_divisor_temperature_and_mask_give_other_weights(show: Show) -> 
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
-def test_a_mask_can_be_taken_away(show: Show, development: Any) -> None:
+def test_a_mask_can_be_removed(show: Show, development: Any) -> None:
     page = opened(show, "served", "causal", "kids")
     assert numbers(column(page, "softmax"))[2:] == [0] * 12
     page.get_by_role("radio", name="Off").check()
@@ -237,7 +237,7 @@ def test_a_long_text_shows_its_strongest_keys_with_their_exact_weights(show: Sho
     assert shown[-1] == pytest.approx(float(1 - weights[places].sum()), abs=0.006)
 
 
-def test_the_flow_and_the_table_can_be_taken_away(show: Show) -> None:
+def test_the_flow_and_the_table_can_be_exported(show: Show) -> None:
     page = opened(show, "served", "worked", "cat")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV", exact=True).click()

@@ -18,7 +18,7 @@ from regard.reading import Reading
 
 
 class Reader:
-    """Reads a text word by word with vectors of chance; writes as long as it is let."""
+    """Reads a text word by word with random vectors; generates until it is stopped."""
 
     causal = True
 
@@ -124,7 +124,7 @@ def test_a_text_is_continued(new_page: Callable[..., Page], studio: str) -> None
     expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one two")
 
 
-def test_long_work_shows_its_progress_and_can_be_given_up(
+def test_long_work_shows_progress_and_can_be_cancelled(
     new_page: Callable[..., Page], studio: str, reader: Reader
 ) -> None:
     page = opened(new_page, studio)
@@ -137,7 +137,7 @@ def test_long_work_shows_its_progress_and_can_be_given_up(
     expect(words(page)).to_have_text(["The", "cat", "sat"])
 
 
-def test_a_refusal_is_said(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+def test_a_refusal_is_shown(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
     reader.causal = False
     continue_text(page)
@@ -158,7 +158,7 @@ def test_the_studio_fits_a_narrow_screen(new_page: Callable[..., Page], studio: 
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_the_first_address_may_say_what_to_look_at(new_page: Callable[..., Page], studio: str) -> None:
+def test_the_first_address_may_hold_a_selection(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, f"{studio}#head=1&query=cat")
     expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
     assert "token" not in page.url

@@ -106,7 +106,7 @@ def test_a_long_text_finds_the_strongest_queries_of_a_word(show: Show, developme
     np.testing.assert_allclose(shown, np.sort(column)[::-1][: len(shown)], atol=ROUNDED)
 
 
-def test_setting_sinks_aside_takes_them_out_of_the_lists(show: Show, settle: Settle) -> None:
+def test_excluding_sinks_removes_them_from_the_lists(show: Show, settle: Settle) -> None:
     page = opened(show, "served")
     assert "[CLS]" in {*bars(page, 0), *bars(page, 1)}
     page.locator("label", has_text="Set [CLS] and [SEP] aside").click()

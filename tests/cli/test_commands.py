@@ -1,4 +1,4 @@
-"""The command line: what it prints, where it prints it, and how it ends."""
+"""The command line: what it prints, where, and with which exit code."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ COMMANDS = (
 
 
 def run(*arguments: str) -> str:
-    """What a pipe gets from `regard`, run as a program of its own."""
+    """What a pipe gets from `regard`, run as a separate process."""
     finished = subprocess.run(
         [sys.executable, "-X", "utf8", "-m", "regard", *arguments],
         capture_output=True, text=True, encoding="utf-8", check=True, timeout=120,
@@ -37,7 +37,7 @@ def said(*arguments: str, typed: str | None = None) -> str:
 
 
 def refused(*arguments: str, typed: str | bytes | None = None) -> str:
-    """The complaint of a command that ends with 2: on standard error, and nothing besides."""
+    """The error of a command that exits with 2: on standard error, with nothing else."""
     finished = CliRunner().invoke(app, list(arguments), input=typed, catch_exceptions=False)
     assert finished.exit_code == 2, finished.output
     assert not finished.stdout
@@ -93,7 +93,7 @@ def test_matrices_beside_embeddings_are_used():
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-def test_random_weights_are_called_random_and_name_their_seed(seed):
+def test_random_weights_are_labelled_with_their_seed(seed):
     for more in (
         [],
         ["--show", "markdown"],
@@ -107,7 +107,7 @@ def test_random_weights_are_called_random_and_name_their_seed(seed):
         assert f"seed {seed}" in output
 
 
-def test_csv_has_no_place_for_the_remark_and_leaves_it_to_standard_error():
+def test_the_note_of_csv_output_goes_to_standard_error():
     finished = CliRunner().invoke(app, ["steps", "The cat sat", "--show", "csv"])
     assert "seed 0" in finished.stderr
     assert "seed" not in finished.stdout
@@ -181,11 +181,11 @@ def test_unicode_words_are_words():
         assert word in output
 
 
-def test_one_word_looks_at_itself():
+def test_one_word_attends_to_itself():
     assert "1.00" in said("steps", "Word")
 
 
-def test_a_thousand_words_are_shortened_and_say_so():
+def test_a_thousand_words_are_shortened_with_a_note():
     text = " ".join(f"word{place % 89}" for place in range(1000))
     output = said("steps", "-", typed=text)
     assert len(output.splitlines()) < 150
@@ -220,7 +220,7 @@ def test_a_text_without_words_is_refused(text):
         (b"\xff\xfe", "UTF-8"),
     ],
 )
-def test_embeddings_that_are_no_embeddings(tmp_path, content, complaint):
+def test_invalid_embeddings_are_refused(tmp_path, content, complaint):
     path = tmp_path / "vectors.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     message = refused("steps", "The cat sat", "--embeddings", str(path))
@@ -228,7 +228,7 @@ def test_embeddings_that_are_no_embeddings(tmp_path, content, complaint):
     assert len(message.splitlines()) == 1
 
 
-def test_files_that_are_not_there_or_no_files(tmp_path):
+def test_missing_files_and_folders_are_refused(tmp_path):
     missing = str(tmp_path / "nofile.json")
     for command in (["steps", "a", "--embeddings", missing], ["lookup", missing, "a"], ["check", missing]):
         assert "There is no file" in refused(*command)
@@ -269,7 +269,7 @@ def test_endless_input_is_refused(tmp_path, monkeypatch):
         (["stpes"], "steps"),
     ],
 )
-def test_what_cannot_be_done_is_said(arguments, complaint):
+def test_invalid_options_are_refused(arguments, complaint):
     assert complaint in refused(*arguments)
 
 
@@ -305,7 +305,7 @@ def test_lookup_finds_equal_keys_and_similar_ones():
     assert "May 5th 2000" in soft
 
 
-def test_lookup_of_vectors_sums_when_hard_and_blends_when_soft():
+def test_lookup_of_vectors_sums_when_hard_and_averages_when_soft():
     four = str(examples.named("four-words"))
     hard, _, soft = said("lookup", "-", "[0.3, 1.2, 4]", "--similarity", "negative-distance", "--temperature", "0.01",
                          typed=four).partition("≈")  # fmt: skip
@@ -335,7 +335,7 @@ def test_scaling_shows_the_slides_softmax_and_each_divisor():
     assert max(map(len, output.splitlines())) <= 80
 
 
-def test_check_ends_with_1_where_something_is_wrong_and_with_0_where_nothing_is(tmp_path):
+def test_check_exits_with_1_if_a_number_is_wrong_and_0_otherwise(tmp_path):
     notes = tmp_path / "notes.json"
     notes.write_text(str(examples.named("cat-sat-notes")), encoding="utf-8")
     finished = CliRunner().invoke(app, ["check", str(notes)])

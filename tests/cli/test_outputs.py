@@ -1,4 +1,4 @@
-"""`--out FILE`: formats by ending, several files at once, and files that a failed write leaves as they were."""
+"""`--out FILE`: formats by ending, several files at once, and files that a failed write leaves unchanged."""
 
 import errno
 import os
@@ -72,7 +72,7 @@ def test_an_ending_names_the_format_in_any_case_and_show_names_it_where_there_is
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", [["steps", "--example", "cat-sat"], ["scaling", "--size", "2"]])
-def test_a_full_disk_gives_a_sentence(command):
+def test_a_full_disk_gives_a_one_line_error(command):
     finished = run(*command, "--show", "html", "--out", "/dev/full")
     assert finished.exit_code == 2
     assert "no space left" in finished.stderr.lower()
@@ -155,7 +155,7 @@ def test_lookup_writes_every_format(tmp_path, ending):
         assert all(part in content.decode("utf-8") for part in ("Date of birth", "May 5th 2000"))
 
 
-def test_lookup_of_values_nested_900_deep_gives_a_sentence(tmp_path):
+def test_lookup_of_values_nested_900_deep_gives_a_one_line_error(tmp_path):
     (tmp_path / "deep.json").write_text('{"a": ' + "[" * 900 + "]" * 900 + "}")
     finished = run("lookup", str(tmp_path / "deep.json"), "a")
     assert finished.exit_code == 2 and "nested" in finished.stderr

@@ -1,4 +1,4 @@
-"""`regard see`: what it prints and writes, where, and how it ends."""
+"""`regard see`: what it prints and writes, where, and with which exit code."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def kids(minilm_path):  # noqa: F811
 # What it prints
 
 
-def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certificate(kids):
+def test_the_report_shows_the_sentence_pairs_one_word_heads_a_map_and_the_certificate(kids):
     found = lines(kids)
     assert found[:2] == [KIDS, ""]
     titles = [
@@ -64,7 +64,7 @@ def test_the_sentence_comes_first_then_pairs_looks_heads_a_map_and_the_certifica
     assert "not why the model says" in kids
 
 
-def test_it_reports_what_the_model_really_does(kids):
+def test_the_report_shows_the_weights_of_the_model(kids):
     found = lines(kids)
     assert "[CLS] and [SEP] take 0.37 of the weight." in found
     assert any(line.startswith("kids 0.08 0.14 3 1 0.81 3 1 0.81") for line in found)
@@ -129,7 +129,7 @@ def test_texts_of_all_kinds(minilm_path, text):  # noqa: F811
     assert "\x1b" not in shown
 
 
-def test_a_long_text_is_shortened_and_pooled_and_says_so(minilm_path):  # noqa: F811
+def test_a_long_text_is_shortened_and_pooled_with_a_note(minilm_path):  # noqa: F811
     text = " ".join(f"Sentence number {place} is about lions." for place in range(60))
     shown = said(text, "--query", "lions:40")
     assert max(map(len, shown.splitlines())) <= 80
@@ -142,7 +142,7 @@ def test_a_long_text_is_shortened_and_pooled_and_says_so(minilm_path):  # noqa: 
 # Where texts come from and where results go
 
 
-def test_a_file_and_standard_input_say_the_same_as_an_argument(minilm_path, tmp_path, kids):  # noqa: F811
+def test_a_file_and_standard_input_give_the_same_output_as_an_argument(minilm_path, tmp_path, kids):  # noqa: F811
     path = tmp_path / "kids.txt"
     path.write_text(KIDS + "\n", encoding="utf-8")
 
@@ -194,7 +194,7 @@ def test_png_is_a_picture(minilm_path, tmp_path):  # noqa: F811
     assert (tmp_path / "kids.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_model_goes_on_with_a_text_and_looks_at_what_it_wrote(smollm2_path):  # noqa: F811
+def test_a_model_continues_a_text_and_attends_to_what_it_generated(smollm2_path):  # noqa: F811
     shown = said("Once upon a time", "--generate", "8")
     assert shown.startswith("Once upon a time, ")
     assert "The first word, Once, takes" in shown
@@ -225,7 +225,7 @@ def test_a_model_goes_on_with_a_text_and_looks_at_what_it_wrote(smollm2_path):  
         (["The cat", "--generate", "0"], "--generate"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_printed(arguments, complaint):
+def test_invalid_options_are_refused_before_anything_is_printed(arguments, complaint):
     message = refused(*arguments)
     assert complaint in message
     assert not call(*arguments).stdout
@@ -242,17 +242,17 @@ def test_what_cannot_be_done_is_said_before_anything_is_printed(arguments, compl
         (["The cat sat", "--generate", "3", "--model", "minilm"], "smollm2"),
     ],
 )
-def test_what_the_model_cannot_do_is_said_before_anything_is_printed(minilm_path, arguments, complaint):  # noqa: F811
+def test_what_the_model_cannot_do_is_refused_before_anything_is_printed(minilm_path, arguments, complaint):  # noqa: F811
     assert complaint in refused(*arguments)
     assert not call(*arguments).stdout
 
 
-def test_text_that_is_no_text_is_refused(tmp_path):
+def test_invalid_text_is_refused(tmp_path):
     (tmp_path / "picture").write_bytes(b"\xff\xfe\x00\x01")
     assert "UTF-8" in refused("--file", str(tmp_path / "picture"))
 
 
-def test_without_the_extra_a_sentence_says_what_to_install(minilm_path, monkeypatch):  # noqa: F811
+def test_a_missing_extra_names_what_to_install(minilm_path, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert f"{sys.executable} -m pip install tokenizers" in refused(KIDS)
 

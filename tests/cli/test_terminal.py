@@ -1,4 +1,4 @@
-"""Where the command line prints: terminals of any width and encoding, pipes that close, disks that are full."""
+"""Output of the command line: terminals of any width and encoding, closed pipes, full disks."""
 
 import io
 import json
@@ -37,7 +37,7 @@ def shown(monkeypatch):
 
 
 def run(*arguments: str, stdout=subprocess.PIPE, stderr=subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
-    """The command line as a program of its own."""
+    """The command line as a separate process."""
     command = [sys.executable, "-m", "regard", *arguments]
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=120, check=False)
 
@@ -46,7 +46,7 @@ def run(*arguments: str, stdout=subprocess.PIPE, stderr=subprocess.PIPE) -> subp
 
 
 @pytest.mark.parametrize("columns", ["0", "00", "-3", "abc", ""])
-def test_a_width_that_is_not_one_means_80_columns(shown, columns):
+def test_an_invalid_width_means_80_columns(shown, columns):
     usual = shown("steps", "--example", "cat-sat", columns="80")
     assert "0.42" in usual
     assert shown("steps", "--example", "cat-sat", columns=columns) == usual
@@ -89,7 +89,7 @@ def test_no_command_prints_question_marks_for_its_own_signs(shown, encoding):
         assert printed and printed.count("?") == shown(*arguments).count("?")
 
 
-def test_letters_lose_their_accents_before_they_are_lost(shown):
+def test_accents_are_dropped_before_letters_are(shown):
     printed = shown("steps", "Café Ünï 日", encoding="ascii")
     assert "Cafe" in printed and "Uni" in printed and "?" in printed
 
@@ -108,7 +108,7 @@ def test_a_file_in_a_pipe_is_utf_8_whatever_the_terminal_is(shown, kind):
 
 @needs_dev_full
 @pytest.mark.parametrize("arguments", [["--help"], ["steps", "--example", "cat-sat"]])
-def test_a_full_disk_is_a_sentence_and_exit_code_3(arguments):
+def test_a_full_disk_gives_a_one_line_error_and_exit_code_3(arguments):
     with FULL.open("wb") as full:
         finished = run(*arguments, stdout=full)
     assert finished.stderr.decode() == "regard: Standard output cannot be written: no space left on device.\n"

@@ -65,7 +65,7 @@ def settings_of_masks(draw: st.DrawFn) -> Setting:
 
 
 def per_sequence(draw: st.DrawFn, place: Setting, numbers: st.SearchStrategy[int]) -> tuple[Any, list[int]]:
-    """One number or one for each sequence, as somebody may give it, and spelled out."""
+    """One number or one per sequence, as a user may give it, and written out in full."""
     if draw(st.booleans()):
         number = draw(numbers)
         return number, [number] * place.batch

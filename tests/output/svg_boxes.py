@@ -1,4 +1,4 @@
-"""Where the texts of a figure stand: their corners, by the same estimate of width that the figures use."""
+"""Bounding boxes of the texts of a figure, by the same estimate of width that the figures use."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def outside(found: list[Box], svg: str) -> list[str]:
 
 
 def _touch(one: tuple[Point, ...], other: tuple[Point, ...]) -> bool:
-    """Whether two convex shapes meet: unless a line parallel to a side keeps them apart."""
+    """Whether two convex shapes overlap: unless a line parallel to a side separates them."""
     if math.dist(one[0], other[0]) > math.dist(one[0], one[2]) + math.dist(other[0], other[2]):
         return False
     for shape in (one, other):

@@ -1,4 +1,4 @@
-"""Figures: valid, readable, and of the numbers they are drawn from."""
+"""Figures are valid and readable, and show the numbers they are drawn from."""
 
 import re
 import sys
@@ -94,7 +94,7 @@ def test_texts_neither_touch_nor_leave_the_figure(drawing):
     assert not outside(found, str(drawing))
 
 
-def test_a_figure_is_xml_with_words_for_those_who_cannot_see_it(drawing):
+def test_a_figure_is_xml_with_a_description_for_screen_readers(drawing):
     root = ElementTree.fromstring(str(drawing))
     named = root.get("aria-labelledby", "").split()
     title, description = root.find(SVG + "title"), root.find(SVG + "desc")
@@ -170,12 +170,12 @@ def test_heat_map_takes_attention_arrays_and_tensors():
     assert str(figure.heat_map(torch.tensor(weights, requires_grad=True), head=1, words=words)) == unmasked
 
 
-def test_hidden_keys_have_no_number():
+def test_masked_keys_have_no_number():
     texts = [box.text for box in boxes(str(figure.heat_map(drawn(FORTY[:5], masked=True))))]
     assert sum(text.count(".") == 1 and text[0] in "01" and len(text) == 4 for text in texts) == 15
 
 
-def test_long_inputs_are_pooled_and_say_so():
+def test_long_inputs_are_pooled_with_a_note():
     attention = Attention(*np.zeros((2, 4000, 3)))
     drawing = str(figure.heat_map(attention))
     assert "4000 × 4000 weights, each cell the mean" in drawing
@@ -187,7 +187,7 @@ def test_flow_shows_every_step_of_the_slides():
     assert {"q · k", "÷ √dk = 2", "softmax = weight", "0.58 0.84 0.58 0.84", "0.16", "0.42", "0 1 0 1"} <= set(texts)
 
 
-def test_flow_of_many_words_leaves_no_weight_out():
+def test_flow_of_many_words_includes_every_weight():
     trace = drawn(FORTY)
     drawing = figure.flow(trace, 0)
     numbers = [
@@ -240,7 +240,7 @@ def test_filter_terms_sum_to_a_convolution():
         (lambda: figure.heat_map(cat_sat()).png(0), "scale"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_drawn_is_said(draw, says):
+def test_what_cannot_be_drawn_is_refused(draw, says):
     with pytest.raises(errors.RegardError) as caught:
         draw()
     assert says in str(caught.value)
@@ -252,7 +252,7 @@ def test_png_without_its_package_says_what_to_install(monkeypatch):
         figure.heat_map(cat_sat()).png()
 
 
-def test_png_without_fonts_says_so(monkeypatch):
+def test_png_without_fonts_is_an_error(monkeypatch):
     class Fontless:
         @staticmethod
         def svg_to_bytes(**_):

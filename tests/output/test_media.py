@@ -1,4 +1,4 @@
-"""Tables in every medium: the same numbers, whatever the words."""
+"""Tables hold the same numbers in every format, whatever the words."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def test_text_fits_the_width(size, width, full):
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_full_text_leaves_no_number_out(width):
+def test_full_text_includes_every_number(width):
     table = drawn(FORTY[:5], size=64).table(2)
     short, full = str(text.render(table, width)), str(text.render(table, width, full=True))
     assert "…" in short and "--full" in short
@@ -67,7 +67,7 @@ def test_text_is_coloured_by_weight_in_a_terminal_and_plain_elsewhere():
     assert "\x1b" not in plain
 
 
-def test_words_cannot_steer_the_terminal():
+def test_words_cannot_send_control_sequences():
     shown = str(text.render(hard_table()))
     assert "\x1b" not in shown
     assert "␛[31m" in shown and "new↵line" in shown and "[x]" in shown
@@ -81,7 +81,7 @@ def test_markdown_keeps_its_columns_whatever_the_words():
     assert r"| a\|b |" in lines[9]
 
 
-def test_markdown_marks_the_word_that_asks_and_the_largest_weight():
+def test_markdown_marks_the_query_word_and_the_largest_weight():
     rows = table_formats.to_markdown(cat_sat().table("sat")).splitlines()
     assert rows[-1].startswith("| **sat** |")
     assert "**0.58**" in rows[-1] and "[0.79 0.79 0.79 0.79]" in rows[-1]
@@ -97,7 +97,7 @@ def test_csv_has_every_digit_and_a_column_for_every_number():
     assert rows[0]["q_1"] == ""
 
 
-def test_csv_of_several_tables_says_which_a_row_is_of():
+def test_csv_of_several_tables_names_the_table_of_each_row():
     rows = list(csv.DictReader(io.StringIO(table_formats.to_csv(cat_sat().tables()), newline="")))
     assert len(rows) == 9
     assert rows[4]["table"].startswith("Query cat")

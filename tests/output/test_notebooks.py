@@ -1,4 +1,4 @@
-"""What a notebook shows of an attention: a picture where it can, words where it cannot, never an error."""
+"""An attention in a notebook: a figure if possible, text otherwise, never an error."""
 
 import re
 from xml.etree import ElementTree
@@ -49,7 +49,7 @@ def test_of_several_heads_the_first_is_shown_and_named(leading, note):
     assert f"{A[(0,) * len(leading)][4, 6]:.4f}" in picture(shown)
 
 
-def test_hidden_keys_are_grey():
+def test_masked_keys_are_grey():
     assert "Grey" in attention(queries=5, keys=5, mask=causal())._repr_html_()
 
 
@@ -72,7 +72,7 @@ def test_a_large_attention_is_pooled(shape, monkeypatch):
     ElementTree.fromstring(picture(shown))
 
 
-def test_what_would_take_minutes_waits_to_be_asked(monkeypatch):
+def test_work_of_minutes_waits_for_a_request(monkeypatch):
     monkeypatch.setattr(Attention, "pooled", lambda *_: pytest.fail("this is slow"))
     shown = Attention(*np.zeros((2, 1 << 16, 5)))._repr_html_()
     assert "<svg" not in shown and "heat_map draws it" in shown and "query 65536" in shown
@@ -92,7 +92,7 @@ def test_tensors_are_shown_as_arrays_are(dtype, count):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
-def test_numbers_that_are_none_do_not_disturb(number):
+def test_nan_and_infinities_do_not_break_a_figure(number):
     with np.errstate(all="ignore"):
         for count in (3, 100):
             queries = np.ones((count, 2))
@@ -100,11 +100,11 @@ def test_numbers_that_are_none_do_not_disturb(number):
             ElementTree.fromstring(picture(Attention(queries, np.ones((count, 2)))._repr_html_()))
 
 
-def test_no_queries_are_no_error():
+def test_an_attention_without_queries_has_a_notebook_representation():
     assert "query 0" in Attention(np.ones((0, 2)), np.ones((3, 2)))._repr_html_()
 
 
-def test_what_cannot_be_drawn_is_said_in_words(monkeypatch):
+def test_what_cannot_be_drawn_is_refused_with_a_reason(monkeypatch):
     def fails(*_, **__):
         raise MemoryError
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_drawn_is_said_in_words(monkeypatch):
     assert attention(scale=2.0)._repr_html_() == "<pre>Attention(query 5, key 7; head_dim 3, float64, scale=2.0)</pre>"
 
 
-def test_tensors_without_numbers_are_no_error():
+def test_meta_tensors_have_a_notebook_representation():
     torch = pytest.importorskip("torch")
     shown = Attention(torch.zeros(3, 2, device="meta"), torch.zeros(3, 2, device="meta"))._repr_html_()
     assert "query 3" in shown

@@ -115,12 +115,12 @@ def test_arcs_end_where_they_should():
 
 
 @pytest.mark.parametrize("word", ["שלום", "مرحبا", "हिन्दी", "\U000f0000"])
-def test_what_cannot_be_set_is_refused_with_a_way_out(word):
+def test_scripts_that_need_shaping_are_refused_with_an_alternative(word):
     with pytest.raises(errors.Unsupported, match=r"\.svg"):
         figure.heat_map(np.eye(2), words=["a", word]).pdf()
 
 
-def test_no_font_at_all_is_said(monkeypatch):
+def test_a_missing_font_is_reported(monkeypatch):
     monkeypatch.setattr(pdf, "_font_files", dict)
     pdf._font_for.cache_clear()
     try:
@@ -132,7 +132,7 @@ def test_no_font_at_all_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\0\0", b"OTTO" + b"\0" * 100, b"\0\1\0\0\xff\xff" + b"\0" * 9000])
-def test_broken_fonts_are_passed_over(tmp_path, content):
+def test_broken_fonts_are_skipped(tmp_path, content):
     (tmp_path / "arial.ttf").write_bytes(content)
     assert pdf._opened(tmp_path / "arial.ttf") is None
 
@@ -167,7 +167,7 @@ def test_poppler_reads_the_words(tmp_path):
     assert "softmax = weight" in found and "0.42" in found
 
 
-def test_true_type_says_how_wide_text_is():
+def test_true_type_measures_text():
     font = pdf._font_for("a", 0)
     assert isinstance(font, TrueType)
     assert font.width("ab") == font.width("a") + font.width("b") > font.width("i") > 0.1

@@ -1,4 +1,4 @@
-"""The lesson on √d_k as lines: at the right heights, told apart without colour."""
+"""The lesson on √d_k as line charts: at the right heights, distinguishable without colour."""
 
 import re
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_numbers_show_under_the_pointer_and_findings_in_words(lesson):
     assert lesson.findings("d_k")[0] in drawing.description
 
 
-def test_numbers_without_a_place_break_the_line(lesson):
+def test_numbers_off_the_axis_interrupt_the_line(lesson):
     entropy = lesson.entropy.copy()
     entropy[0, 1], entropy[1] = np.nan, np.inf
     drawing = str(figure.scaling(replace(lesson, entropy=entropy)))
@@ -104,14 +104,14 @@ def test_a_lesson_shows_figure_and_tables_in_a_notebook(lesson):
     assert shown.count("<svg") == 1 and shown.count("<table") == 4 and "<script" not in shown
 
 
-def test_rounding_errors_are_no_curves():
+def test_rounding_errors_are_drawn_as_zero():
     """One token gives itself all weight: entropy and gradients are 0 but for rounding."""
     drawing = str(figure.scaling(scaling_lesson(sizes=[3, 17], tokens=1, draws=1)))
     assert "e−1" not in drawing
     assert "not drawn" not in drawing
 
 
-def test_gradients_of_zero_are_said_not_to_be_drawn(lesson):
+def test_a_note_says_that_gradients_of_zero_are_not_drawn(lesson):
     gradient = lesson.gradient_q.copy()
     gradient[0, -1] = 0.0
     assert "not drawn" not in str(figure.scaling(lesson))

@@ -1,4 +1,4 @@
-"""What is chosen of a reading, and how it looks in a terminal, a notebook and a figure."""
+"""What the report selects from a reading, and its form in a terminal, a notebook and a figure."""
 
 import io
 import json
@@ -43,11 +43,11 @@ def shown_in(console_width, renderable, colour=True):
         ("I left", "I"),
     ],
 )
-def test_a_pronoun_asks_if_there_is_one(words, chosen):
+def test_the_query_is_a_pronoun_if_there_is_one(words, chosen):
     assert see_report.sight(read(words)).word == chosen
 
 
-def test_else_the_word_asks_whose_partner_gets_most():
+def test_otherwise_the_query_is_the_word_with_the_strongest_pair():
     reading = read("cats , chase mice !")
     rows = [row for row in reading.pairs() if row[0].isalpha()]
     assert see_report.sight(reading).word == max(rows, key=lambda row: row[2])[0]
@@ -60,7 +60,7 @@ def test_in_a_causal_reading_words_with_little_choice_do_not_win():
     assert place == max(rows, key=lambda one: rows[one] * one)
 
 
-def test_the_head_that_is_drawn_looks_most_at_the_partner():
+def test_the_head_that_is_drawn_attends_most_to_the_partner():
     reading = read("the kids saw lions so they left")
     found = see_report.sight(reading)
     assert found.looks["Word"][0] == reading.labels[found.partner]
@@ -79,7 +79,7 @@ def test_each_ranked_word_names_its_strongest_head():
         assert row[-1] == reading.heads_for("they", row[0]).rows[0][3]
 
 
-def test_a_single_word_has_nobody_to_look_at():
+def test_a_single_word_attends_only_to_itself():
     found = see_report.sight(read("alone"))
     assert found.partner is None
     assert "1.00" in text.plain(text.render(found.looks))
@@ -103,7 +103,7 @@ def test_the_map_holds_the_weights_between_words():
             assert shown == "·" if weight < 0.005 else abs(float(shown) - weight) <= 0.0051
 
 
-def test_words_stand_on_both_sides_letter_below_letter():
+def test_words_label_both_sides_with_vertical_headings():
     found = cells(shown_in(80, WordMap(read("the kids saw lions"), 0, 0), colour=False))
     columns = [line.ljust(80) for line in found[1:6]]
     letters = ["".join(column).strip() for column in zip(*columns, strict=True)]
@@ -119,7 +119,7 @@ def test_maps_fit_whatever_the_width(count, width, colour):
     assert ("48;2" in shown) is colour
 
 
-def test_what_may_not_be_seen_is_blank_and_explained():
+def test_masked_words_are_blank_with_a_note():
     found = cells(shown_in(80, WordMap(read("the kids saw lions", causal()), 0, 0), colour=False))
     (first,) = [line for line in found if line.startswith("the ")]
     assert first.split() == ["the", "1.0"]
@@ -146,7 +146,7 @@ def reading_of(text, tokens=None, **options):
     return Reading(text, tokens, Reading.of(Attention(E, E), E).seen, **options)
 
 
-def test_what_was_generated_is_told_apart_from_what_was_given():
+def test_generated_tokens_are_distinguished_from_the_prompt():
     tokens = (Token("a", 0, 0, 1), Token("b", 1, 2, 3), Token("c", 2, 4, 5))
     shown = sentence(reading_of("a b c", tokens, given=1))
     assert [span.start for span in shown.spans if "italic" in str(span.style)] == [2]
@@ -157,7 +157,7 @@ def test_control_characters_of_a_text_stay_harmless_and_keep_its_length():
     assert len(printable_lines("a\u202eb\r\nc")) == 6
 
 
-def test_a_long_text_is_cut_in_the_middle():
+def test_a_long_text_is_shortened_in_the_middle():
     shown = sentence(reading_of("start " + "x" * 10_000 + " end")).plain
     assert len(shown) < 700
     assert shown.startswith("start") and shown.endswith("end") and "characters …" in shown
@@ -172,7 +172,7 @@ def test_notebooks_pages_and_figures_show_it():
     assert drawn.tag.endswith("svg")
 
 
-def test_a_sign_is_no_partner_where_there_is_a_word():
+def test_punctuation_is_not_a_partner_if_there_is_a_word():
     reading = read("she . , left", seed=1)
     found = see_report.sight(reading, "she")
     assert reading.labels[found.partner] == "left"

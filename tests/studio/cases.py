@@ -1,4 +1,4 @@
-"""A studio without models: a small reader of its own, and a browser that behaves."""
+"""A studio with a small test model, and a client that sends what a browser sends."""
 
 import threading
 
@@ -18,7 +18,7 @@ OWN = f"http://{HOST}"
 
 
 class Words:
-    """Reads a text word by word, with vectors from the words' letters; writes 'la' as often as it is asked."""
+    """Reads a text word by word, with vectors from the words' letters; generates 'la' for every token."""
 
     causal = True
 

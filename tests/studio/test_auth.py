@@ -1,4 +1,4 @@
-"""Only the browser that was given the address may ask, only from the studio's own page, and by no other name."""
+"""Only the browser that was given the address has access, only from the studio's own page, under its own host name."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_the_first_address_gives_a_strict_cookie():
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "the-toke", "the-token-", "thé-token", SECRETS.session])
-def test_a_wrong_token_opens_nothing(token):
+def test_a_wrong_token_is_refused(token):
     reply = client(signed_in=False).get("/", params={"token": token})
     assert reply.status_code == 403 and "set-cookie" not in reply.headers
 
@@ -52,7 +52,7 @@ def test_a_wrong_token_opens_nothing(token):
         "10.0.0.1",
     ],
 )
-def test_other_names_for_this_machine_are_refused(host):
+def test_other_host_names_are_refused(host):
     for path in ("/", "/models", f"/?token={SECRETS.token}"):
         reply = client(headers={"Host": host, "Origin": f"http://{host}"}).get(path)
         assert reply.status_code == 421 and "set-cookie" not in reply.headers
@@ -63,7 +63,7 @@ def test_its_own_names_are_known_at_any_port(host):
     assert client(headers={"Host": host}).get("/models").status_code == 200
 
 
-def test_numbers_are_known_where_it_listens_on_all_of_them():
+def test_ip_addresses_are_accepted_when_listening_on_all_of_them():
     guard = Guard(studio().application(), SECRETS, any_address=True)
     assert guard._check_host({"host": "192.168.1.4:8000"}) is None
     with pytest.raises(Exception, match="name"):
@@ -79,7 +79,7 @@ def test_other_origins_are_refused(origin, method, path):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_requests_that_other_sites_cause_are_refused(site):
+def test_cross_site_requests_are_refused(site):
     assert client(headers={"Sec-Fetch-Site": site}).get("/models").status_code == 403
     assert client(headers={"Sec-Fetch-Site": site, "Origin": OWN}).post("/read", json={"text": "a"}).status_code == 403
 
@@ -116,14 +116,14 @@ def test_the_page_has_no_script_or_style_of_its_own():
      "__init__.py", "hosts", "", "frames.js%00.css", "frames.js/", "C:\\windows", "..\\server.py", "x" * 5000,
      "a/" * 5000 + "x.js"],
 )  # fmt: skip
-def test_no_other_file_is_given_out(path):
+def test_no_other_file_is_served(path):
     reply = client().get(f"/web/{path}")
     assert reply.status_code in (404, 307, 421, 403) and "import" not in reply.text
     with pytest.raises(Exception, match="no such file"):
         web_file(path)
 
 
-def test_the_modules_are_given_out_as_they_are():
+def test_the_modules_are_served_unchanged():
     reply = client().get("/web/frames.js")
     assert reply.headers["content-type"] == "text/javascript; charset=utf-8"
     assert "export function unpack" in reply.text

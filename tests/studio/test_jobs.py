@@ -23,7 +23,7 @@ async def never():
     await asyncio.Event().wait()
 
 
-def test_a_client_that_goes_away_frees_its_work():
+def test_work_is_cancelled_when_the_client_disconnects():
     async def main():
         workers, begun, ended = Workers(), threading.Event(), threading.Event()
 
@@ -50,7 +50,7 @@ def test_work_that_takes_too_long_is_cancelled():
     asyncio.run(main())
 
 
-def test_what_waits_for_a_thread_is_counted_until_it_is_over():
+def test_requests_waiting_for_a_thread_are_counted():
     async def main():
         workers, go_on = Workers(threads=1), threading.Event()
         asked = [asyncio.ensure_future(workers.answer(lambda _: go_on.wait(30), never, 30)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A real server on this machine: its address, its answers, and nothing left of it when it is killed."""
+"""A real server on this machine: its address, its answers, and no process left after it is killed."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def opened(server):
 
 
 def leave_in_the_middle(browser, reading):
-    """Ask for a pass over all weights, and go away without waiting for it."""
+    """Request a pass over all weights, and disconnect without waiting for it."""
     body = b'{"layer": 0, "head": 0, "shape": [64, 64]}'
     request = browser.build_request(
         "POST", f"/ask/{reading}/tile", content=body, headers={"Content-Type": "application/json"}
@@ -85,7 +85,7 @@ def test_killing_it_leaves_no_process(server, by):
     assert is_empty(server.pid)
 
 
-def test_a_port_that_is_taken_is_refused_in_a_sentence():
+def test_a_port_in_use_gives_a_one_line_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OptionError, match=f"port {port}"):
@@ -93,6 +93,6 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence():
 
 
 @pytest.mark.parametrize("host", ["no such host", "300.1.1.1", "x" * 300])
-def test_a_host_that_is_none_is_refused_in_a_sentence(host):
+def test_an_invalid_host_gives_a_one_line_error(host):
     with pytest.raises(OptionError, match="cannot listen"):
         _socket(host, 0)

@@ -1,4 +1,4 @@
-"""What the studio answers: readings, questions, jobs, files; and a sentence for everything that makes no sense."""
+"""The studio's answers: readings, queries, jobs, files, and a one-line error for every invalid request."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_a_text_is_read_and_described_at_once():
     assert found["description"]["causal"] is True
 
 
-def test_questions_are_answered_by_frames():
+def test_queries_are_answered_by_frames():
     browser = client()
     name = read(browser)["reading"]
     reply = browser.post(f"/ask/{name}/row", json={"layer": 0, "heads": [1], "query": 2})
@@ -57,7 +57,7 @@ def test_any_text_is_a_text(text):
     assert found["description"]["tokens"] == (text.split() or ["∅"])
 
 
-def test_what_the_command_line_asked_for_is_there_from_the_start():
+def test_the_subject_of_the_command_line_is_open_from_the_start():
     reading = Words().read("a b c")
     begun = client(studio(subject=reading)).get("/start").json()
     assert begun["description"]["tokens"] == ["a", "b", "c"] and begun["reading"]
@@ -78,7 +78,7 @@ def test_the_models_are_listed_and_others_are_refused():
     [b"", b"{", b"[]", b"null", b'"text"', b'{"text": 5}', b"{}", b'{"text": "a", "more": 1}', b"\xff\xfe",
      b"[" * 100_000, b'{"text": null}', b'{"text": "\\ud800"}', b'{"text": "a", "model": {}}', b'{"text": NaN}'],
 )  # fmt: skip
-def test_malformed_requests_get_a_sentence(body):
+def test_malformed_requests_get_a_one_line_error(body):
     reply = client().post("/read", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= reply.status_code < 500 and reply.json()["error"]
 
@@ -94,13 +94,13 @@ def test_other_kinds_of_bodies_are_refused():
     [("row", {}), ("row", {"layer": 0, "heads": [9], "query": 0}), ("nothing", {}), ("tile", {"shape": [10**9, 1]}),
      ("row", {"layer": "0"}), ("describe", {"a": 1}), ("links", {"count": -1}), ("%2e%2e", {})],
 )  # fmt: skip
-def test_malformed_questions_get_a_sentence(kind, parameters):
+def test_malformed_queries_get_a_one_line_error(kind, parameters):
     browser = client()
     reply = browser.post(f"/ask/{read(browser)['reading']}/{kind}", json=parameters)
     assert 400 <= reply.status_code < 500 and reply.json()["error"]
 
 
-def test_what_is_not_there_is_said():
+def test_missing_parts_are_refused():
     browser = client()
     assert browser.post("/ask/unknown/row", json={}).status_code == 404
     assert browser.get("/jobs/unknown").status_code == 404
@@ -116,7 +116,7 @@ def test_long_texts_are_refused(monkeypatch):
     assert reply.status_code == 413
 
 
-def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
+def test_an_internal_error_reveals_no_details(monkeypatch):
     made = studio()
 
     def fails(_text):
@@ -130,7 +130,7 @@ def test_a_problem_inside_is_not_told_in_detail(monkeypatch):
 # Limits of work
 
 
-def test_too_much_at_once_is_refused(monkeypatch):
+def test_too_many_concurrent_requests_are_refused(monkeypatch):
     monkeypatch.setattr(jobs, "MOST_AT_ONCE", 0)
     reply = client().post("/read", json={"text": "a"})
     assert reply.status_code == 429 and "try again" in reply.json()["error"]
@@ -172,7 +172,7 @@ def test_long_texts_are_read_in_the_background():
         assert browser.post(f"/ask/{news['reading']}/describe", json={}).status_code == 200
 
 
-def test_generation_tells_how_far_it_is():
+def test_generation_reports_progress():
     with client() as browser:
         reply = browser.post("/generate", json={"text": "tra", "tokens": 3})
         news = finished(browser, reply.json()["job"])
@@ -180,7 +180,7 @@ def test_generation_tells_how_far_it_is():
         assert news["description"]["tokens"] == ["tra", "la", "la", "la"]
 
 
-def test_a_job_is_cancelled_when_told_so():
+def test_a_job_is_cancelled_on_request():
     reader = Words()
     reader.go_on.clear()
     with client(studio(reader)) as browser:
@@ -212,7 +212,7 @@ def test_more_jobs_than_can_be_done_are_refused():
         assert replies == [202] * 4 + [429]
 
 
-def test_a_failed_job_says_why():
+def test_a_failed_job_reports_the_reason():
     reader = Words()
     reader.causal = False
     with client(studio(reader)) as browser:
@@ -221,7 +221,7 @@ def test_a_failed_job_says_why():
 
 
 @pytest.mark.parametrize("after", ["x", "1.5", "²", "-", "9" * 30, "--1"])
-def test_a_step_that_is_none_is_refused(after):
+def test_an_unknown_step_is_refused(after):
     with client() as browser:
         job = browser.post("/generate", json={"text": "a", "tokens": 1}).json()["job"]
         assert browser.get(f"/jobs/{job}", params={"after": after}).status_code == 400

@@ -42,7 +42,7 @@ def test_the_result_is_that_of_the_layer(norm_first):
     assert decoded.memory.shape == (4, 6)
 
 
-def test_a_decoder_sees_no_later_word():
+def test_a_decoder_never_attends_to_later_words():
     lesson = block_lesson(WORDS, kind="decoder")
     assert np.array_equal(np.triu(np.asarray(lesson.traces[0]["weight"][0]), 1), np.zeros((3, 3)))
     assert [stage.name for stage in lesson.stages][1] == "masked self-attention"
@@ -62,7 +62,7 @@ def test_tables_and_figures_show_all_stages():
     [({"words": []}, "word"), ({"words": ["a"], "context": ["b"], "kind": "encoder"}, "context"),
      ({"words": ["a"], "kind": "coder"}, "'decoder'")],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(options, says):
+def test_invalid_arguments_are_refused(options, says):
     with pytest.raises(errors.OptionError, match=says):
         block_lesson(**options)
 
@@ -80,6 +80,6 @@ def test_the_command_writes_every_format(tmp_path, ending, more):
     ("arguments", "says"),
     [([" "], "no word"), (["a", "--heads", "3"], "--heads 3"), (["a", "--query", "b"], "b"), (["a " * 99], "64")],
 )
-def test_the_command_refuses_in_a_sentence(arguments, says):
+def test_the_command_gives_a_one_line_error(arguments, says):
     finished = CliRunner().invoke(app, ["block", *arguments])
     assert finished.exit_code == 2 and says in finished.stderr

@@ -38,7 +38,7 @@ def test_dictionaries_answer_as_python_does():
         assert lookup(dictionary).hard("colour").value is None
 
 
-def test_names_lead_into_nested_values():
+def test_paths_of_names_find_nested_values():
     person = lookup(PERSON)
     assert person.get("address", "city") == "New York"
     assert person.get("phone_numbers", 0, "number") == "212"
@@ -50,7 +50,7 @@ def test_equal_keys_sum():
     assert lookup(KEYS, VALUES).hard(KEYS[2]).value.tolist() == [-4.4, 8.2, 5.0]
 
 
-def test_a_hard_miss_is_zero_for_vectors_and_says_so():
+def test_a_hard_miss_is_zero_for_vectors_with_a_note():
     answer = lookup(KEYS, VALUES).hard(QUERIES[0])
     assert answer.value.tolist() == [0, 0, 0] and not answer.found
     assert "No key equals the query." in answer.notes
@@ -97,7 +97,7 @@ def test_scaled_dot_is_attention():
         lookup(KEYS, VALUES, similarity="negative distance").attention(QUERIES)
 
 
-def test_soft_tends_to_hard_by_distance_with_unique_keys_and_a_key_that_is_there():
+def test_soft_tends_to_hard_by_distance_with_unique_keys_and_an_equal_key():
     found = lookup(KEYS[:3], VALUES[:3], similarity="negative distance")
     for key in KEYS[:3]:
         gaps = [abs(found.soft(key, t).value - found.hard(key).value).max() for t in (1, 0.3, 0.1, 0.03, 0)]
@@ -112,12 +112,12 @@ def test_equal_keys_share_at_any_low_temperature(similarity, temperature):
     np.testing.assert_allclose(answer.weights, [0, 0, 0.5, 0.5], atol=1e-9)
 
 
-def test_a_soft_miss_is_a_blend():
+def test_a_soft_miss_is_a_weighted_mean():
     answer = lookup(KEYS, VALUES, similarity="negative distance").soft(QUERIES[0])
     assert answer.weights.sum() == pytest.approx(1) and (answer.weights > 0).all()
 
 
-def test_the_dot_product_may_miss_a_key_that_is_there():
+def test_the_dot_product_may_miss_an_equal_key():
     by_dot, by_distance = (lookup(QUERIES, VALUES, similarity=how) for how in ("dot", "negative distance"))
     assert by_dot.soft(QUERIES[0], 0).weights.tolist() == [0, 0, 0, 1]
     assert by_distance.soft(QUERIES[0], 0).weights.tolist() == [1, 0, 0, 0]
@@ -192,7 +192,7 @@ def test_values_that_are_nested_too_deep_are_refused(deep):
     del value
 
 
-def test_a_query_without_a_common_trigram_gives_equal_weights_and_says_so():
+def test_a_query_without_a_common_trigram_gives_equal_weights_with_a_note():
     for query in ("", "   ", "🎉", "zzz"):
         answer = lookup(JANE).soft(query)
         assert any("no trigram" in note for note in answer.notes)
@@ -233,14 +233,14 @@ def test_the_table_has_query_key_and_probability():
     assert "'May 5th 2000'" in table.notes[0]
 
 
-def test_the_table_of_vectors_says_the_blended_value():
+def test_the_table_of_vectors_shows_the_weighted_mean():
     answer = lookup(KEYS, VALUES).soft(KEYS[2], 0)
     assert answer.table().notes[0] == "value: [−2.20 4.10 2.50]"
     assert [column.kind for column in answer.table().columns] == ["vector", "vector", "number"]
     assert "<table" in answer._repr_html_()
 
 
-def test_several_queries_answer_as_one_by_one():
+def test_several_queries_give_the_same_answers_as_single_ones():
     found = lookup(KEYS, VALUES)
     for how in (found.soft, found.hard):
         assert how(QUERIES).value.shape == (4, 3)
@@ -255,18 +255,18 @@ def test_numbers_are_keys_too():
     )
 
 
-def test_values_of_more_axes_are_blended():
+def test_values_of_more_axes_are_averaged():
     values = np.arange(12.0).reshape(3, 2, 2)
     assert lookup(np.eye(3), values).soft([0, 1, 0], 1e-3).value.tolist() == values[1].tolist()
 
 
-def test_torch_tensors_are_taken():
+def test_torch_tensors_are_accepted():
     torch = pytest.importorskip("torch")
     found = lookup(torch.tensor(KEYS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64))
     np.testing.assert_array_equal(found.soft(QUERIES).value, lookup(KEYS, VALUES).soft(QUERIES).value)
 
 
-def test_a_key_that_is_ruled_out_gets_nothing():
+def test_an_excluded_key_gets_no_weight():
     ruled = lookup(["a", "b"], ["x", "y"], similarity=lambda query, key: -math.inf if key == "a" else 0)
     assert ruled.soft("a").weights.tolist() == [0, 1]
     nothing = lookup(["a"], [[1.0]], similarity=lambda query, key: -math.inf).soft("a")
@@ -298,10 +298,10 @@ def test_a_key_that_is_ruled_out_gets_nothing():
         (lambda: lookup(KEYS, VALUES, similarity=lambda q, k: math.nan).soft(KEYS[0]), "query 0 and key 0"),
     ],
 )
-def test_what_makes_no_sense_is_said(make, says):
+def test_invalid_arguments_are_explained(make, says):
     with pytest.raises(errors.RegardError, match=says):
         make()
 
 
-def test_lists_of_unequal_length_in_json_are_things():
+def test_lists_of_unequal_length_in_json_are_not_vectors():
     assert lookup({"odd": [1, 3, 5], "even": [2, 4]}).soft("even").value == [2, 4]

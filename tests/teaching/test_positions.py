@@ -1,4 +1,4 @@
-"""Positional encodings: the numbers of the papers, and what they are good for."""
+"""Positional encodings: the formulas of the papers, and their properties."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_learned_positions_are_those_that_are_given():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lesson_shows_itself(kind):
+def test_a_lesson_has_a_notebook_representation(kind):
     lesson = position_lesson(kind, length=3, width=4)
     assert repr(lesson) == f"PositionLesson({kind}, 3 positions × {2 if kind == 'rotary' else 4})"
     assert lesson.title in str(lesson)
@@ -66,7 +66,7 @@ def test_a_lesson_shows_itself(kind):
         ({"base": 0.0}, "base"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, says):
+def test_invalid_arguments_are_refused(options, says):
     with pytest.raises(errors.OptionError, match=says):
         position_lesson(**options)
 

@@ -17,7 +17,7 @@ def lesson():
     return scaling_lesson()
 
 
-def test_halved_scores_are_milder():
+def test_halved_scores_give_more_even_weights():
     assert [vector.round(2).tolist() for vector in halved_scores()["softmax"]] == [[0.88, 0.12], [0.73, 0.27]]
 
 
@@ -32,8 +32,8 @@ def test_without_division_the_softmax_saturates(lesson):
     assert lesson.curve("saturated", 1)[0] == 0 and lesson.curve("saturated", 1)[-1] > 0.5
 
 
-def test_without_division_the_gradients_of_the_weights_grow_and_a_typical_query_s_vanishes(lesson):
-    """Both at once: few undecided queries carry large gradients, the rest carry none."""
+def test_without_division_the_gradients_of_the_weights_grow_and_that_of_a_typical_query_vanishes(lesson):
+    """Both at once: a few queries with split weights have large gradients, the rest almost none."""
     for name in ("gradient_q", "gradient_k"):
         assert lesson.curve(name, 1)[-1] > 10 * lesson.curve(name, 1)[0]
     assert lesson.curve("through_softmax", 1)[-1] < lesson.curve("through_softmax", 1).max() / 1.5
@@ -58,7 +58,7 @@ def test_all_divisors_agree_where_d_k_is_1(lesson):
 
 
 @pytest.mark.parametrize("divisor", [1.0, math.sqrt(SIZE), 3.0])
-def test_gradients_are_pytorch_s(divisor):
+def test_gradients_equal_those_of_pytorch(divisor):
     torch = pytest.importorskip("torch")
     draw = _Draw.seeded(SIZE, TOKENS, WIDTH, (0, 0, SIZE))
     x, g = torch.tensor(draw.x), torch.tensor(draw.g)
@@ -107,12 +107,12 @@ def test_tables_say_what_they_show(lesson):
         ({"sizes": []}, "at least one"),
     ],
 )
-def test_what_makes_no_sense_is_said(arguments, says):
+def test_invalid_arguments_are_explained(arguments, says):
     with pytest.raises(errors.OptionError, match=says):
         scaling_lesson(**{"tokens": 3, "draws": 1, "sizes": [2], **arguments})
 
 
-def test_an_unknown_curve_is_said(lesson):
+def test_an_unknown_curve_is_refused(lesson):
     with pytest.raises(errors.OptionError, match="entropy"):
         lesson.curve("entrophy")
     with pytest.raises(errors.OptionError, match="√d_k"):

@@ -1,4 +1,4 @@
-"""One-file pages asked by Node, with the source that runs in the page itself."""
+"""One-file pages queried by Node, with the source that runs in the page itself."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 
 class PageError(Exception):
-    """What the page says where it cannot answer."""
+    """What the page shows if it cannot answer."""
 
 
 def ask_page(text, queries):

@@ -1,4 +1,4 @@
-"""Modules are bundled dependencies first, each in its own scope; what cannot be bundled says why."""
+"""Modules are bundled dependencies first, each in its own scope; unsupported modules are refused with a reason."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ def run(script, tmp_path):
     return subprocess.run([node, str(path)], capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
-def test_what_is_needed_comes_first_and_once(tmp_path):
+def test_dependencies_come_first_and_once(tmp_path):
     script = join(
         {
             "main.js": 'import { left } from "./parts/left.js";\nimport { right as other } from "./parts/right.js";\n'
@@ -92,12 +92,12 @@ def test_words_in_texts_and_comments_are_left_alone(tmp_path):
         ({"main.js": "export { a b };"}, "expected `a` or `a as b`"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_bundled_says_why(modules, said):
+def test_unsupported_modules_are_refused_with_a_reason(modules, said):
     with pytest.raises(BundleError, match=said.replace("(", r"\(")):
         join(modules)
 
 
-def test_an_export_that_is_not_there_is_noticed():
+def test_a_missing_export_is_an_error():
     with pytest.raises(BundleError, match="does not export default"):
         join({"main.js": "const a = 1;"}, exported=("default",))
 

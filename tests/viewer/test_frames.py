@@ -1,4 +1,4 @@
-"""Frames keep what was put in, stand where they say, and refuse what is broken."""
+"""Frames round-trip, arrays are aligned, and broken frames are refused."""
 
 import json
 import struct
@@ -49,7 +49,7 @@ def test_any_text_comes_back(text):
     assert header["tokens"] == [text] and header["title"] == text
 
 
-def test_numbers_that_json_has_not_become_null():
+def test_nan_and_infinities_become_null_in_json():
     header, _ = frames.unpack(frames.pack({"a": float("nan"), "b": [float("inf"), 1.5], "c": np.float32(0.5)}))
     assert (header["a"], header["b"], header["c"]) == (None, [None, 1.5], 0.5)
 

@@ -1,4 +1,4 @@
-"""Long texts: first pictures from sampled rows, exact ones from a pass that leaves cells, closer looks always exact."""
+"""Long texts: first maps from sampled rows, exact ones from the cells of one pass, zoomed maps always exact."""
 
 import threading
 
@@ -20,7 +20,7 @@ COUNT, HEADS, SIZE = 611, 2, 5
 
 @pytest.fixture
 def small(monkeypatch):
-    """Everything that is done for long texts, at a size that NumPy can follow."""
+    """Applies the limits of long texts to sizes that NumPy can compute."""
     monkeypatch.setattr(subject, "LONG", 100)
     monkeypatch.setattr(long_texts, "NEAR", 200**2)
     monkeypatch.setattr(long_texts, "QUICK", 64 * COUNT)
@@ -58,7 +58,7 @@ def tile(answers, rows, columns, shape, pool="mean", quality="exact", head=1):
 WHOLE = ((0, COUNT), (0, COUNT))
 
 
-def test_the_first_picture_is_made_of_rows_and_says_so(case):
+def test_the_first_map_is_made_of_sampled_rows_and_labelled_so(case):
     answers, expected = case
     header, found = tile(answers, *WHOLE, (47, 31), quality="first")
     assert header["sampled"] == "every 13th row" and header["exact"] is False
@@ -78,7 +78,7 @@ def test_the_whole_map_is_exact(case, pool, cells):
     np.testing.assert_allclose(found, pooled(expected[1], *WHOLE, (cells, cells), pool), atol=1e-6)
 
 
-def test_after_the_exact_pass_the_first_picture_is_exact(case):
+def test_after_the_exact_pass_the_first_map_is_exact(case):
     answers, expected = case
     tile(answers, *WHOLE, (64, 64))
     header, found = tile(answers, *WHOLE, (32, 32), quality="first")
@@ -89,7 +89,7 @@ def test_after_the_exact_pass_the_first_picture_is_exact(case):
 @pytest.mark.parametrize("pool", ["mean", "max"])
 @pytest.mark.parametrize("before", [False, True], ids=["at once", "after the pass"])
 @pytest.mark.parametrize("region", [((101, 299), (7, 205)), ((0, 13), (600, 611)), ((610, 611), (0, 1))])
-def test_a_closer_look_is_exact(case, region, before, pool):
+def test_a_zoomed_map_is_exact(case, region, before, pool):
     answers, expected = case
     if before:
         tile(answers, *WHOLE, (64, 64))
@@ -99,7 +99,7 @@ def test_a_closer_look_is_exact(case, region, before, pool):
     np.testing.assert_allclose(found, pooled(expected[1], *region, shape, pool), atol=1e-6)
 
 
-def test_a_first_closer_look_does_not_wait_for_many_normalisers(case):
+def test_a_first_zoomed_map_does_not_wait_for_many_row_states(case):
     answers, _ = case
     assert tile(answers, (0, 64), (0, 50), (8, 8), quality="first")[0]["exact"] is True
     assert tile(answers, (200, 400), (0, 50), (8, 8), quality="first")[0]["sampled"] is not None
@@ -122,7 +122,7 @@ def test_the_largest_of_cut_cells_is_never_too_small(case):
     assert (found >= pooled(expected[1], *region, (20, 20), "max") - 1e-6).all()
 
 
-def test_what_is_kept_stays_within_its_limit(small, monkeypatch):
+def test_cached_cells_stay_within_their_limit(small, monkeypatch):
     rng = np.random.default_rng(4)
     heads = 7
     queries, keys = rng.normal(size=(2, heads, COUNT, SIZE)).astype(np.float32)
@@ -135,7 +135,7 @@ def test_what_is_kept_stays_within_its_limit(small, monkeypatch):
     assert tile(answers, *WHOLE, (64, 64), head=0)[0]["exact"]
 
 
-def test_a_pass_is_given_up_between_its_steps(case):
+def test_a_pass_is_cancelled_between_its_steps(case):
     answers, expected = case
     steps = []
 
@@ -154,7 +154,7 @@ def test_a_pass_is_given_up_between_its_steps(case):
     np.testing.assert_allclose(found, pooled(expected[1], *WHOLE, (64, 64)), atol=1e-6)
 
 
-def test_several_may_ask_at_once(case):
+def test_concurrent_queries_are_answered(case):
     answers, expected = case
     found = {}
 
@@ -171,7 +171,7 @@ def test_several_may_ask_at_once(case):
         np.testing.assert_allclose(found[place][1], pooled(expected[1], *region, shape), atol=1e-6)
 
 
-def test_statistics_come_from_rows_and_say_so(case):
+def test_statistics_from_sampled_rows_are_labelled_as_sampled(case):
     answers, expected = case
     header, found = asked(answers, "statistics")
     assert header["sampled"] == "every 4th row"
@@ -199,7 +199,7 @@ def test_along_and_links_and_thumbnails_come_from_rows(case):
     assert header["sampled"] and found["weight"].shape == (HEADS, 16, 16)
 
 
-def test_vectors_of_many_tokens_are_asked_for_by_key():
+def test_vectors_of_many_tokens_are_requested_by_key():
     count = 5000
     subject_ = Attention(np.zeros((count, 2)), np.ones((count, 2)))
     with pytest.raises(OptionError, match="keys"):

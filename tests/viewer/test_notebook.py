@@ -34,7 +34,7 @@ def notebook() -> str:
 
 @pytest.fixture
 def lab(tmp_path):
-    """The address of a JupyterLab of its own, with one notebook in it."""
+    """The address of a separate JupyterLab with one notebook in it."""
     missing = [name for name in ("jupyterlab", "ipykernel", "anywidget", "playwright") if find_spec(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed")
@@ -63,7 +63,7 @@ def lab(tmp_path):
 
 
 def pass_on(lines, said):
-    """Read on, so that the writer never blocks; an empty line is the end."""
+    """Keep reading, so that the writer never blocks; an empty line is the end."""
     for line in lines:
         said.put(line)
     said.put("")

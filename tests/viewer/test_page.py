@@ -1,4 +1,4 @@
-"""One file: small enough, closed to the outside, safe for any text, and every weight in it can be computed again."""
+"""The one-file page: small, without network access, safe for any text, and every weight can be recomputed."""
 
 import base64
 import hashlib
@@ -98,7 +98,7 @@ def test_chosen_layers_and_heads_are_as_exact_as_in_a_full_page(heads):
     np.testing.assert_array_equal(arrays["v"][header["value_heads"]], values)
 
 
-def test_what_a_page_does_not_hold_is_refused_not_zero():
+def test_what_a_page_does_not_hold_is_refused_and_never_zero():
     text = page(reading(), layers=1, heads=[2])
     for kind, layer, head in [("tile", 0, 2), ("row", 1, 0), ("along", 1, 3), ("links", 0, 2), ("vectors", 1, 1)]:
         asked = {"layer": layer, "query": 0}
@@ -137,7 +137,7 @@ def test_a_trace_brings_the_steps_of_all_queries():
     assert "steps" in found["describe"][0]["has"]
 
 
-def test_a_lookup_is_all_description():
+def test_a_lookup_is_fully_described():
     found = blocks(page(lookup({"brand": "Ford"})))
     assert list(found) == ["describe"] and found["describe"][0]["lookup"]["keys"] == ["brand"]
 
@@ -196,7 +196,7 @@ def test_a_page_of_512_tokens_is_small_enough(base_sized, tmp_path, options, mos
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_what_is_too_long_is_refused_in_a_sentence(monkeypatch):
+def test_texts_that_are_too_long_give_a_one_line_error(monkeypatch):
     with pytest.raises(OptionError, match="regard studio"):
         page(Attention(np.zeros((pages.LONGEST + 1, 1)), np.zeros((pages.LONGEST + 1, 1))))
     monkeypatch.setattr(pages, "LARGEST", 1000)
@@ -205,7 +205,7 @@ def test_what_is_too_long_is_refused_in_a_sentence(monkeypatch):
     assert page(reading(), layers=0, heads=0)
 
 
-def test_a_page_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
+def test_a_failed_page_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
     monkeypatch.setattr(pages, "layer_frame", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""Every question, answered as NumPy answers it."""
+"""Every query is answered as NumPy answers it."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def case(request):
     return Answers(subject), weights(request.param)
 
 
-def test_the_description_says_what_there_is():
+def test_the_description_lists_the_contents():
     header, _ = asked(causal_reading(), "describe")
     assert header["tokens"] == list(TEXTS)
     assert header["words"] == [list(word) for word in WORDS]
@@ -49,7 +49,7 @@ def test_the_description_says_what_there_is():
     assert header["format"] == 1 and header["kind"] == "reading" and not header["long"]
 
 
-def test_a_window_counts_the_own_key():
+def test_a_window_includes_the_own_key():
     header, _ = asked(reading(mask=causal() & window(2, 0)), "describe")
     assert header["causal"] and header["window"] == 3
 
@@ -77,7 +77,7 @@ def test_a_row_holds_the_weights_of_one_query(case):
 
 
 @pytest.mark.parametrize("query", [0, 1, 2, 7, 10])
-def test_a_row_by_word_adds_up_pieces_looked_at_and_averages_those_that_look(case, query):
+def test_a_row_by_word_sums_over_key_pieces_and_averages_over_query_pieces(case, query):
     answers, expected = case
     first, last = next(word for word in WORDS if word[0] <= query < word[1])
     mean = expected[1, 3, first:last].mean(axis=0)
@@ -139,7 +139,7 @@ def test_vectors_are_those_of_the_head_and_its_shared_keys():
     assert header["scale"] == pytest.approx(5**-0.5)
 
 
-def test_vectors_of_one_query_say_which_keys_it_sees():
+def test_vectors_of_one_query_include_its_visible_keys():
     queries, keys, _ = arrays()
     _, found = asked(causal_reading(), "vectors", layer=0, head=1, query=3, keys=[2, 3, 4])
     np.testing.assert_allclose(found["q"], queries[0, 1, 3:4], rtol=1e-6)
@@ -147,7 +147,7 @@ def test_vectors_of_one_query_say_which_keys_it_sees():
     assert found["visible"].tolist() == [1, 1, 0]
 
 
-def test_vectors_bring_their_bias():
+def test_vectors_include_their_bias():
     bias = np.random.default_rng(1).normal(size=(HEADS, COUNT, COUNT))
     _, found = asked(reading(bias=bias), "vectors", layer=0, head=2, query=4)
     np.testing.assert_allclose(found["bias"], bias[2, 4], atol=1e-6)
@@ -223,13 +223,13 @@ def test_an_attention_alone_has_no_values():
     assert set(found) == {"q", "k"}
 
 
-def test_of_several_sequences_the_first_is_shown_and_said():
+def test_of_several_sequences_the_first_is_shown_with_a_note():
     queries, keys, _ = arrays()
     header, _ = asked(Attention(queries, keys), "describe")
     assert header["note"] == "Sequence 0 of 2: A.select(batch=…) shows another."
 
 
-def test_queries_that_are_no_keys_are_counted_for_themselves():
+def test_queries_that_are_not_keys_have_their_own_positions():
     queries, keys, _ = arrays()
     answers = Answers(Attention(queries[0][:, :4], keys[0]))
     header, _ = asked(answers, "describe")
@@ -239,7 +239,7 @@ def test_queries_that_are_no_keys_are_counted_for_themselves():
         asked(answers, kind, **({} if kind == "statistics" else {"layer": 0, "heads": [0]}))
 
 
-def test_a_lookup_answers_softly():
+def test_a_lookup_query_returns_soft_weights():
     car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
     header, _ = asked(car, "describe")
     assert header["kind"] == "lookup" and header["lookup"]["keys"] == ["brand", "model", "year"]
@@ -302,7 +302,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("kind", "parameters"), QUESTIONS, ids=[kind for kind, _ in QUESTIONS])
-def test_nonsense_is_refused_in_a_sentence(kind, parameters):
+def test_invalid_input_gives_a_one_line_error(kind, parameters):
     answers = Answers(reading())
     answers.answer(kind, parameters)
     for name, usual in parameters.items():
@@ -319,7 +319,7 @@ def test_nonsense_is_refused_in_a_sentence(kind, parameters):
 
 
 @pytest.mark.parametrize("kind", ["nothing", "__init__", "lookup", None, 3, ["row"]])
-def test_unknown_questions_are_refused(kind):
+def test_unknown_queries_are_refused(kind):
     with pytest.raises(OptionError, match="kind"):
         Answers(reading()).answer(kind, {})
 

@@ -53,7 +53,7 @@ SUBJECTS = {
 
 
 def queries_for(shown):
-    """What is asked: each kind, with and without sinks and the tokens themselves."""
+    """The queries: each kind, with and without sinks and the tokens themselves."""
     last = shown.queries - 1
     asked = [("along", {"layer": 0, "heads": [1, 4]})]
     for by in ("token", "word"):

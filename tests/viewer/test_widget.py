@@ -1,4 +1,4 @@
-"""Notebooks: questions are answered by messages, cancelled ones are not, and nothing goes wrong without anywidget."""
+"""The notebook widget: queries are answered by messages, cancelled ones are not; a missing anywidget is no error."""
 
 import queue
 import threading
@@ -36,7 +36,7 @@ def test_an_answer_comes_with_its_frame():
 
 
 @pytest.mark.parametrize("message", [{"kind": "nothing"}, {"kind": "row", "parameters": {"query": -1}}, {"kind": None}])
-def test_what_makes_no_sense_is_answered_by_a_sentence(message):
+def test_invalid_parameters_give_a_one_line_error(message):
     page = Page(Answers(reading()))
     page.send(id="1", **message)
     content, buffers = page.reply()
@@ -44,7 +44,7 @@ def test_what_makes_no_sense_is_answered_by_a_sentence(message):
 
 
 @pytest.mark.parametrize("message", [None, 5, [], "x", {}, {"id": 5, "kind": "row"}, {"id": "x" * 101}, {"cancel": []}])
-def test_messages_of_other_kinds_are_overlooked(message):
+def test_unknown_messages_are_ignored(message):
     page = Page(Answers(reading()))
     page.talk.received(None, message, [])
     page.send(id="after", kind="describe")
@@ -52,7 +52,7 @@ def test_messages_of_other_kinds_are_overlooked(message):
 
 
 class Slow:
-    """Answers when told to, a step at a time."""
+    """Answers on request, step by step."""
 
     def __init__(self):
         self.begun, self.go_on = threading.Event(), threading.Event()
@@ -66,7 +66,7 @@ class Slow:
         return b"frame"
 
 
-def test_cancelled_questions_are_not_answered():
+def test_cancelled_queries_are_not_answered():
     slow = Slow()
     page = Page(slow)
     page.send(id="1", kind="first")
@@ -80,7 +80,7 @@ def test_cancelled_questions_are_not_answered():
     assert page.replies.empty()
 
 
-def test_too_many_questions_at_once_are_refused():
+def test_too_many_concurrent_queries_are_refused():
     slow = Slow()
     page = Page(slow)
     for place in range(widget.WAITING + 1):
@@ -89,7 +89,7 @@ def test_too_many_questions_at_once_are_refused():
     slow.go_on.set()
 
 
-def test_something_that_goes_wrong_is_told():
+def test_an_error_is_reported():
     class Broken:
         def answer(self, *_):
             raise ZeroDivisionError("oh")
@@ -99,11 +99,11 @@ def test_something_that_goes_wrong_is_told():
     assert page.reply()[0] == {"id": "1", "error": "ZeroDivisionError: oh"}
 
 
-def test_outside_of_a_notebook_there_is_no_widget():
+def test_there_is_no_widget_outside_a_notebook():
     assert widget.mimebundle(Attention(CAT_SAT, CAT_SAT)) is None
 
 
-def test_without_anywidget_there_is_a_sentence(monkeypatch):
+def test_a_missing_anywidget_gives_a_one_line_error(monkeypatch):
     monkeypatch.setattr(widget, "find_spec", lambda _: None)
     with pytest.raises(NotImplementedError, match="pip install anywidget"):
         widget.widget(reading())

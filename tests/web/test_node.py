@@ -1,4 +1,4 @@
-"""The viewer's pure functions, tested by Node's own runner: one test here for each file of tests there."""
+"""The viewer's pure functions, tested by Node's test runner: one test here per file of tests there."""
 
 import os
 import shutil

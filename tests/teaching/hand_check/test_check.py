@@ -83,7 +83,7 @@ def test_a_half_may_be_rounded_either_way():
         assert only(notes).kind == "rounded"
 
 
-def test_every_step_of_the_engine_is_right_and_each_change_noticed():
+def test_every_step_of_the_engine_is_right_and_every_change_is_noticed():
     generator = np.random.default_rng(0)
     x, w_q, w_k, w_v = (generator.normal(size=shape) for shape in ((5, 7), (3, 7), (3, 7), (2, 7)))
     q, k, v = x @ w_q.T, x @ w_k.T, x @ w_v.T

@@ -2,7 +2,7 @@
  * One layer of a one-file page: its arrays, and the weights computed from them on demand.
  *
  * @typedef {{queries: Float32Array, keys: Float32Array, values: Float32Array|null, rows: number, count: number,
- *   heads: number[], keyHeads: number[], valueHeads: number[], size: number, valueSize: number, scale: number, softcap: number|null,
+ *   heads: number[], keyHeads: number[], valueHeads: number[], headDim: number, valueDim: number, scale: number, softcap: number|null,
  *   sinks: Float32Array|null, seen: (slot: number, query: number) => number[][],
  *   allowed: ((slot: number, query: number, key: number) => boolean)|null,
  *   bias: ((slot: number, query: number, key: number) => number)|null, rowMax: Float64Array, rowSum: Float64Array}} Layer
@@ -22,7 +22,7 @@ const YIELD_AFTER = 12; // milliseconds of work before yielding to the event loo
  */
 export function layerFrom({ header, arrays }) {
   const { q, k, v } = arrays;
-  const [heads, rows, size] = q.shape;
+  const [heads, rows, headDim] = q.shape;
   const count = k.shape[1];
   return {
     queries: multiplied(q, header.q_times),
@@ -33,8 +33,8 @@ export function layerFrom({ header, arrays }) {
     heads: header.heads,
     keyHeads: header.key_heads,
     valueHeads: header.value_heads ?? [],
-    size,
-    valueSize: v ? v.shape[2] : 0,
+    headDim,
+    valueDim: v ? v.shape[2] : 0,
     scale: header.scale,
     softcap: header.softcap ?? null,
     sinks: arrays.sinks ? arrays.sinks.toFloat32() : null,
@@ -70,17 +70,17 @@ function factorOf(layer, slot) {
  * @param {Float64Array} into
  */
 function logitsOf(layer, slot, query, from, to, into) {
-  const { queries, keys, size, bias, allowed, softcap } = layer;
+  const { queries, keys, headDim, bias, allowed, softcap } = layer;
   const scale = factorOf(layer, slot) === 1 ? layer.scale : 1;
-  const start = (slot * layer.rows + query) * size;
-  const first = layer.keyHeads[slot] * layer.count * size;
+  const start = (slot * layer.rows + query) * headDim;
+  const first = layer.keyHeads[slot] * layer.count * headDim;
   into.fill(-Infinity);
   for (const [begin, end] of layer.seen(slot, query)) {
     const stop = Math.min(to, end);
     for (let key = Math.max(from, begin); key < stop; key++) {
       if (allowed && !allowed(slot, query, key)) continue;
       let score = 0;
-      for (let part = 0, at = first + key * size; part < size; part++, at++) score += queries[start + part] * keys[at];
+      for (let part = 0, at = first + key * headDim; part < headDim; part++, at++) score += queries[start + part] * keys[at];
       into[key - from] = cap(score * scale, softcap) + (bias ? bias(slot, query, key) : 0);
     }
   }
@@ -121,10 +121,10 @@ export function vectorsOf(layer, head, query, keys) {
   const asks = query === null ? Array.from({ length: layer.rows }, (_, row) => row) : [query];
   /** @type {Record<string, import("../frames.js").FrameArray>} */
   const arrays = {
-    q: taken(layer.queries, slot * layer.rows, asks, layer.size),
-    k: taken(layer.keys, keyHead * layer.count, all, layer.size),
+    q: taken(layer.queries, slot * layer.rows, asks, layer.headDim),
+    k: taken(layer.keys, keyHead * layer.count, all, layer.headDim),
   };
-  if (layer.values) arrays.v = taken(layer.values, layer.valueHeads[slot] * layer.count, all, layer.valueSize);
+  if (layer.values) arrays.v = taken(layer.values, layer.valueHeads[slot] * layer.count, all, layer.valueDim);
   if (query !== null) {
     const intervals = layer.seen(slot, query);
     const sees = (/** @type {number} */ key) =>

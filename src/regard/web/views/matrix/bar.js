@@ -63,7 +63,7 @@ export function makeBar(state, acts, count) {
       text:
         "Keys: arrows walk from cell to cell, with Shift they choose a region; + and − zoom; " +
         "Page up and Page down move by a screen; " +
-        "Home shows the whole matrix; Enter chooses query and key; Escape lets go.",
+        "Home shows the whole matrix; Enter selects query and key; Escape clears the selection.",
     }),
   );
   toRegion.hidden = forget.hidden = state.get().region === null;
