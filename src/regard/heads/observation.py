@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,8 @@ from regard.models.forward import packed, run
 if TYPE_CHECKING:
     from regard.models.model import Model
 
-TILE = 1 << 21  # weights that are held at once: 8 MiB
+TILE = 1 << 21  # weights of a tile: 8 MiB
+KEPT = 4  # tiles that are kept
 
 
 class Tile(NamedTuple):
@@ -39,8 +41,19 @@ class Group:
     values: Array  # (document, key head, key, head_dim)
     outputs: Array  # (document, query, head, head_dim)
 
-    def tiles(self) -> Iterator[Tile]:
-        """All weights in tiles of bounded size: several short documents, or some rows of a long one."""
+    def tiles(self) -> Iterable[Tile]:
+        """All weights in tiles of bounded size: several short documents, or some rows of a long one.
+
+        They are kept where they are few, because statistics and examples both need them.
+        """
+        if "_kept" in self.__dict__:
+            return self.__dict__["_kept"]  # type: ignore[no-any-return]
+        if math.prod(self.attention.shape) > KEPT * TILE:
+            return self._tiles()
+        self.__dict__["_kept"] = kept = list(self._tiles())
+        return kept
+
+    def _tiles(self) -> Iterator[Tile]:
         count, heads, queries, keys = self.attention.shape
         documents = max(1, TILE // (heads * queries * keys))
         rows = queries if documents > 1 else max(1, min(queries, TILE // (heads * keys)))
@@ -54,11 +67,13 @@ class Group:
 
     def whole(self) -> Iterator[tuple[slice, Array]]:
         """Documents and all their weights, (document, head, query, key): for sentences, which are short."""
-        count, heads, queries, keys = self.attention.shape
-        documents = max(1, TILE // (heads * queries * keys))
-        for first in range(0, count, documents):
-            chosen = slice(first, min(first + documents, count))
-            yield chosen, self.attention.select(batch=chosen)[...]
+        count, *of_document = self.attention.shape
+        if math.prod(of_document) <= TILE:
+            for tile in self.tiles():
+                yield tile.documents, tile.weights
+        else:
+            for place in range(count):
+                yield slice(place, place + 1), self.attention.select(batch=slice(place, place + 1))[...]
 
 
 def observe(model: Model, documents: Sequence[Document], layers: int | None = None) -> Iterator[Group]:
