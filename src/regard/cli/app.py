@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard import examples as stored
-from regard.cli import check, inputs, lessons, lookup, models, see, steps, studio, terminal, train
+from regard.cli import check, heads, inputs, lessons, lookup, models, see, steps, studio, terminal, train
 from regard.engines import select
 from regard.errors import RegardError
 from regard.output import characters
@@ -151,6 +151,7 @@ def engine() -> None:
 for _command, _epilog in (
     (see.see, see.EXAMPLES),
     (studio.studio, studio.EXAMPLES),
+    (heads.heads, heads.EXAMPLES),
     (steps.steps, steps.EXAMPLES),
     (lookup.lookup, lookup.EXAMPLES),
     (lessons.scaling, lessons.SCALING_EXAMPLES),

@@ -30,14 +30,17 @@ class Format(StrEnum):
     SVG = "svg"
     PNG = "png"
     PDF = "pdf"
+    PARQUET = "parquet"
 
 
 ENDINGS = {
     ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
     ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG, ".pdf": Format.PDF,
+    ".parquet": Format.PARQUET,
 }  # fmt: skip
 FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
-BINARY = frozenset({Format.PNG, Format.PDF})
+BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET})
+USUAL = tuple(kind for kind in Format if kind is not Format.PARQUET)  # what most commands write
 
 Show = Annotated[Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing: all rows, all numbers.")]
@@ -58,7 +61,7 @@ class Target:
 
 
 def targets(
-    out: Sequence[str] | None, show: Format | None = None, *, formats: Collection[Format] = tuple(Format),
+    out: Sequence[str] | None, show: Format | None = None, *, formats: Collection[Format] = USUAL,
     usual: Format = Format.TABLE,
 ) -> tuple[Target, ...]:  # fmt: skip
     """What `--out` (each file) and `--show` ask for, checked before anything is computed.

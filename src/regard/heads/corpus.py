@@ -182,13 +182,14 @@ def _from_text(lines: Iterator[bytes]) -> Texts:
 
 
 def _decoded(piece: bytes) -> str | None:
-    """A line as text, or a piece of a long one, whose first or last character may be cut; None if it is not UTF-8."""
-    for start in range(4):
-        for stop in range(4):
-            try:
-                return piece[start : len(piece) - stop].decode("utf-8")
-            except UnicodeDecodeError:
-                continue
+    """A line as text, or a piece of a long one without the characters that are cut; None if it is not UTF-8."""
+    piece = piece.lstrip(bytes(range(0x80, 0xC0)))  # the rest of a character
+    ends = range(4) if len(piece) > LONGEST - 4 and not piece.endswith(b"\n") else range(1)
+    for end in ends:
+        try:
+            return piece[: len(piece) - end].decode("utf-8")
+        except UnicodeDecodeError:
+            continue
     return None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.models.model import Model
 
 FORMAT = 1  # of `data`, raised when it changes
-SHOWN = ("first", "previous", "next", "itself", "entropy", "distance", "contribution")  # in the terminal
+SHOWN = ("first", "entropy", "distance")  # in the terminal
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,10 @@ class Profile:
     def table(self, *, every: bool = False) -> Table:
         """One row for each head: its labels and main statistics; with `every`, all of them with their intervals."""
         names = [one.name for one in STATISTICS] if every else list(SHOWN)
-        columns = [Column("layer", "number", 0), Column("head", "number", 0), Column("pattern", "text")]
+        columns = [Column("layer", "number", 0), Column("head", "number", 0)] if every else [Column("head", "word")]
+        columns.append(Column("pattern", "text"))
         for name in names:
-            columns.append(Column(name, "number", 1 if name.startswith("distance") and not every else 2))
+            columns.append(Column(name, "number", 1 if name == "distance" and not every else 2))
             if every:
                 columns += [Column(f"{name}, low", "number"), Column(f"{name}, high", "number")]
         if every:
@@ -56,7 +57,8 @@ class Profile:
         labels = self.labels
         for layer in range(self.sums.layers):
             for head in range(self.sums.heads):
-                cells: list[Any] = [layer, head, described(labels[layer][head])]
+                cells: list[Any] = [layer, head] if every else [f"{layer}.{head}"]
+                cells.append(described(labels[layer][head]))
                 for name in names:
                     found = self.sums.estimate(name, layer, head)
                     cells += [found.mean, found.low, found.high] if every else [found.mean]
@@ -67,8 +69,8 @@ class Profile:
         title = f"Heads of {self.model}, over {self.source}"
         return Table(title, tuple(columns), tuple(rows), self.notes)
 
-    def pattern_table(self) -> Table:
-        """How many heads show each pattern, which ones, and the rule."""
+    def pattern_table(self, *, every: bool = False) -> Table:
+        """How many heads show each pattern, and which most; with `every`, the rules as well."""
         labels = self.labels
         rows = []
         for pattern in PATTERNS:
@@ -80,11 +82,12 @@ class Profile:
                 if label.pattern == pattern.name
             ]
             best = ", ".join(f"{name} {printed_number(score, 2)}" for score, name in sorted(found, reverse=True)[:4])
-            rows.append((pattern.name, len(found), best, pattern.rule))
+            rows.append((pattern.name, len(found), best, *[pattern.rule] * every))
         none = sum(1 for of_layer in labels for of_head in of_layer if not of_head)
-        rows.append((patterns.NONE, none, "", ""))
-        columns = (Column("Pattern", "word"), Column("heads", "number", 0), Column("strongest"), Column("rule"))
-        return Table(f"Patterns in {self.model}", columns, tuple(rows))
+        rows.append((patterns.NONE, none, "", *[""] * every))
+        columns = [Column("Pattern", "word"), Column("heads", "number", 0), Column("strongest")]
+        columns += [Column("rule")] if every else []
+        return Table(f"Patterns in {self.model}", tuple(columns), tuple(rows))
 
     def relation_table(self, *, every: bool = False) -> Table:
         """The best head of every relation: its better direction, or with `every`, both."""
@@ -127,31 +130,41 @@ def of_texts(model: Model, texts: Sequence[str], source: str = "the given text")
 
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:
     """The best head of every relation, beside the best fixed offset and an untrained model."""
-    shown = scores if every else best_directions(scores)
-    rows = []
-    for one in shown:
-        interval = f"{printed_number(one.accuracy.low, 2)} to {printed_number(one.accuracy.high, 2)}"
-        head = f"{one.layer}.{one.head}" if one.beats_offset or every else "none"
-        cells: list[Any] = [one.group, one.relation, one.direction, head, one.accuracy.value, interval]
-        cells += [one.offset_accuracy.value, f"{one.offset:+d}".replace("-", "−")]
-        cells += [None if one.untrained is None else one.untrained.value, one.queries, one.seen]
+    rows: list[tuple[Any, ...]] = []
+    for one in scores if every else best_directions(scores):
+        group, to = one.group, one.direction.removeprefix("to ")
         if every:
-            cells += [one.gain.value, one.gain.low, one.gain.high, "yes" if one.beats_offset else "no"]
-        rows.append(tuple(cells))
-    columns = [
-        Column("group"), Column("relation", "word"), Column("direction"), Column("head"),
-        Column("accuracy", "number", shade=True), Column("95%"), Column("offset", "number"), Column("at"),
-        Column("untrained", "number"), Column("words", "number", 0), Column("seen", "number"),
-    ]  # fmt: skip
+            rows.append((
+                group, one.relation, to, one.layer, one.head, *one.accuracy, *one.offset_accuracy[:1], one.offset,
+                None if one.untrained is None else one.untrained.value, *one.gain,
+                "yes" if one.beats_offset else "no", one.queries, one.seen,
+            ))  # fmt: skip
+            continue
+        if not any(row[0] == group and row[1] is None for row in rows):
+            rows.append((group, *[None] * 6))
+        interval = "–".join(printed_number(end, 2) for end in one.accuracy[1:])
+        head = f"{one.layer}.{one.head}" if one.beats_offset else "none"
+        baseline = None if one.untrained is None else one.untrained.value
+        rows.append((f" {one.relation}", to, head, one.accuracy.value, interval, one.offset_accuracy.value, baseline))
     if every:
-        columns += [Column("gain", "number"), Column("gain, low", "number"), Column("gain, high", "number")]
-        columns += [Column("beats the offset")]
+        columns: tuple[Column, ...] = (
+            Column("group"), Column("relation", "word"), Column("to"), Column("layer", "number", 0),
+            Column("head", "number", 0), Column("accuracy", "number", shade=True), Column("low", "number"),
+            Column("high", "number"), Column("offset accuracy", "number"), Column("offset", "number", 0),
+            Column("untrained", "number"), Column("gain", "number"), Column("gain, low", "number"),
+            Column("gain, high", "number"), Column("beats the offset"), Column("words", "number", 0),
+            Column("seen", "number"),
+        )  # fmt: skip
+    else:
+        columns = (
+            Column("relation", "word"), Column("to"), Column("head"), Column("accuracy", "number", shade=True),
+            Column("95%"), Column("offset", "number"), Column("untrained", "number"),
+        )  # fmt: skip
     notes = (
-        "accuracy: how often a word's largest weight, sinks and itself aside, is on the right partner, for the head "
-        "chosen on the other file. offset: the same for the best fixed distance. none: the best head does not beat it.",
-        "seen: the share of pairs that the model can see; a causal model sees earlier words only.",
+        "accuracy: how often the largest weight of a word, sinks and itself aside, is on its head or dependent in this "
+        "relation. The head was chosen on the other file. none: the best head does not beat the best fixed offset.",
     )
-    return Table(f"Relations in {model}, over {source}", tuple(columns), tuple(rows), notes)
+    return Table(f"Relations in {model}, over {source}", columns, tuple(rows), notes)
 
 
 def _statistic(sums: Sums, name: str, meaning: str) -> dict[str, Any]:

@@ -1,0 +1,272 @@
+"""`regard heads`: what each head of a model does, over a text, a treebank or a corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli import inputs, outputs, terminal
+from regard.cli.outputs import Format, Full, Show
+from regard.errors import OptionError
+
+if TYPE_CHECKING:
+    from regard.heads.profile import Profile
+    from regard.models.model import Model
+    from regard.tables import Table
+
+USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
+FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
+MERGE = "merge"
+
+EXAMPLES = """Examples:
+
+\b
+  regard heads "The kids were scared of the lions, so they left right away."
+  regard heads --treebank dev.conllu --score test.conllu
+  regard heads --treebank dev.conllu --score test.conllu --out relations.csv
+  regard heads --ablate "The cat sat on the mat because it was tired."
+  regard heads --model smollm2 --corpus books/ --out atlas/
+  regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
+  regard heads --model smollm2 --corpus books/ --out atlas/ --dask tcp://host:8786
+  regard heads merge atlas-1/ atlas-2/ --out atlas/
+
+\b
+A text gives statistics and a label for every head. A treebank (CoNLL-U) gives
+the best head for each relation, chosen on --treebank and scored on --score.
+A corpus (.txt, .jsonl, .parquet files or folders) gives an atlas; an
+interrupted run goes on where it stopped.
+"""
+
+
+def heads(
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(help="A text, - for standard input; or `merge` and the folders of an atlas."),
+    ] = None,
+    file: Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A model by name, path or hub id; `regard models` lists names.")
+    ] = None,
+    treebank: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Choose the best head of each relation on this CoNLL-U file.")
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Score the chosen heads on this CoNLL-U file.")
+    ] = None,
+    untrained: Annotated[
+        bool, typer.Option("--untrained/--no-untrained", help="Compare with an untrained model of the same shape.")
+    ] = True,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Silence each head and measure what changes.")] = False,
+    corpus: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="A file or folder of a corpus; may be repeated.")
+    ] = None,
+    shard: Annotated[str | None, typer.Option(metavar="3/64", help="Only this part of the corpus.")] = None,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster.")] = None,
+    field: Annotated[str, typer.Option(help="The field of JSONL objects, or column of Parquet files.")] = "text",
+    longest: Annotated[int, typer.Option(min=8, help="Cut longer texts of a corpus after so many tokens.")] = 512,
+    show: Show = None,
+    full: Full = False,
+    out: Annotated[
+        list[str] | None,
+        typer.Option("--out", metavar="FILE", help="Write to this file, or for a corpus to this folder."),
+    ] = None,
+) -> None:
+    """What each head does: statistics, patterns, relations and ablation, over a text, a treebank or a corpus."""
+    given = list(text or [])
+    if given[:1] == [MERGE] and len(given) > 1:
+        _finish(_merge(given[1:], out), None, show, full)
+    elif corpus is not None:
+        _corpus([*corpus, *given], model or USUAL, out, shard, dask, field, longest, show, full)
+    elif shard is not None or dask is not None:
+        raise OptionError("--shard and --dask divide a corpus: add --corpus FILE.")
+    elif treebank is not None or score is not None:
+        _treebank(treebank, score, model or USUAL, untrained, out, show, full)
+    elif ablate:
+        _ablate(_text(given, file), model or CAUSAL, out, show, full)
+    else:
+        _profile(_text(given, file), model or USUAL, out, show, full)
+
+
+def _text(given: Sequence[str], file: str | None) -> str:
+    if len(given) > 1:
+        raise OptionError(f"Give one text, in quotation marks; {len(given)} arguments came.")
+    if given and file is not None:
+        raise OptionError("Give a text or --file, not both.")
+    if not given and file is None:
+        raise OptionError('Give a text, as in regard heads "The cat sat", or --file, --treebank or --corpus.')
+    text = inputs.text_given(given[0]) if given else inputs.text_of(str(file))
+    if not text.strip():
+        raise OptionError('The text contains no word: give one, as in regard heads "The cat sat".')
+    return text.strip()
+
+
+def _model(name: str) -> Model:
+    from regard.models.architectures import model
+
+    return model(name)
+
+
+def _profile(text: str, name: str, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
+    from regard.heads import profile
+
+    targets = outputs.targets(out, show, formats=FORMATS)
+    paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
+    found = profile.of_texts(_model(name), paragraphs)
+    _written(found, targets, out, full)
+
+
+def _treebank(
+    chosen: str | None, scored: str | None, name: str, untrained: bool, out: Sequence[str] | None,
+    show: Format | None, full: bool,
+) -> None:  # fmt: skip
+    from regard.heads import circuits, profile, relations, statistics
+    from regard.heads import treebank as treebanks
+
+    if chosen is None:
+        raise OptionError("--score needs --treebank FILE: heads are chosen on one file and scored on another.")
+    targets = outputs.targets(out, show, formats=FORMATS)
+    files = [treebanks.read(chosen), treebanks.read(scored)] if scored is not None else [treebanks.read(chosen)]
+    for one in files:
+        for skipped in one.skipped[:5]:
+            terminal.remark(f"{one.name}, line {skipped.line}: sentence skipped, {skipped.why}.")
+        if len(one.skipped) > 5:
+            terminal.remark(f"{one.name}: {len(one.skipped):,} sentences skipped in all.")
+        if not one.sentences:
+            raise OptionError(f"The treebank {one.name!r} has no sentence that can be read.")
+    notes = []
+    if scored is None:  # two halves of one file, sentence by sentence
+        whole = files[0].sentences
+        halves = treebanks.Treebank(files[0].name, whole[::2], ()), treebanks.Treebank(files[0].name, whole[1::2], ())
+        files = list(halves)
+        notes.append("Without --score, heads are chosen on every other sentence and scored on the rest.")
+    reader = _model(name)
+    measurement = statistics.Measurement(reader)
+    read = _read(reader, files, measurement)
+    baseline = _read(relations.untrained_twin(reader), files) if untrained else None
+    scores = relations.scores(read[0], read[1], None if baseline is None else (baseline[0], baseline[1]))
+    sums = measurement.sums() + statistics.repetition(reader)
+    skipped_sentences = sum(len(one.skipped) for one in files)
+    if skipped_sentences:
+        notes.append(f"{skipped_sentences:,} malformed sentences were skipped.")
+    omitted = sum(one.found.omitted for one in read)
+    if omitted:
+        notes.append(f"{omitted:,} sentences are empty or longer than the model reads, and were left out.")
+    source = files[1].name
+    about = {"sentences": [len(one.sentences) for one in files], "skipped": skipped_sentences}
+    found = profile.Profile(
+        reader.name, source, sums, circuits.ranks(reader), tuple(scores), notes=tuple(notes), about=about
+    )
+    table = found.relation_table(every=full or not outputs.is_printed(out, targets))
+    _write(found, [table], targets, out, full)
+
+
+def _read(reader: Model, files: Sequence[Any], measurement: Any = None) -> list[Any]:
+    """Both files; statistics are counted on the scored one."""
+    from regard.heads.relations import Read, predictions
+    from regard.models.progress import steps
+
+    found = []
+    for place, one in enumerate(files):
+        with steps(f"{reader.name} reads {one.name}", len(one.sentences)) as advance:
+            counted = measurement if place == 1 else None
+            progress = partial(_advance, advance)
+            found.append(Read(one, predictions(reader, one, measurement=counted, on_batch=progress)))
+    return found
+
+
+def _advance(advance: Callable[[int], None], done: int, _total: int) -> None:
+    advance(done)
+
+
+def _corpus(
+    files: Sequence[str], name: str, out: Sequence[str] | None, shard: str | None, dask: str | None, field: str,
+    longest: int, show: Format | None, full: bool,
+) -> None:  # fmt: skip
+    from regard.heads import atlas
+    from regard.models.progress import steps
+
+    folder = _folder(out)
+    part = _shard(shard)
+    reader = _model(name)
+    manifest = atlas.begun(folder, reader, files, longest=longest, field=field)
+    for path, reason in manifest.corpus.unreadable:
+        terminal.remark(f"Not read: {path}: {reason}.")
+    units = atlas.units_of(manifest, part)
+    size = sum(manifest.corpus.size(manifest.corpus.units[unit]) for unit in units)
+    with steps(f"{reader.name}: {size / 1e6:,.1f} MB", size) as advance:
+        if dask is None:
+            atlas.run(folder, reader, manifest, units, partial(_advance, advance))
+        else:
+            atlas.run_on_dask(folder, dask, manifest, units, partial(_advance, advance))
+    if part == (1, 1):
+        _finish(atlas.finished(folder), folder, show, full)
+    else:
+        done = f"Shard {part[0]} of {part[1]} is done: {len(units):,} units in {folder}."
+        terminal.show([f"{done} When all are: regard heads merge {folder} … --out FOLDER"])
+
+
+def _shard(given: str | None) -> tuple[int, int]:
+    if given is None:
+        return 1, 1
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", given, re.ASCII)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise OptionError(f"--shard is {given!r}; expected a part of a whole, from 1, such as 3/64.")
+    return int(found[1]), int(found[2])
+
+
+def _folder(out: Sequence[str] | None) -> str:
+    if out is None or len(out) != 1 or out[0] == inputs.STANDARD:
+        raise OptionError("An atlas is written to a folder: add --out FOLDER.")
+    if Path(out[0]).exists() and not Path(out[0]).is_dir():
+        raise OptionError(f"--out {out[0]!r} is a file; an atlas is written to a folder.")
+    return out[0]
+
+
+def _merge(folders: Sequence[str], out: Sequence[str] | None) -> tuple[Profile, int]:
+    from regard.heads import atlas
+
+    return atlas.merged(folders, _folder(out))
+
+
+def _finish(found: tuple[Profile, int], folder: str | None, show: Format | None, full: bool) -> None:
+    profile = found[0]
+    tables = [profile.pattern_table(every=full), *[profile.table()] * full]
+    if show in (None, Format.TABLE):
+        where = [f"Wrote {folder}."] if folder else []
+        terminal.show([*tables, *([] if full else profile.notes), *where], full)
+    else:
+        terminal.raw(_content(profile, [profile.table(every=True)], show, full))
+
+
+def _ablate(text: str, name: str, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
+    raise OptionError("--ablate is not there yet.")
+
+
+def _written(found: Profile, targets: Any, out: Sequence[str] | None, full: bool) -> None:
+    printed = outputs.is_printed(out, targets)
+    tables = [found.table(every=full or not printed)]
+    _write(found, [found.pattern_table(every=full), *tables] if printed else tables, targets, out, full)
+
+
+def _write(found: Profile, tables: Sequence[Table], targets: Any, out: Sequence[str] | None, full: bool) -> None:
+    if outputs.is_printed(out, targets):
+        shown = {note for table in tables for note in table.notes}
+        terminal.show([*tables, *(note for note in found.notes if note not in shown)], full)
+    else:
+        outputs.write(targets, lambda kind: _content(found, tables, kind, full))
+
+
+def _content(found: Profile, tables: Sequence[Table], kind: Format, full: bool) -> str | bytes:
+    if kind is Format.JSON:
+        return json.dumps(found.data(), ensure_ascii=False, indent=1) + "\n"
+    if kind is Format.PARQUET:
+        from regard.output.parquet import to_parquet
+
+        return to_parquet(tables[0])
+    return outputs.tables_file(tables, kind, full)
