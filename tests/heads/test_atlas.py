@@ -1,0 +1,231 @@
+"""An atlas is the same however it was computed: at once, in shards, interrupted, or on a cluster."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.errors import OptionError
+from regard.heads import atlas, corpus
+from regard.heads.documents import documents_of
+from regard.heads.statistics import NAMES, measured
+from regard.heads.sums import Sums
+from regard.models.architectures import model
+
+from ..models.checkpoints import WORDS
+from .conftest import tiny_llama
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+RESULTS = ("statistics.parquet", "examples.parquet", "heads.json")
+SMALL = 700  # bytes of a unit
+
+
+def text_of(seed, lines):
+    generator = random.Random(seed)
+    rows = [" ".join(generator.choices(WORDS, k=generator.randint(1, 25))) for _ in range(lines)]
+    return "\n".join(row if place % 3 else row + "\n" for place, row in enumerate(rows)) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_llama(tmp_path_factory.mktemp("model")).folder
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    here = tmp_path_factory.mktemp("corpus")
+    (here / "a.txt").write_text(text_of(1, 60), encoding="utf-8")
+    rows = [json.dumps({"text": line}) for line in text_of(2, 30).splitlines()]
+    (here / "b.jsonl").write_text("\n".join([*rows, "{broken", '{"other": 1}']), encoding="utf-8")
+    table = pyarrow.table({"text": [*text_of(3, 30).splitlines(), None]})
+    parquet.write_table(table, here / "c.parquet", row_group_size=12)
+    return here
+
+
+def begun(out, folder, files):
+    reader = model(str(folder))
+    return reader, atlas.begun(out, reader, [str(files)], unit=SMALL, longest=64)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, folder, files):
+    out = tmp_path_factory.mktemp("whole")
+    reader, manifest = begun(out, folder, files)
+    atlas.run(out, reader, manifest, atlas.units_of(manifest))
+    assert atlas.finished(out)[1] == 0
+    return out
+
+
+def contents(out):
+    return [(Path(out) / name).read_bytes() for name in RESULTS]
+
+
+def test_the_sums_are_those_of_all_documents(whole, folder, files):
+    reader = model(str(folder))
+    manifest = atlas.Manifest.read(whole)
+    total = Sums.zero(NAMES, len(reader.blocks), reader.heads)
+    for unit in manifest.corpus.units:
+        total += measured(reader, documents_of(reader, corpus.texts(manifest.corpus, unit).texts, 64))
+    found, about = atlas.read_sums(whole / "statistics.parquet")
+    of_model, _ = atlas.read_sums(whole / "parts" / "model.parquet")
+    assert found == total + of_model
+    assert about["skipped"] == 3  # a broken line, an object without text, a null
+
+
+def test_every_line_belongs_to_exactly_one_unit(files):
+    given = corpus.opened([str(files / "a.txt")], unit=SMALL)
+    together = "\n".join(text for unit in given.units for text in corpus.texts(given, unit).texts)
+    assert together.split() == (files / "a.txt").read_text().split()
+    assert len(given.units) > 3
+
+
+@pytest.mark.parametrize("unit", [1, 97, 5000])
+def test_units_of_any_size_lose_nothing_even_inside_long_lines_and_characters(tmp_path, monkeypatch, unit):
+    monkeypatch.setattr(corpus, "LONGEST", 64)
+    words = [f"wörd{number}漢" for number in range(300)]
+    (tmp_path / "a.txt").write_text(" ".join(words[:200]) + "\n\n" + "\n".join(words[200:]), encoding="utf-8")
+    given = corpus.opened([tmp_path / "a.txt"], unit=unit)
+    found = [text for one in given.units for text in corpus.texts(given, one).texts]
+    kept = sum(word in text.split() for word in words for text in found)
+    assert kept >= 300 - 2 * (len(" ".join(words[:200]).encode()) // 60)  # words at a cut are split, none is twice
+    assert all(sum(text.split().count(word) for text in found) <= 1 for word in words)
+
+
+def test_shards_merged_in_any_order_give_the_same_files(tmp_path, whole, folder, files):
+    for shard in (3, 1, 2):
+        reader, manifest = begun(tmp_path / f"{shard}", folder, files)
+        atlas.run(tmp_path / f"{shard}", reader, manifest, atlas.units_of(manifest, (shard, 3)))
+    profile, missing = atlas.merged([tmp_path / "2", tmp_path / "1"], tmp_path / "two")
+    assert missing == len(atlas.units_of(manifest, (3, 3)))
+    assert "are missing" in " ".join(profile.notes)
+    assert atlas.merged([tmp_path / "3", tmp_path / "two", tmp_path / "1"], tmp_path / "all")[1] == 0
+    assert contents(tmp_path / "all") == contents(whole)
+
+
+def test_a_unit_is_not_counted_again_by_a_second_run(tmp_path, whole, folder, files):
+    reader, manifest = begun(tmp_path, folder, files)
+    seen = []
+    for _ in range(2):
+        atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest), lambda *done: seen.append(done))
+    atlas.finished(tmp_path)
+    assert contents(tmp_path) == contents(whole)
+    assert seen[-1] == seen[-2] == (seen[-1][1],) * 2  # the second run found everything done
+
+
+def test_another_model_or_corpus_is_refused(tmp_path, whole, folder, files):
+    other = tiny_llama(tmp_path / "other")
+    (tmp_path / "x.txt").write_text("the cat sat", encoding="utf-8")
+    with pytest.raises(OptionError, match="other files"):
+        atlas.begun(whole, model(str(folder)), [str(tmp_path / "x.txt")], longest=64)
+    with pytest.raises(OptionError, match="has model"):
+        atlas.begun(whole, other.open(), [str(files)], unit=SMALL, longest=64)
+    with pytest.raises(OptionError, match=r"no atlas\.json"):
+        atlas.merged([tmp_path], tmp_path / "out")
+
+
+def test_files_that_cannot_be_read_are_listed_and_the_others_counted(tmp_path, folder):
+    (tmp_path / "good.txt").write_text("the cat sat", encoding="utf-8")
+    (tmp_path / "bad.parquet").write_bytes(b"not parquet")
+    found = corpus.opened([tmp_path / "good.txt", tmp_path / "bad.parquet", tmp_path / "missing.txt"])
+    assert [Path(path).name for path, _ in found.unreadable] == ["bad.parquet", "missing.txt"]
+    assert len(found.units) == 1
+    with pytest.raises(OptionError, match="holds no text"):
+        corpus.opened([tmp_path / "missing.txt"])
+
+
+def test_latin_1_lines_are_skipped_and_counted(tmp_path):
+    (tmp_path / "a.txt").write_bytes("the cat\n\ncafé au lait\n\nsat".encode("latin-1"))
+    given = corpus.opened([tmp_path / "a.txt"])
+    assert corpus.texts(given, given.units[0]) == (["the cat", "sat"], 1)
+
+
+def test_examples_cover_the_tenths_and_point_at_the_words(whole):
+    content = json.loads((whole / "heads.json").read_text())
+    counts = np.array(content["tenths"])
+    assert counts.sum() > 1000
+    for link in content["examples"]:
+        assert link["tenth"] <= link["weight"] * 10 <= link["tenth"] + 1 + 1e-6
+        for span in (link["query"], link["key"]):
+            assert link["text"][slice(*span)] in [*WORDS, "<unk>"]
+    by_head = [(link["layer"], link["head"], link["tenth"]) for link in content["examples"]]
+    for layer, head, tenth in np.argwhere(counts):
+        assert by_head.count((layer, head, tenth)) == min(3, counts[layer, head, tenth])
+
+
+CHILD = """
+import sys
+from regard.heads import atlas
+from regard.models.architectures import model
+out, folder, files = sys.argv[1:]
+reader = model(folder)
+manifest = atlas.begun(out, reader, [files], unit={unit}, longest=64)
+print("begun", flush=True)
+atlas.run(out, reader, manifest, atlas.units_of(manifest), lambda done, total: print(done, total, flush=True))
+"""
+
+
+def killed(out, folder, files, after):
+    """Run in a process of its own, killed with SIGKILL after so many lines of output; whether it ended by itself."""
+    command = [sys.executable, "-c", CHILD.format(unit=SMALL), str(out), str(folder), str(files)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        for _ in range(after):
+            if not child.stdout.readline():
+                break
+        else:
+            os.kill(child.pid, signal.SIGKILL)
+        return child.wait() == 0
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files, times):
+    generator = random.Random(times)
+    for _ in range(times):
+        killed(tmp_path, folder, files, generator.randint(1, 3))
+    assert killed(tmp_path, folder, files, 10**6)
+    assert atlas.finished(tmp_path)[1] == 0
+    assert contents(tmp_path) == contents(whole)
+
+
+DASK = """
+import os, signal, sys
+from distributed import Client, LocalCluster
+from regard.heads import atlas
+from regard.models.architectures import model
+
+if __name__ == "__main__":
+    out, folder, files, kill = sys.argv[1:]
+    reader = model(folder)
+    manifest = atlas.begun(out, reader, [files], unit={unit}, longest=64)
+    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1)
+    with LocalCluster(n_workers=2, processes=True, **options) as cluster:
+        victims = []
+
+        def on_unit(done, total):
+            if kill == "kill" and done and not victims:  # a worker is lost in the middle of the run
+                with Client(cluster.scheduler_address) as client:
+                    victims.extend(client.run(os.getpid).values())
+                os.kill(victims[0], signal.SIGKILL)
+
+        atlas.run_on_dask(out, cluster.scheduler_address, manifest, atlas.units_of(manifest), on_unit)
+    print("done", len(victims))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", ["no", "kill"])
+def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whole, folder, files, kill):
+    pytest.importorskip("distributed")
+    script = tmp_path / "on_dask.py"
+    script.write_text(DASK.format(unit=SMALL))
+    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files), kill]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == ("done 2" if kill == "kill" else "done 0"), done.stderr
+    assert atlas.finished(tmp_path / "out")[1] == 0
+    assert contents(tmp_path / "out") == contents(whole)
