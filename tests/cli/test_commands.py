@@ -15,7 +15,8 @@ from regard import examples, input_file
 from regard.cli.app import app
 
 COMMANDS = (
-    "see", "models", "steps", "lookup", "scaling", "positions", "block", "check", "examples", "engine", "studio",
+    "see", "models", "heads", "steps", "lookup", "scaling", "positions", "block", "check", "examples", "engine",
+    "studio",
 )  # fmt: skip
 
 

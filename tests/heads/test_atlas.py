@@ -16,7 +16,7 @@ from regard.heads import atlas, corpus
 from regard.heads.documents import documents_of
 from regard.heads.statistics import NAMES, measured
 from regard.heads.sums import Sums
-from regard.models.architectures import model
+from regard.models.model import model
 
 from ..models.checkpoints import WORDS
 from .conftest import tiny_llama
@@ -162,7 +162,7 @@ def test_examples_cover_the_tenths_and_point_at_the_words(whole):
 CHILD = """
 import sys
 from regard.heads import atlas
-from regard.models.architectures import model
+from regard.models.model import model
 out, folder, files = sys.argv[1:]
 reader = model(folder)
 manifest = atlas.begun(out, reader, [files], unit={unit}, longest=64)
@@ -197,7 +197,7 @@ DASK = """
 import os, signal, sys
 from distributed import Client, LocalCluster
 from regard.heads import atlas
-from regard.models.architectures import model
+from regard.models.model import model
 
 if __name__ == "__main__":
     out, folder, files, kill = sys.argv[1:]

@@ -107,7 +107,7 @@ def _text(given: Sequence[str], file: str | None) -> str:
 
 
 def _model(name: str) -> Model:
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     return model(name)
 

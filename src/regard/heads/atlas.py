@@ -191,7 +191,7 @@ def _on_worker(manifest: str, unit: int) -> tuple[int, Part]:
 
 @lru_cache(maxsize=1)
 def _model(name: str, weights: str) -> Model:
-    from regard.models.architectures import model
+    from regard.models.model import model
 
     found = model(name)
     if digest(found) != weights:
