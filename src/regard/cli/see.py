@@ -34,6 +34,7 @@ EXAMPLES = """Examples:
   regard see "Love Apple phones" --layer 3 --out heads.svg
   regard see "jane visits africa" --show json | python -m json.tool
   regard see "Once upon a time" --generate 20
+  regard see "The cat sat" --hf ./a-folder-of-transformers
 
 \b
 .html is the interactive viewer with all weights; .svg, .pdf and .png draw one
@@ -68,6 +69,9 @@ def see(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model by name, path or hub id; `regard models` lists names.")
     ] = None,
+    hf: Annotated[
+        str | None, typer.Option("--hf", metavar="PATH", help="A model run by transformers: a folder or a hub id.")
+    ] = None,
     query: Annotated[
         str | None,
         typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position."),
@@ -100,7 +104,10 @@ def see(
     written = _text(text, file)
     asked = Asked(query, layer, head, full, figure)
     started = time.perf_counter()
-    reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
+    if hf is not None:
+        reading = _watched(hf, model, written, generate)
+    else:
+        reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
     seconds = time.perf_counter() - started
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
     if outputs.is_printed(out, targets):
@@ -142,6 +149,15 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
         return written
     read: Reading = reader.read(text)  # long texts show their own progress bar
     return read
+
+
+def _watched(name: str, model: str | None, text: str, generate: int | None) -> Reading:
+    """The text as read by a model that transformers runs."""
+    from regard.watch.pretrained import read
+
+    if model is not None:
+        raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
+    return read(name, text, generate)
 
 
 def _sight(reading: Reading, asked: Asked) -> Sight:

@@ -27,6 +27,10 @@ def studio(
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="A text file or a saved reading to start with.")
     ] = None,
+    hf: Annotated[
+        str | None,
+        typer.Option("--hf", metavar="PATH", help="Start with the text as a model of transformers reads it."),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; any free one by default.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on; by default this machine only.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
@@ -49,9 +53,20 @@ def studio(
             begin = inputs.text_of(inputs.STANDARD)
         if file is not None:
             subject, begin = _opened(file)
+        if hf is not None:
+            subject, begin = _watched(hf, begin), None
         return Studio(Library(model), begin, subject)
 
     serve(make, host=host, port=port, browser=browser, tell=terminal.remark)
+
+
+def _watched(name: str, text: str | None) -> Any:
+    """The text as read by a model that transformers runs."""
+    from regard.watch.pretrained import read
+
+    if text is None:
+        raise OptionError('--hf needs a text to start with, as in regard studio "The cat sat" --hf FOLDER.')
+    return read(name, text)
 
 
 def _opened(path: str) -> tuple[Any, str | None]:

@@ -1,0 +1,134 @@
+"""`seen.reading`: everything that `regard see` and the viewer can do, of a watched model."""
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard import errors
+
+from .models import bart, eager_weights, gemma3, llama
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "looked", "at", "dogs", "that", "ran", "away"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    import tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: place for place, word in enumerate(["[PAD]", "[CLS]", "[UNK]", *WORDS])}
+    engine = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    engine.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    engine.post_processor = tokenizers.processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=engine, pad_token="[PAD]", cls_token="[CLS]", unk_token="[UNK]", padding_side="left"
+    )
+
+
+@pytest.mark.parametrize("make", [llama, gemma3])
+def test_a_padded_batch_gives_each_sentence_without_its_padding(tokenizer, make):
+    model, texts = make(), ["the cat sat on a mat", "dogs ran"]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    for batch, text in enumerate(texts):
+        reading = seen.reading(tokenizer, inputs, batch=batch)
+        assert [word.text for word in reading.words] == ["[CLS]", *text.split()]
+        alone = tokenizer(text, return_tensors="pt")
+        expected = eager_weights(model, **alone).attentions
+        for layer, weights in enumerate(expected):
+            np.testing.assert_allclose(reading.weights(layer=layer, by="token"), weights[0].mean(0), atol=3e-6)
+        certificate = reading.certificate
+        assert certificate.row_sums < 1e-5 and certificate.forbidden == 0 and certificate.output < 1e-4
+
+
+def test_a_text_and_generated_tokens(tokenizer):
+    model, text = llama(), "the cat sat on a mat"
+    inputs = tokenizer(text, return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    reading = seen.reading(tokenizer, text)
+    assert reading.text == text and reading.model == "LlamaForCausalLM"
+    assert len(reading.looks("mat")) > 0
+    with regard.watch(model) as seen, torch.no_grad():
+        written = model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+    reading = seen.reading(tokenizer, written)
+    assert len(reading.tokens) == written.shape[1] - 1
+    assert "mat" in [word.text for word in reading.words]
+
+
+def test_the_encoder_of_an_encoder_and_decoder(tokenizer):
+    model, text = bart(), "the cat sat on a mat"
+    inputs = tokenizer(text, return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        model(input_ids=inputs["input_ids"], decoder_input_ids=torch.tensor([[2, 5, 6]]))
+    reading = seen.reading(tokenizer, text)
+    assert reading.attention(1).shape == (4, 7, 7)
+
+
+def test_too_few_tokens_are_refused(tokenizer):
+    model = llama()
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**tokenizer("the cat sat on a mat", return_tensors="pt"))
+    with pytest.raises(errors.OptionError, match="hold 3 tokens"):
+        seen.reading(tokenizer, "the cat")
+
+
+def test_a_real_model_reads_as_regards_own_engine_does(minilm_path):
+    from regard.watch.pretrained import read
+
+    text = "The kids were scared of the lions, so they left right away."
+    found, expected = read(str(minilm_path), text), regard.model(str(minilm_path)).read(text)
+    assert [token.text for token in found.tokens] == [token.text for token in expected.tokens]
+    for layer in range(6):
+        np.testing.assert_allclose(found.weights(layer=layer), expected.weights(layer=layer), atol=2e-6)
+    assert found.certificate.output < 1e-5
+
+
+def test_a_folder_that_holds_no_model_is_refused(tmp_path):
+    from regard.watch.pretrained import read
+
+    with pytest.raises(errors.OptionError, match=r"config\.json"):
+        read(str(tmp_path), "The cat sat")
+
+
+@pytest.mark.slow
+def test_smollm2_generates_the_same_tokens_and_the_certificate_holds(smollm2_path):
+    """A real model: 100 tokens, watched and unwatched."""
+    from transformers import PreTrainedTokenizerFast
+
+    ours = regard.model("smollm2")
+    model, tokenizer = in_transformers(ours), PreTrainedTokenizerFast(tokenizer_object=ours.tokeniser.engine)
+    inputs = {"input_ids": torch.tensor([ours.tokeniser.encode("Once upon a time").ids])}
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    options = {"max_new_tokens": 100, "min_new_tokens": 100, "do_sample": False, "pad_token_id": 0}
+    plain = model.generate(**inputs, **options)
+    with regard.watch(model) as seen:
+        watched = model.generate(**inputs, **options)
+    assert torch.equal(plain, watched)
+    reading = seen.reading(tokenizer, watched)
+    assert len(reading.tokens) == watched.shape[1] - 1
+    certificate = reading.certificate
+    assert certificate.row_sums < 1e-5 and certificate.forbidden == 0 and certificate.output < 1e-4
+
+
+def in_transformers(ours):
+    """A Llama of transformers with the weights of ours, which come from one GGUF file."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    names = (
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+        "rms_norm_eps", "rope_theta", "max_position_embeddings", "vocab_size",
+    )  # fmt: skip
+    model = LlamaForCausalLM(LlamaConfig(**{name: ours.config[name] for name in names}, tie_word_embeddings=True))
+    arrays = {"model.embed_tokens": ours.transformer.embedding, "lm_head": ours.transformer.embedding}
+    arrays["model.norm"] = ours.transformer.norm
+    for place, block in enumerate(ours.blocks):
+        at = f"model.layers.{place}"
+        arrays |= {f"{at}.self_attn.{letter}_proj": getattr(block.attention, f"w_{letter}") for letter in "qkvo"}
+        arrays |= {f"{at}.mlp.{name}_proj": getattr(block.feed_forward, name) for name in ("gate", "up", "down")}
+        arrays |= {f"{at}.input_layernorm": block.norm_1, f"{at}.post_attention_layernorm": block.norm_2}
+    weights = {f"{name}.weight": torch.from_numpy(np.array(part.weight)) for name, part in arrays.items()}
+    model.load_state_dict(weights)
+    return model.eval()
