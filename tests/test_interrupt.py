@@ -30,16 +30,13 @@ CALLS = {
     "column sums": "A.received()",
     "a map": "A.pooled((512, 512))",
     "what flows back": "A.mT @ v",
-    "gradients": (
-        "native.backward(scores_of(A), v[None, None], v[None, None], RowState(zeros, zeros + 1), v[None, None])"
-    ),
+    "gradients": ("native.backward(A.scores, v[None, None], v[None, None], RowState(zeros, zeros + 1), v[None, None])"),
 }
 
 PROGRAM = """
 import sys, time
 import numpy as np
 import regard
-from regard.attention.scores import scores_of
 from regard.engines import native
 from regard.engines.interface import RowState
 q, k, v = np.random.default_rng(0).normal(size=(3, 131072, 64)).astype(np.float32)

@@ -57,9 +57,7 @@ def members(kind: type):
     """What a class itself defines and shows: no fields, no names that begin with an underscore."""
     for name, member in vars(kind).items():
         plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
-        if not name.startswith("_") and (
-            inspect.isfunction(plain) or isinstance(plain, property | cached_property)
-        ):
+        if not name.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property | cached_property)):
             yield name, plain
 
 

@@ -148,6 +148,22 @@ def bucket_of(apart: Array, buckets: int, max_distance: int, bidirectional: bool
     return after + xp.where(distance < exact, distance, far)
 
 
+@dataclass(frozen=True, eq=False)
+class PartOfBias(Bias):
+    """A lazy bias restricted to some of its heads."""
+
+    whole: Bias
+    heads: int  # of the whole
+    head: Any  # a slice, or a NumPy array of integers
+
+    def table(
+        self, heads: int, lowest: int, highest: int, xp: Any = np, dtype: Any = None, device: Any = None
+    ) -> Array:
+        """The rows of the selected heads."""
+        table = self.whole.table(self.heads, lowest, highest, xp, dtype, device)
+        return table if table.shape[0] == 1 else table[self.head]
+
+
 def _check_heads(name: str, came: int, heads: int) -> None:
     if came != 1 and came != heads:
         raise errors.OptionError(

@@ -249,7 +249,6 @@ def test_scores_that_overflow_behave_as_in_pytorch(engine: str) -> None:
 def test_gradients_do_not_depend_on_the_size_of_the_scores(engine: str, power: int, level: int) -> None:
     """dL/dQ, dL/dK and dL/dV of exact products, against PyTorch's automatic differentiation of the softmax."""
     torch = pytest.importorskip("torch")
-    from regard.attention.scores import scores_of
     from regard.engines.interface import ROW_STATE, RowState
     from regard.engines.select import engine_for
 
@@ -262,7 +261,7 @@ def test_gradients_do_not_depend_on_the_size_of_the_scores(engine: str, power: i
     to_scores = logits.grad.numpy()
     with using(engine):
         A = regard.Attention(*(for_engine(engine, array)[None, None] for array in (q, k)), scale=scale)
-        scores, given = scores_of(A), for_engine(engine, v)[None, None]
+        scores, given = A.scores, for_engine(engine, v)[None, None]
         compute = engine_for(given)
         output, statistics = compute.forward(scores, given, ROW_STATE)
         found = compute.backward(scores, given, output, RowState.of(statistics), for_engine(engine, flow)[None, None])

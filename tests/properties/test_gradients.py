@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention.scores import scores_of
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
 
@@ -45,7 +44,7 @@ def options_with_gradients(case: Case) -> list[str]:
 def test_gradients_of_an_engine_are_right(engine: str, case: Case, seed: int, layout: str) -> None:
     flow = flow_for(case, seed, layout)
     with using(engine):
-        scores = scores_of(case.attention(engine))
+        scores = case.attention(engine).scores
         compute = engine_for(case.queries)
         output, statistics = compute.forward(scores, case.values, ROW_STATE)
         wanted = options_with_gradients(case)

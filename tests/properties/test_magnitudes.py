@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import regard
-from regard.attention.scores import scores_of
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
 
@@ -122,7 +121,7 @@ def test_gradients_do_not_feel_the_magnitude(engine: str, case: Large) -> None:
     )
     with using(engine):
         scores, values_given, flow_given = (
-            scores_of(attention(engine, case)),
+            attention(engine, case).scores,
             for_engine(engine, case.values),
             for_engine(engine, case.flow),
         )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import regard
-from regard.attention.scores import scores_of
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
 
@@ -258,7 +257,7 @@ def everything(case: Case, flow: Any, with_gradients: bool = True) -> dict[str, 
 
 
 def gradients(case: Case, flow: Any) -> dict[str, Any]:
-    scores, engine = scores_of(case.attention()), engine_for(case.queries)
+    scores, engine = case.attention().scores, engine_for(case.queries)
     output, statistics = engine.forward(scores, case.values, ROW_STATE)
     wanted = ["bias"] if isinstance(case.bias, np.ndarray) else []
     wanted += ["sinks"] if case.sinks is not None else []

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 
 import regard
-from regard.attention.row_statistics import row_state
-from regard.attention.scores import scores_of
 from regard.engines.select import NATIVE_PROBLEM
 
 from ..effort import examples
@@ -57,9 +55,9 @@ def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
     found |= {"plain output": A @ values, "received": A.received(), "backflow": A.mT @ flow}
     cells = (max(1, A.shape[2] // 3), max(1, A.shape[3] // 4))
     found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("mean", "max")} if A.shape[2] else {}
-    scores = scores_of(A)
+    scores = A.scores
     wanted = [name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None]
-    gradients = native.backward(scores, values, attended.output, row_state(A), flow, wanted)
+    gradients = native.backward(scores, values, attended.output, A._row_statistics.state(scores), flow, wanted)
     return found | {f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)}
 
 

@@ -1,14 +1,14 @@
 """The attention matrix as an object that is never built: the package of `Attention`.
 
-attention.py       Attention itself
-views.py           its earlier stages, its transpose, results with several parts
+attention.py       Attention itself, its lazy views and its results with several parts
 arguments.py       checks and conversions of its arguments
-scores.py          from there to the `Scores` that engines take
-row_statistics.py  statistics of rows, kept until an array changes
 index.py           the part of the matrix that an index names
-selection.py       some sequences and heads
+row_statistics.py  statistics of rows, cached until an array changes
 pooled.py          the matrix pooled into cells
-kv_cache.py        more keys, for decoding
+kv_cache.py        keys and values of all tokens so far, for decoding
+
+`Attention.scores` is the value that engines compute from (`engines.interface.Scores`). The index, the statistics and
+the pooled map take it and know nothing of `Attention`.
 """
 
 import sys
@@ -16,10 +16,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from regard import errors
-from regard.attention.attention import Attention
+from regard.attention.attention import Attended, Attention, Stage, Top, Transposed
 from regard.attention.kv_cache import Cache
 from regard.attention.pooled import PooledMap
-from regard.attention.views import Attended, Stage, Top, Transposed
 
 __all__ = ["Attended", "Attention", "Cache", "PooledMap", "Stage", "Top", "Transposed"]
 

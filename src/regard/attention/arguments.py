@@ -1,10 +1,11 @@
-"""Checks and conversions of the arguments of `Attention`."""
+"""The arguments of `Attention`: checks, conversions, and what masks and lazy biases are for given queries and keys."""
 
 from __future__ import annotations
 
 import math
 import operator
 import sys
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array, floats, is_tensor
 from regard.biases import Bias
+from regard.engines import slicing
 from regard.errors import count
-from regard.masks import Mask
-from regard.masks.mask import checked_mask
+from regard.masks import Mask, Visible
 
 SIMILARITIES = ("dot", "cosine")
 FURTHEST = 2**30  # positions and sums of two positions fit into int32
+MOST_RELATIVE = 1 << 28  # bytes of a lazy bias, which spans the distance between the offsets of a batch
 
 
 def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
@@ -125,11 +127,6 @@ def softcap(given: Any) -> float | None:
 def similarity(given: Any) -> str:
     """One of SIMILARITIES."""
     return validate.choice("similarity", given, SIMILARITIES)
-
-
-def mask(given: Any) -> Mask:
-    """A mask."""
-    return checked_mask(given)
 
 
 def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
@@ -258,6 +255,100 @@ def _integers(given: Any, queries: Array) -> Array | None:
         torch = sys.modules["torch"]
         return torch.as_tensor(given, dtype=torch.int64, device=queries.device)
     return arrays.numpy_of(given).astype(np.int64)
+
+
+# Masks, lazy biases and positions for given queries and keys
+
+
+def offset_known(offset: Any, queries: int, keys: int) -> Any:
+    """The position of the first query; 0 by default if there are as many queries as keys, else required."""
+    if offset is not None:
+        return offset
+    if queries != keys:
+        last = f"offset={keys - queries}"
+        raise errors.OptionError(
+            f"`offset` is not given, and {count(queries, 'query')} with {count(keys, 'key')} "
+            "can be aligned in two ways.\n"
+            f"  {'offset=0'.ljust(len(last))}  top-left: query 0 is at key 0, as with is_causal in PyTorch\n"
+            f"  {last.ljust(8)}  bottom-right: the last query is at the last key, as in FlashAttention and decoding\n"
+            "This mask or statistic depends on the positions of the queries: choose one of them."
+        )
+    return 0
+
+
+def visible(mask: Mask, offset: Any, queries: Array, keys: Array) -> Visible:
+    """The mask evaluated for these queries and keys, which have four axes."""
+    batch, heads, rows, _ = queries.shape
+    columns = keys.shape[2]
+    offset = offset_known(offset, rows, columns) if mask.needs_position else 0
+    if not _in_tensors(mask, queries):
+        return mask.visible(queries=rows, keys=columns, batch=batch, heads=heads, offset=offset)
+    library, device = arrays.library(queries), queries.device
+    return mask.visible(queries=rows, keys=columns, batch=batch, heads=heads, offset=offset, xp=library, device=device)
+
+
+def _in_tensors(mask: Mask, queries: Array) -> bool:
+    """Whether a mask must be evaluated with PyTorch; on the CPU, NumPy takes a tenth of the time."""
+    if not is_tensor(queries):
+        return False
+    return not queries.is_cpu or arrays.tracing() or not (mask._only_numbers or _is_data(mask))
+
+
+def _is_data(mask: Mask) -> bool:
+    """Whether a mask consists of numbers and arrays only; a function of positions (`where`) must get tensors."""
+    parts = [getattr(mask, field.name) for field in fields(mask)]  # type: ignore[arg-type]
+    return not any(callable(part) or (isinstance(part, Mask) and not _is_data(part)) for part in parts)
+
+
+def relative(bias: Bias, offset: Any, queries: Array, keys: Array) -> tuple[Array, int]:
+    """The lazy bias for every distance i − j that occurs, and the index of distance 0."""
+    offset = offset_known(offset, queries.shape[2], keys.shape[2])
+    nearest, furthest = (offset, offset) if arrays.is_number(offset) else (int(offset.min()), int(offset.max()))
+    lowest, highest = nearest - (keys.shape[2] - 1), furthest + queries.shape[2] - 1
+    device = queries.device if is_tensor(queries) else None
+    needed = (highest - lowest + 1) * queries.shape[1] * max(4, queries.dtype.itemsize)
+    if nearest != furthest and needed > MOST_RELATIVE:
+        raise errors.TooLarge(
+            f"`offset` puts the sequences up to {furthest - nearest:,} positions apart: a bias by distance would take "
+            f"{errors.size_in_bytes(needed)}.\nCompute sequences that are so far apart separately."
+        )
+    return bias.table(
+        queries.shape[1], lowest, highest, arrays.library(queries), arrays.wide_type(queries), device
+    ), -lowest
+
+
+def effective_softcap(given: float | None, queries: Array) -> float:
+    """The soft cap, 0 for none; a cap near the largest float has no effect on finite scores and would overflow."""
+    largest = 4e307 if arrays.wide_type(queries) == arrays.library(queries).float64 else 8e37
+    return 0.0 if given is None or given > largest else given
+
+
+# Selections
+
+
+def selection(axis: str, given: Any, count: int) -> tuple[slicing.Index, bool]:
+    """An index that keeps its axis, from an integer, a slice or several integers; and whether it was an integer."""
+    if given is None:
+        return slicing.EVERYTHING, False
+    if isinstance(given, slice):
+        start, stop, step = given.indices(count)
+        picked = np.arange(start, stop, step)
+        return (slice(start, stop, step) if step > 0 else picked), False
+    index = arrays.numpy_of(given)
+    if index.dtype == bool and index.shape == (count,):
+        index = np.flatnonzero(index)
+    if index.dtype.kind not in "iu" or index.ndim > 1:
+        raise errors.option(axis, given, "an integer, a slice or a list of integers")
+    for number in index.reshape(-1):
+        if not -count <= number < count:
+            raise errors.index_out_of_range(axis, number, count)
+    index = np.where(index < 0, index + count, index)
+    if index.ndim == 0:
+        return slice(int(index), int(index) + 1), True
+    return index, False
+
+
+# Shapes
 
 
 def fit(shape: Any, of_keys: Any) -> bool:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from regard import arrays, validate
-from regard.arrays import Array, are_plain
+from regard import arrays, errors, validate
+from regard.arrays import Array, are_plain, four_axes
 from regard.attention import arguments
 from regard.attention.index import LIMIT, chosen_keys, look
-from regard.attention.kv_cache import extended
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
-from regard.attention.row_statistics import KEPT, is_long, keep_state, row_state, row_statistics
-from regard.attention.scores import offset_known, scores_of, visible_of
-from regard.attention.selection import copied, selected
-from regard.attention.views import Attended, Stage, Top, Transposed
-from regard.biases import Bias
+from regard.attention.row_statistics import KEPT, RowStatistics, is_long
+from regard.biases import Bias, PartOfBias
+from regard.engines import slicing
 from regard.engines.interface import ROW_STATISTICS, Scores
+from regard.engines.interface import Stage as StageName
 from regard.engines.select import engine_for
 from regard.masks import Mask
+from regard.masks.mask import Part, checked_mask
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -62,6 +62,7 @@ class Attention:
 
     __array_ufunc__ = None  # makes NumPy call A.__rmatmul__ for `array @ A`
     _has_options = True  # whether any option besides the mask is set
+    _statistics = None  # RowStatistics, from first use on
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Attention:
         if scale is None is bias and softcap is None is sinks and offset is None and similarity == "dot":
             object.__setattr__(self, "_has_options", False)
             if mask is not None and not arrays.is_placeholder(queries):
-                self._settle_mask()
+                self._check_mask()
             return
         given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
         for name, value in given.items():
@@ -105,20 +106,68 @@ class Attention:
         self._settle("similarity", arguments.similarity(self.similarity))
         self._settle("offset", arguments.offset(self.offset, self.queries))
         if self.mask is not None:
-            self._settle_mask()
+            self._check_mask()
         elif isinstance(self.bias, Bias):
-            scores_of(self)  # raises here, not at first use
+            _ = self.scores  # raises here, not at first use
 
-    def _settle_mask(self) -> None:
-        mask = arguments.mask(self.mask)
+    def _check_mask(self) -> None:
+        mask = checked_mask(self.mask)
         if mask.needs_position:
-            offset_known(self)
+            self._offset_known()
         if not mask._only_numbers or isinstance(self.bias, Bias):
-            scores_of(self)
+            _ = self.scores
 
     def _settle(self, name: str, value: Any) -> None:
         if value is not getattr(self, name):
             object.__setattr__(self, name, value)
+
+    # What engines and the modules beside this one take
+
+    @property
+    def scores(self) -> Scores:
+        """All that decides the scores, as engines take it: arrays with four axes, the mask as intervals.
+
+        Evaluated at each use, so that results reflect in-place changes of every array, those of masks and biases
+        included; O(n) memory beyond the given arrays.
+
+        >>> from regard.masks import causal
+        >>> scores = Attention(np.zeros((5, 16)), np.zeros((5, 16)), mask=causal()).scores
+        >>> scores.queries.shape, scores.scale, scores.visible.last
+        ((1, 1, 5, 16), 0.25, array([[1, 2, 3, 4, 5]], dtype=int32))
+        """
+        queries, keys, mask = four_axes(self.queries), four_axes(self.keys), self.mask
+        if self.similarity == "cosine":
+            queries, keys = (arrays.unit_length(arrays.wide(vectors)) for vectors in (queries, keys))
+        visible = None if mask is None else arguments.visible(mask, self.offset, queries, keys)
+        scale = queries.shape[3] ** -0.5 if self.scale is None else self.scale
+        if not self._has_options:
+            return Scores(queries, keys, scale, visible=visible)
+        bias, relative, relative_zero = self.bias, None, 0
+        if isinstance(bias, Bias):
+            relative, relative_zero = arguments.relative(bias, self.offset, queries, keys)
+            bias = None
+        return Scores(
+            queries,
+            keys,
+            scale,
+            arguments.effective_softcap(self.softcap, queries),
+            None if bias is None else four_axes(bias),
+            relative,
+            relative_zero,
+            self.sinks,
+            visible,
+            0 if self.offset is None else self.offset,
+        )
+
+    @property
+    def _row_statistics(self) -> RowStatistics:
+        if self._statistics is None:
+            object.__setattr__(self, "_statistics", RowStatistics())
+        known: RowStatistics = self._statistics  # type: ignore[assignment]
+        return known
+
+    def _offset_known(self) -> Any:
+        return arguments.offset_known(self.offset, self.queries.shape[-2], self.keys.shape[-2])
 
     # Shape and presentation
 
@@ -186,8 +235,8 @@ class Attention:
             and self.similarity == "dot"
             and arguments.fit_values(values.shape, self.keys.shape)
         )
-        if plain and not is_long(self):
-            output: Array = engine_for(values).forward(self._scores(), arrays.four_axes(values))[0]
+        if plain and not is_long(self.queries, self.keys):
+            output: Array = engine_for(values).forward(self.scores, four_axes(values))[0]
             return output if self.queries.ndim == 4 else output[0]
         return self._outputs(values)[0]
 
@@ -201,23 +250,16 @@ class Attention:
         visible = mask.visible(queries=queries.shape[-2], keys=keys.shape[-2])
         return engine_for(values).short_product(queries, keys, values, visible)
 
-    def _scores(self) -> Scores:
-        if not self._has_options:
-            queries, keys = arrays.four_axes(self.queries), arrays.four_axes(self.keys)
-            visible = None if self.mask is None else visible_of(self, queries, keys)
-            return Scores(queries, keys, queries.shape[3] ** -0.5, visible=visible)
-        return scores_of(self)
-
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
         one_column = arguments.is_vector(values)
         values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
-        scores = self._scores()
-        values = arrays.cast(arrays.four_axes(values), scores.queries.dtype)
-        long = is_long(self)
+        scores = self.scores
+        values = arrays.cast(four_axes(values), scores.queries.dtype)
+        long = is_long(self.queries, self.keys)
         wanted = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
         output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
         if long:
-            keep_state(self, found)
+            self._row_statistics.keep(scores, found)
         output = arrays.leading_axes_of(self.ndim, arrays.cast(output, self.dtype))
         return (output[..., 0] if one_column else output), found
 
@@ -233,7 +275,7 @@ class Attention:
         for name in names:
             validate.choice("statistics", name, ROW_STATISTICS)
         if "distance" in names:
-            offset_known(self)
+            self._offset_known()
         top = min(validate.integer("top", top, 0), self.shape[-1])
         output, found = self._outputs(values, names, top)
         strongest = self._top(found) if top else None
@@ -260,7 +302,7 @@ class Attention:
 
     def __getitem__(self, index: Any) -> Array:
         """The weights `dense()[index]`, computing only that part."""
-        return look(self, index, "weight")
+        return self._look(index, "weight")
 
     def dense(self, limit: int | None = LIMIT) -> Array:
         """All weights, O(n²) memory; raises `TooLarge` above `limit` bytes (None: no limit).
@@ -269,7 +311,10 @@ class Attention:
         array([[0.25, 0.25, 0.25, 0.25],
                [0.25, 0.25, 0.25, 0.25]])
         """
-        return look(self, ..., "weight", limit)
+        return self._look(..., "weight", limit)
+
+    def _look(self, index: Any, stage: StageName, limit: int | None = LIMIT) -> Array:
+        return look(self.scores, self._row_statistics, self.ndim, index, stage, limit)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(arrays.numpy_of(self.dense()), dtype=dtype)
@@ -334,7 +379,33 @@ class Attention:
         >>> A.select(batch=0).shape, A.select(head=[1, 3]).shape, A.select(batch=1, head=7).shape
         ((8, 5, 5), (2, 2, 5, 5), (5, 5))
         """
-        return selected(self, batch, head)
+        for name, given, axes in (("batch", batch, 4), ("head", head, 3)):
+            if given is not None and self.ndim < axes:
+                raise errors.option(name, given, f"None for an attention of shape {self.shape}")
+        sequences, heads = (1, 1, *self.shape[:-2])[-2:]
+        batches, one_sequence = arguments.selection("batch", batch, sequences)
+        some_heads, one_head = arguments.selection("head", head, heads)
+        key_heads = slicing.key_heads(some_heads, heads, four_axes(self.keys).shape[1])
+        dropped = 4 - self.ndim + one_sequence  # leading axes that the result does not have
+        dropped += one_head and dropped == 1
+
+        def part(array: Array, heads: slicing.Index) -> Array:
+            return slicing.taken(slicing.taken(four_axes(array), batches, 0), heads, 1)[(0,) * dropped]
+
+        mask, bias, offset = self.mask, self.bias, self.offset
+        if isinstance(bias, Bias):
+            bias = PartOfBias(bias, heads, some_heads)
+        elif bias is not None:
+            bias = slicing.shared(slicing.shared(four_axes(bias), batches, 0), some_heads, 1)[(0,) * dropped]
+        return replace(
+            self,
+            queries=part(self.queries, some_heads),
+            keys=part(self.keys, key_heads),
+            mask=None if mask is None else Part.of(mask, sequences, heads, batches, some_heads),
+            bias=bias,
+            sinks=None if self.sinks is None else slicing.taken(self.sinks, some_heads, 0),
+            offset=slicing.taken(offset, batches, 0) if hasattr(offset, "shape") else offset,
+        )
 
     def copy(self) -> Attention:
         """A snapshot with its own copies of all arrays.
@@ -345,7 +416,16 @@ class Attention:
         >>> A.dense()
         array([[0.25, 0.25, 0.25, 0.25]])
         """
-        return copied(self)
+        bias = self.bias
+        return replace(
+            self,
+            queries=arrays.copied(self.queries),
+            keys=arrays.copied(self.keys),
+            mask=deepcopy(self.mask),
+            bias=arrays.copied(bias) if hasattr(bias, "shape") else deepcopy(bias),
+            sinks=arrays.copied(self.sinks),
+            offset=arrays.copied(self.offset),
+        )
 
     def extended(self, keys: Any, queries: Any = None) -> Attention:
         """The attention with `keys` appended; `queries` replace the present ones, at the positions that follow them.
@@ -355,7 +435,25 @@ class Attention:
         >>> A.extended(np.ones((1, 2)), queries=np.ones((1, 2))).shape
         (1, 4)
         """
-        return extended(self, keys, queries)
+        more = arrays.floats("keys", keys, self.keys)
+        arguments.same_kind(keys=self.keys, more=more)
+        if more.ndim != self.ndim:
+            raise arguments.axes_differ(self.keys, more)
+        if more.shape[-1] != self.keys.shape[-1]:
+            raise arguments.head_dims_differ(self.keys, more)
+        if tuple(more.shape[:-2]) != tuple(self.keys.shape[:-2]):
+            raise arguments.values_do_not_fit(self.keys, more)
+        offset = self.offset
+        if offset is None and self.queries.shape[-2] == self.keys.shape[-2]:
+            offset = 0
+        if queries is not None and offset is not None:
+            offset = offset + self.queries.shape[-2]
+        return replace(
+            self,
+            queries=self.queries if queries is None else queries,
+            keys=arrays.library(more).concatenate([self.keys, more], -2),
+            offset=offset,
+        )
 
     # Statistics of rows and columns
 
@@ -389,6 +487,7 @@ class Attention:
         >>> Attention([[0.0], [100.0]], [[0.0], [1.0]]).distance().round(3)
         array([0.5, 0. ])
         """
+        self._offset_known()
         return self._row_statistic("distance")
 
     def top(self, k: int) -> Top:
@@ -401,7 +500,7 @@ class Attention:
         >>> strongest.index.tolist(), strongest.weight.round(2).tolist()
         ([[0, 2], [1, 2], [2, 0]], [[0.42, 0.42], [0.42, 0.42], [0.58, 0.21]])
         """
-        scores = self._scores()
+        scores = self.scores
         k = min(validate.integer("k", k, 1), self.shape[-1])
         found = engine_for(scores.queries).forward(scores, None, (), k)[1]
         return self._top(found)
@@ -417,7 +516,7 @@ class Attention:
         >>> A.mass([0, 1]), A.mass(slice(1, None))
         (array([0.5, 0.5]), array([0.75, 0.75]))
         """
-        scores = self._scores()
+        scores = self.scores
         scores = replace(scores, queries=arrays.wide(scores.queries), keys=arrays.wide(scores.keys))
         chosen = arrays.indicator(chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
         values = arrays.library(chosen).broadcast_to(chosen[:, None], (*scores.keys.shape[:3], 1))
@@ -431,11 +530,12 @@ class Attention:
         >>> Attention(E, E).received().round(2)
         array([0.79, 0.79, 1.42])
         """
-        scores = self._scores()
-        return arrays.leading_axes_of(self.ndim, engine_for(scores.queries).received(scores, row_state(self)))
+        scores = self.scores
+        found = engine_for(scores.queries).received(scores, self._row_statistics.state(scores))
+        return arrays.leading_axes_of(self.ndim, found)
 
     def _row_statistic(self, name: str) -> Array:
-        found = row_statistics(self, name)[name]
+        found = self._row_statistics.get(self.scores, name)[name]
         return self._presented(arrays.copied(found))  # the cached array stays private
 
     def _presented(self, statistic: Array) -> Array:
@@ -473,7 +573,7 @@ class Attention:
                [0.75, 0.25]])
         """
         row_edges, column_edges = edges(self.shape[-2:], shape, (rows, columns), (row_edges, column_edges))
-        return pooled_map(self, row_edges, column_edges, pool)
+        return pooled_map(self.scores, self._row_statistics, self.ndim, row_edges, column_edges, pool)
 
     def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
         """Every step as a `Trace`: for all queries of a small matrix, or for one query (word or position) in O(n).
@@ -485,3 +585,110 @@ class Attention:
         from regard.trace.attention_steps import explain
 
         return explain(self, values, query, words, query_words=query_words)
+
+
+# Lazy views of an attention, and results with several parts
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The matrix at a stage before the weights, lazy as well: index it, or build it with `dense()`.
+
+    >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    >>> scores = Attention(E, E).score
+    >>> scores.shape, scores[2, :2], scores.dense().tolist()[0]
+    ((3, 3), array([2., 2.]), [2.0, 0.0, 2.0])
+    """
+
+    attention: Attention
+    name: StageName
+
+    __array_ufunc__ = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, head, query, key), with the leading axes of the attention."""
+        return self.attention.shape
+
+    def __getitem__(self, index: Any) -> Array:
+        return self.attention._look(index, self.name)
+
+    def dense(self, limit: int | None = LIMIT) -> Array:
+        """The whole matrix, O(n²) memory; raises `TooLarge` above `limit` bytes."""
+        return self.attention._look(..., self.name, limit)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(arrays.numpy_of(self.dense()), dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """The weights with queries and keys exchanged, `A.mT`."""
+
+    attention: Attention
+
+    __array_ufunc__ = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(batch, head, key, query), with the leading axes of the attention."""
+        *leading, query, key = self.attention.shape
+        return (*leading, key, query)
+
+    @property
+    def mT(self) -> Attention:
+        """The attention itself."""
+        return self.attention
+
+    def __matmul__(self, rows: Any) -> Array:
+        """For each key, the sum of the rows of `u` weighted by column; O(n) memory."""
+        attention = self.attention
+        one_column = arguments.is_vector(rows)
+        rows = arguments.rows(arguments.as_column(rows) if one_column else rows, attention.queries)
+        scores = attention.scores
+        rows = arrays.cast(four_axes(rows), scores.queries.dtype)
+        state = attention._row_statistics.state(scores)
+        result = engine_for(scores.queries).backflow(scores, state, rows)
+        result = arrays.leading_axes_of(attention.ndim, arrays.cast(result, attention.dtype))
+        return result[..., 0] if one_column else result
+
+    def __rmatmul__(self, columns: Any) -> Array:
+        return _turned(self.attention @ _turned(columns))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(np.asarray(self.attention).swapaxes(-1, -2), dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The keys of largest weight for every query, in descending order; index −1 and weight 0 beyond its visible keys.
+
+    >>> strongest = Attention([[1.0]], [[2.0], [3.0], [1.0]]).top(2)
+    >>> strongest.index.tolist(), strongest.weight.round(2).tolist()
+    ([[1, 0]], [[0.67, 0.24]])
+    """
+
+    index: Array  # (batch, head, query, k)
+    weight: Array  # (batch, head, query, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """Outputs and the requested statistics; None for the others.
+
+    >>> found = Attention(np.zeros((2, 3)), np.zeros((4, 3))).attend(np.ones((4, 5)), "peak")
+    >>> found.output.shape, found.peak, found.entropy is None
+    ((2, 5), array([0.25, 0.25]), True)
+    """
+
+    output: Array  # (batch, head, query, value_dim)
+    logsumexp: Array | None = None  # (batch, head, query)
+    entropy: Array | None = None
+    peak: Array | None = None
+    distance: Array | None = None
+    top: Top | None = None
+
+
+def _turned(rows: Any) -> Any:
+    rows = rows if hasattr(rows, "swapaxes") else np.asarray(rows)
+    return rows.swapaxes(-1, -2) if rows.ndim > 1 else rows

@@ -16,16 +16,13 @@ import numpy as np
 
 from regard import arrays, errors
 from regard.arrays import Array, numpy_of
-from regard.attention.row_statistics import state_for, state_of_rows
-from regard.attention.scores import scores_of
+from regard.attention.row_statistics import RowStatistics, state_of_rows
 from regard.engines import slicing
 from regard.engines.interface import RowState, Scores, Stage
 from regard.engines.select import engine_for
 
 if TYPE_CHECKING:  # numpy.typing costs 3 ms
     from numpy.typing import NDArray
-
-    from regard.attention.attention import Attention
 
     Integers = NDArray[np.intp]
     Points = dict[int, Integers]  # axis of four → one index per point
@@ -41,18 +38,19 @@ AXES = ("batch", "head", "query", "key")
 # The part of the matrix that an index selects
 
 
-def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:
-    """The part of the matrix that an index selects, at one stage."""
-    reading = read(index, attention.shape, "torch" if arrays.is_tensor(attention.queries) else "numpy")
-    check_size(attention, reading.shape, limit)
+def look(scores: Scores, known: RowStatistics, ndim: int, index: Any, stage: Stage, limit: int | None = LIMIT) -> Array:
+    """The part of a matrix of `ndim` axes that an index selects, at one stage."""
+    missing = 4 - ndim
+    shape = (*scores.queries.shape[missing:3], scores.keys.shape[2])
+    reading = read(index, shape, "torch" if arrays.is_tensor(scores.queries) else "numpy")
+    check_size(reading.shape, scores.queries, limit)
     if 0 in reading.shape:
-        return arrays.empty_weights(reading.shape, attention.queries)
-    missing = 4 - len(attention.shape)
+        return arrays.empty_weights(reading.shape, scores.queries)
     batch, head, rows, columns = [slicing.EVERYTHING] * missing + reading.needed
     points = {axis + missing: array.reshape(-1) for axis, array in reading.points.items() if axis >= 0}
-    source = Source(_scores_for(attention, stage), stage)
+    source = Source(_without_later_stages(scores, stage), stage)
     if stage == "weight":
-        source = replace(source, state=state_for(attention, _share_of_rows(source, reading, missing)))
+        source = replace(source, state=known.state_for(scores, _share_of_rows(source, reading, missing)))
     if not reading.points_shape and not points:
         return source.tile((batch, head, rows, columns)).reshape(reading.shape)
     found = _points(source, (batch, head, rows, columns), points)
@@ -61,9 +59,9 @@ def look(attention: Attention, index: Any, stage: Stage, limit: int | None = LIM
     return arrays.library(found).moveaxis(found, tuple(axes), tuple(axis + reading.points_at for axis in axes))
 
 
-def check_size(attention: Attention, shape: tuple[int, ...], limit: int | None) -> None:
-    """Raise if an array of this shape takes more than `limit` bytes."""
-    size = int(np.prod(shape, dtype=object)) * max(4, attention.queries.dtype.itemsize)
+def check_size(shape: tuple[int, ...], like: Array, limit: int | None) -> None:
+    """Raise if the weights of this shape take more than `limit` bytes."""
+    size = int(np.prod(shape, dtype=object)) * max(4, like.dtype.itemsize)
     if limit is not None and size > limit:
         raise errors.TooLarge(
             f"The dense matrix would take {errors.size_in_bytes(size)}, the limit is {errors.size_in_bytes(limit)}.\n"
@@ -91,9 +89,8 @@ class Source:
         return engine_for(scores.queries).tile(scores, state, self.stage, rows, columns)
 
 
-def _scores_for(attention: Attention, stage: Stage) -> Scores:
+def _without_later_stages(scores: Scores, stage: Stage) -> Scores:
     """The scores without mask and bias where the stage comes before them, so that they are not evaluated."""
-    scores = scores_of(attention)
     if stage in ("score", "scaled", "capped"):
         return replace(scores, bias=None, relative=None, visible=None)
     return replace(scores, visible=None) if stage == "biased" else scores

@@ -1,39 +1,13 @@
-"""KV cache for decoding: `Cache` holds the keys and values of all tokens so far; `extended` appends keys."""
+"""`Cache`, the KV cache for decoding: the keys and values of all tokens so far."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard import arrays, errors
 from regard.arrays import Array
 from regard.attention import arguments
-
-if TYPE_CHECKING:
-    from regard.attention.attention import Attention
-
-
-def extended(attention: Attention, keys: Any, queries: Any = None) -> Attention:
-    """The attention with `keys` appended; `queries` replace the present ones, at the positions that follow them."""
-    more = arrays.floats("keys", keys, attention.keys)
-    arguments.same_kind(keys=attention.keys, more=more)
-    if more.ndim != attention.ndim:
-        raise arguments.axes_differ(attention.keys, more)
-    if more.shape[-1] != attention.keys.shape[-1]:
-        raise arguments.head_dims_differ(attention.keys, more)
-    if tuple(more.shape[:-2]) != tuple(attention.keys.shape[:-2]):
-        raise arguments.values_do_not_fit(attention.keys, more)
-    offset = attention.offset
-    if offset is None and attention.queries.shape[-2] == attention.keys.shape[-2]:
-        offset = 0
-    if queries is not None and offset is not None:
-        offset = offset + attention.queries.shape[-2]
-    return replace(
-        attention,
-        queries=attention.queries if queries is None else queries,
-        keys=arrays.library(more).concatenate([attention.keys, more], -2),
-        offset=offset,
-    )
+from regard.attention.attention import Attention
 
 
 class Cache:
@@ -97,8 +71,6 @@ class Cache:
 
         `options` are those of `Attention`.
         """
-        from regard.attention.attention import Attention
-
         queries = arrays.floats("queries", queries, self._keys)
         if offset is None and queries.ndim > 1:
             offset = self._count - queries.shape[-2]

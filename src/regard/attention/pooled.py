@@ -10,15 +10,13 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention.index import LIMIT, check_size
-from regard.attention.row_statistics import state_for, state_of_rows
-from regard.attention.scores import scores_of
+from regard.attention.row_statistics import RowStatistics, state_of_rows
 from regard.engines import slicing
+from regard.engines.interface import Scores
 from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from regard.attention.attention import Attention
 
     Edges = NDArray[np.int64]
 
@@ -68,14 +66,15 @@ def even_edges(start: int, stop: int, cells: int) -> Edges:
     return start + np.arange(cells + 1, dtype=np.int64) * (stop - start) // cells
 
 
-def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool: Pool) -> PooledMap:
+def pooled_map(
+    scores: Scores, known: RowStatistics, ndim: int, row_edges: Edges, column_edges: Edges, pool: Pool
+) -> PooledMap:
     """The map with these edges: one pass over the region, and one over its rows unless their row state is cached."""
     validate.choice("pool", pool, POOLS)
-    cells = (len(row_edges) - 1, len(column_edges) - 1)
-    check_size(attention, (*attention.shape[:-2], *cells), LIMIT)
+    batch, heads, queries, _ = scores.queries.shape
+    check_size((batch, heads, len(row_edges) - 1, len(column_edges) - 1), scores.queries, LIMIT)
     rows = slice(int(row_edges[0]), int(row_edges[-1]))
-    scores = scores_of(attention)
-    state = state_for(attention, (rows.stop - rows.start) / scores.queries.shape[2])
+    state = known.state_for(scores, (rows.stop - rows.start) / queries)
     state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
     region = slicing.of_rows(scores, rows)
     engine = engine_for(scores.queries)
@@ -84,7 +83,7 @@ def pooled_map(attention: Attention, row_edges: Edges, column_edges: Edges, pool
         found = found / _like(np.diff(row_edges)[:, None], found)
     if pool == "mean":
         found = found / _like(np.diff(column_edges), found)
-    return PooledMap(arrays.leading_axes_of(attention.ndim, found), row_edges, column_edges, pool)
+    return PooledMap(arrays.leading_axes_of(ndim, found), row_edges, column_edges, pool)
 
 
 def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from regard import errors
+from regard.arrays import Array, is_tensor
+from regard.masks.intervals import Index, take
 from regard.masks.visible import Keys, Place, Sizes, Visible, drawing, positions
 
 DEEPEST = 100  # levels of `(a & b | c) & d | …`, one per change of operator; evaluating a level recurses four calls
@@ -223,6 +225,59 @@ class Inverse(Mask):
 
     def _keys(self, place: Place) -> Keys:
         return place.neither(self.inner._keys(place))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Part(Mask):
+    """A mask restricted to some of its sequences and heads."""
+
+    whole: Mask
+    sequences: int  # of the whole
+    heads: int
+    batch: Index
+    head: Index
+
+    _only_numbers = False
+
+    @classmethod
+    def of(cls, mask: Mask, sequences: int, heads: int, batch: Index, head: Index) -> Mask:
+        """The mask itself if it consists of numbers only and so is the same for all, else the part."""
+        return mask if mask._only_numbers else cls(mask, sequences, heads, batch, head)
+
+    @property
+    def needs_position(self) -> bool:
+        return self.whole.needs_position
+
+    @property
+    def expression(self) -> str:
+        return self.whole.expression
+
+    @property
+    def _sizes(self) -> Sizes:
+        batch, heads = (len(np.arange(n)[some]) for n, some in ((self.sequences, self.batch), (self.heads, self.head)))
+        return self.whole._sizes._replace(batch=batch, heads=heads)
+
+    def _keys(self, place: Place) -> Keys:
+        whole = Place(
+            place.queries, place.keys, self.sequences, self.heads, self._positions(place), place.xp, place.device
+        )
+        keys = self.whole._keys(whole)
+        intervals = keys.intervals
+        if intervals is not None:
+            intervals = tuple((self._some(first), self._some(last)) for first, last in intervals)
+        return Keys(intervals, None if keys.rest is None else keys.rest.select(self.batch, self.head))
+
+    def _positions(self, place: Place) -> Array:
+        """Query positions for all sequences; only those of the selected ones matter."""
+        if place.positions is None or place.positions.shape[0] == 1:
+            return place.positions
+        whole = place.xp.broadcast_to(place.positions[:1], (self.sequences, place.queries))
+        whole = whole.clone() if is_tensor(whole) else whole.copy()
+        whole[self.batch] = place.positions
+        return whole
+
+    def _some(self, end: Any) -> Any:
+        return take(end, self.batch, 0) if hasattr(end, "shape") else end
 
 
 def checked_mask(given: Any) -> Mask:

@@ -10,7 +10,6 @@ import numpy as np
 
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scores import scores_of
 from regard.engines import generic, slicing
 from regard.engines.select import engine_for
 from regard.layers import Seen
@@ -71,7 +70,7 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     part = attention.select(head=heads)
     key_heads = slicing.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
-    truth = slicing.lattice(scores_of(_in_double(part)), rows, slicing.EVERYTHING)
+    truth = slicing.lattice(_in_double(part).scores, rows, slicing.EVERYTHING)
     expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ("logsumexp",))
     assert expected is not None
     forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
@@ -82,7 +81,7 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
             sums = sums + np.exp(numpy_of(part.sinks).astype(np.float64)[:, None] - found["logsumexp"][0])
     sees = ~forbidden.all(axis=-1)
     if used is None:
-        mine = scores_of(part)
+        mine = part.scores
         outputs = engine_for(mine.queries).forward(slicing.lattice(mine, rows, slicing.EVERYTHING), values[None])[0]
         assert outputs is not None
         outputs = numpy_of(outputs)[0]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from regard import biases, codec
 from regard.arrays import Array
-from regard.attention import Attention, selection
+from regard.attention import Attention
 from regard.layers import Seen
 from regard.masks import kinds, mask, parameters
 from regard.reading.words import Token
@@ -16,7 +16,7 @@ KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         kinds.Causal, kinds.Window, kinds.Lengths, kinds.Prefix, kinds.Documents, kinds.Chunks, kinds.First,
-        kinds.Allowed, mask.Both, mask.Either, mask.Inverse, parameters.Given, selection.Part, selection.PartOfBias,
+        kinds.Allowed, mask.Both, mask.Either, mask.Inverse, parameters.Given, mask.Part, biases.PartOfBias,
         biases.Alibi, biases.RelativePositions,
     )
 }  # fmt: skip

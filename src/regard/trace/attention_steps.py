@@ -11,7 +11,6 @@ import numpy as np
 from regard import arrays
 from regard.arrays import Array, four_axes
 from regard.attention import arguments
-from regard.attention.scores import scores_of
 from regard.engines import generic, slicing
 from regard.engines.interface import Scores
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
@@ -41,7 +40,7 @@ def explain(
     query_words  words of the queries, if these are not among the keys; by default the words at their positions
     """
     values = four_axes(arguments.values(values, attention.keys))
-    scores = scores_of(attention)
+    scores = attention.scores
     if scores.queries.shape[0] != 1:
         raise several_sequences(scores.queries.shape[0])
     queries, keys = scores.queries.shape[2], scores.keys.shape[2]

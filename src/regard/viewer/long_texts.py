@@ -19,7 +19,6 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.pooled import even_edges
-from regard.attention.scores import scores_of
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
@@ -99,7 +98,7 @@ class Pyramids:
         with self._lock:
             found = self._heads.get((layer, head))
             if found is None:
-                found = self._heads[layer, head] = Head(scores_of(self._subject.attentions[layer].select(head=head)))
+                found = self._heads[layer, head] = Head(self._subject.attentions[layer].select(head=head).scores)
             self._heads.move_to_end((layer, head))
             return found
 

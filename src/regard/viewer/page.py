@@ -21,7 +21,6 @@ import numpy as np
 from regard import atomic_file, errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scores import scores_of
 from regard.engines.interface import Scores
 from regard.viewer import bundle, frames
 from regard.viewer.queries import Answers, steps_after
@@ -241,7 +240,7 @@ def layer_frame(subject: Subject, place: int, values: bool, heads: Sequence[int]
     """Queries, keys and what else decides the scores of some heads; values where they are wanted."""
     whole = subject.attentions[place]
     attention = whole if len(heads) == whole.shape[0] else whole.select(head=list(heads))
-    scores = scores_of(attention)
+    scores = attention.scores
     queries, keys = (numpy_of(array[0]) for array in (scores.queries, scores.keys))
     times: dict[str, float] = {}
     arrays: dict[str, Any] = {}

@@ -19,7 +19,6 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scores import scores_of
 from regard.reading import links
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
@@ -292,7 +291,7 @@ def head_vectors(
     attention: Attention, values: Array | None, head: int, query: int | None, keys: Sequence[int] | None
 ) -> Parts:
     """q, k and v of one head as used in its scores; for one query also the visible keys and their bias."""
-    scores = scores_of(attention)
+    scores = attention.scores
     group = attention.shape[0] // attention.keys.shape[0]
     some: Any = slice(None) if keys is None else list(keys)
     arrays = {

@@ -11,7 +11,6 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.attention.scores import scores_of
 from regard.layers import Encoder, Linear
 from regard.masks import Mask, allowed
 from regard.masks.kinds import Causal, Window
@@ -278,7 +277,7 @@ def _sizes(subject: Subject, attention: Attention | None) -> dict[str, Any]:
         "key_heads": attention.keys.shape[0],
         "head_dim": attention.queries.shape[-1],
         "value_dim": None if values is None else values.shape[-1],
-        "scale": scores_of(attention).scale,
+        "scale": attention.scores.scale,
         "softcap": attention.softcap,
         "mask": None if attention.mask is None else attention.mask.expression,
         "causal": _is_causal(subject, attention),
