@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "buffers.h"
 #include "dispatch.h"
@@ -22,12 +23,15 @@ bool signal_came() {
     return PyErr_CheckSignals() != 0;
 }
 
-// Runs a kernel without the lock; Ctrl-C arrives through the poll and is raised here.
+// Runs a kernel without the interpreter's lock, or with it if the work takes less time than giving the lock away and
+// taking it back. Ctrl-C arrives through the poll and is raised here.
 template <class Problem>
-void call(bool (*kernel)(const Problem&), const Problem& problem) {
+void call(bool (*kernel)(const Problem&), const Problem& problem, bool is_short = false) {
     set_poll(signal_came);
     bool done;
-    {
+    if (is_short) {
+        done = kernel(problem);
+    } else {
         nb::gil_scoped_release unlocked;
         done = kernel(problem);
     }
@@ -68,46 +72,54 @@ void forward(const HeldScores& held, nb::handle values, nb::handle output, nb::h
         f.rows.top_weight = tw.contiguous<void*>("top_weight", lines * top, {real});
         if (!f.rows.top_index || !f.rows.top_weight) shapes("top_index");
     }
-    call(kernels().forward, f);
+    constexpr int64_t few_scores = 512;
+    call(kernels().forward, f, lines * s.columns() <= few_scores);
 }
 
-// The usual case in one call: no mask, no bias, no statistics. Short texts feel every microsecond.
-void plain_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle output, double scale,
-                   nb::handle first, nb::handle last) {
-    const nb::object none = nb::none();
-    const HeldScores held(queries, keys, scale, 0, none, none, none, 0, none, first, last, none, none, none);
-    forward(held, values, output, none, none, none, none, none, none, none, none, 0);
-}
-
-// `Attention(queries, keys) @ values` of a few words: the Python around it would take longer than the kernel. Room is
-// made here for NumPy's arrays; others bring theirs. None where something is not usual, and the long way has to go on,
-// or to say what is wrong.
-nb::object short_forward(nb::handle queries, nb::handle keys, nb::handle values, nb::handle first, nb::handle last,
-                         nb::handle room) {
-    constexpr int64_t most_rows = 1024, most_numbers = 1 << 16;
-    static const nb::handle empty = nb::object(nb::module_::import_("numpy").attr("empty")).release();
-    static const nb::handle single = nb::object(nb::module_::import_("numpy").attr("dtype")("f4")).release();
-    if (room.is_none())
-        for (nb::handle array : {queries, keys, values})
-            if (Py_TYPE(array.ptr()) != numpy_class()) return nb::none();
-    try {
-        const Buffer q(queries, "queries"), v(values, "values");
-        const int64_t *rows = q.view.shape, size = v.view.shape[3];
-        const bool usual = q.view.type == Type::f32 && v.view.type == Type::f32 && q.dimensions > 2 &&
-                           q.dimensions == v.dimensions && rows[2] <= most_rows &&
-                           rows[0] * rows[1] * rows[2] * size <= most_numbers;
-        // Heads of a token behind each other: so should be those of the output, and NumPy would not make it so.
-        if (!usual || (room.is_none() && q.view.stride[1] < q.view.stride[2])) return nb::none();
-        nb::object output = nb::borrow(room);
-        if (room.is_none())
-            output = empty(q.dimensions == 3 ? nb::make_tuple(rows[1], rows[2], size)
-                                             : nb::make_tuple(rows[0], rows[1], rows[2], size),
-                           single);
-        plain_forward(queries, keys, values, output, 1 / std::sqrt(static_cast<double>(rows[3])), first, last);
-        return output;
-    } catch (const std::invalid_argument&) {
-        return nb::none();
+// A new array for outputs (batch, head, query, size), in the axes, the dtype and the library of `rows`. If the heads of
+// a token are contiguous in a NumPy array, they are in the outputs too: concatenating them is then a view.
+nb::object outputs_like(nb::handle rows, const Buffer& buffer, int64_t size) {
+    const View& v = buffer.view;
+    const bool is_numpy = PyObject_CheckBuffer(rows.ptr());
+    int64_t heads = v.shape[1], tokens = v.shape[2];
+    const bool by_token = is_numpy && heads > 1 && tokens > 1 && v.stride[1] < v.stride[2];
+    if (by_token) std::swap(heads, tokens);
+    const auto shape = [&]() -> nb::object {
+        if (buffer.dimensions == 4) return nb::make_tuple(v.shape[0], heads, tokens, size);
+        return buffer.dimensions == 3 ? nb::make_tuple(heads, tokens, size) : nb::make_tuple(tokens, size);
+    };
+    const auto function = [](const char* module, const char* name) {
+        return nb::handle(nb::object(nb::module_::import_(module).attr(name)).release());
+    };
+    if (!is_numpy) {
+        static const nb::handle empty_like = function("torch", "empty_like"), empty = function("torch", "empty");
+        if (size == v.shape[3] && is_contiguous(v)) return empty_like(rows);  // a microsecond less
+        return empty(shape(), nb::arg("dtype") = rows.attr("dtype"));
     }
+    static const nb::handle small = function("numpy", "empty"), large = function("regard.engines.memory", "empty");
+    static const nb::handle single = nb::object(nb::module_::import_("numpy").attr("dtype")("f4")).release();
+    constexpr int64_t reused = 1 << 18;  // bytes: memory.LEAST
+    const bool is_small = v.shape[0] * heads * tokens * size * static_cast<int64_t>(bytes_of(v.type)) < reused;
+    const nb::object dtype = v.type == Type::f32 ? nb::borrow(single) : nb::object(rows.attr("dtype"));
+    nb::object made = (is_small ? small : large)(shape(), dtype);
+    return by_token ? nb::object(made.attr("swapaxes")(-3, -2)) : made;
+}
+
+// `Attention(queries, keys) @ values` with no option but one interval of visible keys per query: checks, allocates and
+// computes in one call, because Python around a few words takes longer than the kernel. Arrays keep their two to four
+// axes.
+nb::object product(nb::handle queries, nb::handle keys, nb::handle values, nb::handle visible) {
+    const nb::object none = nb::none();
+    const bool all = visible.is_none();
+    const nb::object first = all ? none : nb::object(visible.attr("first"));
+    const nb::object last = all ? none : nb::object(visible.attr("last"));
+    HeldScores held(queries, keys, 1, 0, none, none, none, 0, none, first, last, none, none, none);
+    held.scores.scale = std::pow(static_cast<double>(held.scores.size()), -0.5);  // the same bits as in Python
+    const Buffer v(values, "values");
+    if (v.dimensions != held.queries.dimensions) shapes("values");
+    const nb::object output = outputs_like(queries, held.queries, v.view.shape[3]);
+    forward(held, values, output, none, none, none, none, none, none, none, none, 0);
+    return output;
 }
 
 // Row state as it comes from Python: two arrays of the computing type.
@@ -328,10 +340,7 @@ NB_MODULE(_core, m) {
           nb::arg("row_max") = nb::none(), nb::arg("row_sum") = nb::none(), nb::arg("logsumexp") = nb::none(),
           nb::arg("entropy") = nb::none(), nb::arg("peak") = nb::none(), nb::arg("distance") = nb::none(),
           nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(), nb::arg("top") = 0);
-    m.def("plain_forward", &plain_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("output"),
-          nb::arg("scale"), nb::arg("first") = nb::none(), nb::arg("last") = nb::none());
-    m.def("short_forward", &short_forward, nb::arg("queries"), nb::arg("keys"), nb::arg("values"),
-          nb::arg("first") = nb::none(), nb::arg("last") = nb::none(), nb::arg("room") = nb::none());
+    m.def("product", &product, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("visible") = nb::none());
     m.def("backflow", &backflow, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("rows").none(),
           nb::arg("output"));
     m.def("pooled", &pooled, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("row_edges"),

@@ -87,6 +87,13 @@ inline PyTypeObject* numpy_class() {
     return known;
 }
 
+bool is_contiguous(const View& view) {
+    int64_t expected = 1;
+    for (int axis = 3; axis >= 0; expected *= view.shape[axis--])
+        if (view.shape[axis] > 1 && view.stride[axis] != expected) return false;
+    return true;
+}
+
 // An array that Python holds, for as long as this object lives. 16-bit integers stand for bfloat16, whose arrays offer
 // no buffer of their own.
 class Buffer {
@@ -111,7 +118,7 @@ class Buffer {
         if (array.is_none()) return;
         if (Py_TYPE(array.ptr()) == numpy_class()) return hold_numpy(array, name, writable);
         if (!PyObject_CheckBuffer(array.ptr()))
-            if (const Exchange* table = exchange_of(array)) return hold_tensor(array, name, *table);
+            if (const Exchange* table = exchange_of(array)) return hold_tensor(array, name, writable, *table);
         if (PyObject_GetBuffer(array.ptr(), &buffer_, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0)
             throw nb::python_error();
         held_ = true;
@@ -127,14 +134,9 @@ class Buffer {
         bool right = false;
         for (Type type : types) right |= type == view.type;
         if (!right) fail(name, "has another type than the kernel wants");
-        int64_t expected = 1;
-        bool gaps = false;
-        for (int axis = 3; axis >= 0; --axis) {
-            gaps |= view.shape[axis] > 1 && view.stride[axis] != expected;
-            expected *= view.shape[axis];
-        }
-        if (gaps && expected > 0) fail(name, "is not contiguous");  // where nothing is, strides say nothing
-        if (expected != count) fail(name, "has another size than the kernel wants");
+        const int64_t numbers = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
+        if (numbers > 0 && !is_contiguous(view)) fail(name, "is not contiguous");  // strides of nothing say nothing
+        if (numbers != count) fail(name, "has another size than the kernel wants");
         return reinterpret_cast<T*>(view.data);
     }
 
@@ -144,8 +146,18 @@ class Buffer {
         if (writable && !(array->flags & NumPyArray::writable)) fail(name, "may not be written to");
         const char order = array->kind->byte_order;
         const Type type = type_of(order == '=' || order == '|' ? array->kind->letter : '-', name);
+        if (!writable && !aligned(array->data, type, array->dimensions, array->shape, array->strides)) {
+            const nb::object copy = object.attr("copy")();
+            return hold_numpy(copy, name, writable);
+        }
         lay_out(array->data, type, array->dimensions, array->shape, array->strides, name);
         array_ = nb::borrow(object);
+    }
+    static bool aligned(const void* data, Type type, int axes, const Py_ssize_t* shape, const Py_ssize_t* strides) {
+        const auto width = static_cast<Py_ssize_t>(bytes_of(type));
+        if (std::find(shape, shape + axes, 0) != shape + axes) return true;  // as NumPy says of every empty array
+        if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width)) return false;
+        return std::all_of(strides, strides + axes, [&](Py_ssize_t stride) { return stride % width == 0; });
     }
     void lay_out(void* data, Type type, int axes, const Py_ssize_t* shape, const Py_ssize_t* strides,
                  const char* name) {
@@ -154,28 +166,29 @@ class Buffer {
         view.type = type;
         const int64_t width = static_cast<int64_t>(bytes_of(type));
         view.data = static_cast<char*>(data);
-        // NumPy calls every empty array aligned, whatever its strides.
-        const bool empty = std::find(shape, shape + axes, 0) != shape + axes;
-        if (!empty && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width)) fail(name, "is not aligned");
+        if (!aligned(data, type, axes, shape, strides)) fail(name, "is not aligned");
         for (int64_t axis = 0; axis < dimensions; ++axis) {
             const int64_t to = 4 - dimensions + axis;
             view.shape[to] = shape[axis];
-            if (!empty && strides[axis] % width) fail(name, "is not aligned");
             view.stride[to] = shape[axis] > 1 ? strides[axis] / width : 0;
         }
         // One number a row is as good as neighbouring numbers; where there is none at all, NumPy says 0.
         if (view.shape[3] <= 1 || !(view.shape[0] && view.shape[1] && view.shape[2])) view.stride[3] = 1;
     }
-    void hold_tensor(nb::handle object, const char* name, const Exchange& table) {
+    void hold_tensor(nb::handle object, const char* name, bool writable, const Exchange& table) {
         Tensor tensor{};
         if (table.tensor_from_object(object.ptr(), &tensor) != 0) throw nb::python_error();
-        array_ = nb::borrow(object);
         if (tensor.device != 1) fail(name, "is not in the memory of the CPU");
         if (tensor.dimensions > 4) fail(name, "has more than four axes");
         dimensions = tensor.dimensions;
         view.type = type_of(tensor, name);
         view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-        if (reinterpret_cast<uintptr_t>(view.data) % bytes_of(view.type)) fail(name, "is not aligned");
+        if (reinterpret_cast<uintptr_t>(view.data) % bytes_of(view.type)) {
+            if (writable) fail(name, "is not aligned");
+            const nb::object copy = object.attr("clone")();
+            return hold_tensor(copy, name, writable, table);
+        }
+        array_ = nb::borrow(object);
         for (int64_t axis = 0; axis < dimensions; ++axis) {
             const int64_t to = 4 - dimensions + axis;
             view.shape[to] = tensor.shape[axis];

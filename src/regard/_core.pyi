@@ -7,6 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard.masks import Visible
+
 _Array = NDArray[Any]
 
 class Scores:
@@ -44,23 +46,7 @@ def forward(
     top_weight: _Array | None = None,
     top: int = 0,
 ) -> None: ...
-def plain_forward(
-    queries: _Array,
-    keys: _Array,
-    values: _Array,
-    output: _Array,
-    scale: float,
-    first: _Array | None = None,
-    last: _Array | None = None,
-) -> None: ...
-def short_forward(
-    queries: _Array,
-    keys: _Array,
-    values: _Array,
-    first: _Array | None = None,
-    last: _Array | None = None,
-    room: _Array | None = None,
-) -> _Array | None: ...
+def product(queries: _Array, keys: _Array, values: _Array, visible: Visible | None = None) -> _Array: ...
 def backflow(scores: Scores, row_max: _Array, row_sum: _Array, rows: _Array | None, output: _Array) -> None: ...
 def pooled(
     scores: Scores,

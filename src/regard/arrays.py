@@ -45,7 +45,7 @@ def are_plain(one: Any, other: Any) -> bool:
         dtype is other.dtype
         and dtype.is_floating_point
         and dtype.itemsize > 1  # not float8
-        and one.device == other.device
+        and (one.is_cpu is other.is_cpu is True or one.device == other.device)
         and one.layout is torch.strided is other.layout
     )
 

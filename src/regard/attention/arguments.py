@@ -277,9 +277,9 @@ def offset_known(offset: Any, queries: int, keys: int) -> Any:
 
 
 def visible(mask: Mask, offset: Any, queries: Array, keys: Array) -> Visible:
-    """The mask evaluated for these queries and keys, which have four axes."""
-    batch, heads, rows, _ = queries.shape
-    columns = keys.shape[2]
+    """The mask evaluated for these queries and keys, which have two to four axes."""
+    shape, columns = queries.shape, keys.shape[-2]
+    batch, heads, rows = shape[0] if len(shape) == 4 else 1, shape[-3] if len(shape) > 2 else 1, shape[-2]
     offset = offset_known(offset, rows, columns) if mask.needs_position else 0
     if not _in_tensors(mask, queries):
         return mask.visible(queries=rows, keys=columns, batch=batch, heads=heads, offset=offset)
@@ -351,8 +351,13 @@ def selection(axis: str, given: Any, count: int) -> tuple[slicing.Index, bool]:
 # Shapes
 
 
-def fit(shape: Any, of_keys: Any) -> bool:
+def fit(queries: Array, keys: Array) -> bool:
     """Whether queries and keys have three or four axes of compatible shapes."""
+    shape, of_keys = queries.shape, keys.shape
+    if (
+        type(queries) is np.ndarray and shape == of_keys
+    ):  # not for tensors: comparing all sizes would fix them in graphs
+        return 2 < len(shape) < 5 and 0 not in shape[-3:]
     return (
         2 < len(shape) == len(of_keys) < 5
         and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
@@ -362,9 +367,14 @@ def fit(shape: Any, of_keys: Any) -> bool:
     )
 
 
-def fit_values(shape: Any, of_keys: Any) -> bool:
-    """Whether values and keys have three or four axes and differ in the last one at most."""
-    return 2 < len(shape) == len(of_keys) < 5 and shape[:-1] == of_keys[:-1]
+def are_usual_values(values: Any, keys: Array) -> bool:
+    """Whether values need neither a conversion nor broadcasting: all axes but the last are those of the keys."""
+    kind = type(values)
+    if kind is not type(keys) or values.dtype is not keys.dtype:
+        return False
+    if kind is not np.ndarray and (values.is_nested or values.is_sparse or not values.is_cpu is keys.is_cpu):
+        return False
+    return values.shape == keys.shape or values.shape[:-1] == keys.shape[:-1]
 
 
 def is_vector(thing: Any) -> bool:

@@ -19,7 +19,7 @@ from regard.biases import Bias, PartOfBias
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATISTICS, Scores
 from regard.engines.interface import Stage as StageName
-from regard.engines.select import engine_for
+from regard.engines.select import eager_engine_for, engine_for
 from regard.masks import Mask
 from regard.masks.mask import Part, checked_mask
 
@@ -61,7 +61,7 @@ class Attention:
     offset: Any = None
 
     __array_ufunc__ = None  # makes NumPy call A.__rmatmul__ for `array @ A`
-    _has_options = True  # whether any option besides the mask is set
+    _has_options = False  # whether any option besides the mask is set
     _statistics = None  # RowStatistics, from first use on
 
     def __init__(
@@ -78,23 +78,24 @@ class Attention:
         offset: Any = None,
     ) -> None:
         # Only the options that were given are set: setting all nine fields takes longer than a short product.
-        usual = are_plain(queries, keys) and arguments.fit(queries.shape, keys.shape)
-        if not usual and not arrays.is_placeholder(queries):
+        usual = are_plain(queries, keys) and arguments.fit(queries, keys)
+        placeholder = not usual and arrays.is_placeholder(queries)
+        if not usual and not placeholder:
             queries, keys = arguments.queries_and_keys(queries, keys)
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "keys", keys)
         if mask is not None:
             object.__setattr__(self, "mask", mask)
         if scale is None is bias and softcap is None is sinks and offset is None and similarity == "dot":
-            object.__setattr__(self, "_has_options", False)
-            if mask is not None and not arrays.is_placeholder(queries):
+            if mask is not None and not placeholder:
                 self._check_mask()
             return
+        object.__setattr__(self, "_has_options", True)
         given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
         for name, value in given.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "similarity", similarity)
-        if not arrays.is_placeholder(queries):
+        if not placeholder:
             self._settle_options()
 
     def _settle_options(self) -> None:
@@ -111,8 +112,8 @@ class Attention:
             _ = self.scores  # raises here, not at first use
 
     def _check_mask(self) -> None:
-        mask = checked_mask(self.mask)
-        if mask.needs_position:
+        mask = self.mask if isinstance(self.mask, Mask) else checked_mask(self.mask)
+        if mask.needs_position and self.queries.shape[-2] != self.keys.shape[-2]:
             self._offset_known()
         if not mask._only_numbers or isinstance(self.bias, Bias):
             _ = self.scores
@@ -226,33 +227,23 @@ class Attention:
 
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values averaged by weight."""
-        if not self._has_options and type(values) is type(self.keys):
-            short = self._short_product(values)
-            if short is not None:
-                return short
-        plain = (
-            are_plain(values, self.keys)
-            and self.similarity == "dot"
-            and arguments.fit_values(values.shape, self.keys.shape)
-        )
-        if plain and not is_long(self.queries, self.keys):
-            output: Array = engine_for(values).forward(self.scores, four_axes(values))[0]
-            return output if self.queries.ndim == 4 else output[0]
+        queries, keys, mask = self.queries, self.keys, self.mask
+        is_numpy = type(keys) is np.ndarray
+        needs_more = self._has_options or (is_long(queries, keys) if is_numpy else arrays.tracing())
+        if not needs_more and arguments.are_usual_values(values, keys):
+            if mask is None:
+                return eager_engine_for(keys).product(queries, keys, values)
+            if mask._only_numbers and (is_numpy or keys.is_cpu):
+                visible = mask.visible(queries=queries.shape[-2], keys=keys.shape[-2])
+                if visible.rest is None is visible.second_first:
+                    return eager_engine_for(keys).product(queries, keys, values, visible)
         return self._outputs(values)[0]
 
-    def _short_product(self, values: Any) -> Array | None:
-        """The outputs by the engine's path for short inputs; None where it has none."""
-        queries, keys, mask = self.queries, self.keys, self.mask
-        if mask is None:
-            return engine_for(values).short_product(queries, keys, values)
-        if not mask._only_numbers or (type(queries) is not np.ndarray and arrays.tracing()):
-            return None
-        visible = mask.visible(queries=queries.shape[-2], keys=keys.shape[-2])
-        return engine_for(values).short_product(queries, keys, values, visible)
-
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
-        one_column = arguments.is_vector(values)
-        values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
+        one_column = False
+        if not arguments.are_usual_values(values, self.keys):
+            one_column = arguments.is_vector(values)
+            values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores
         values = arrays.cast(four_axes(values), scores.queries.dtype)
         long = is_long(self.queries, self.keys)

@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.arrays import cast, wide_type
+from regard.arrays import cast, four_axes, leading_axes_of, wide_type
 from regard.engines import numpy_arrays, slicing
 from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
+from regard.masks import Visible
 
 Place = tuple[slice, slice, slice]  # batch, head, query
 Compute = Callable[[Scores, Place, Array | None], tuple[Array, ...]]
@@ -70,6 +71,11 @@ def forward(
 
     found = in_strips(scores, compute, values)
     return None if values is None else found[-1], dict(zip(names(statistics, top), found, strict=False))
+
+
+def product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array:
+    """Outputs, with no option but a mask."""
+    return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
 
 
 def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
@@ -176,9 +182,6 @@ def backward(
     with xp.no_grad():
         queries = in_strips(scores, compute, values)[0]
     return Gradients(queries, **{name: cast(total, given[name].dtype) for name, total in sums.items()})
-
-
-short_product = slicing.no_short_way
 
 
 # Strips

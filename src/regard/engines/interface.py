@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from regard.arrays import four_axes
 from regard.masks import Visible
 
 Array = Any  # a NumPy array or a PyTorch tensor: this floor never asks which
@@ -37,6 +38,11 @@ class Scores:
     sinks: Array | None = None  # (head,): a logit that takes its share and gives nothing
     visible: Visible | None = None  # None: every query sees every key
     offset: Array | int = 0  # position of the first query: one number, or integers (batch,)
+
+    @classmethod
+    def of(cls, queries: Array, keys: Array, visible: Visible | None = None) -> Scores:
+        """The scores of arrays with two to four axes, with no option but the mask."""
+        return cls(four_axes(queries), four_axes(keys), queries.shape[-1] ** -0.5, visible=visible)
 
 
 def softmax_units(scores: Scores) -> tuple[float, float]:
@@ -103,10 +109,12 @@ class Engine(Protocol):
         (batch, head, query, top), strongest first, ties to the lower index.
         """
 
-    def short_product(self, queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
-        """`Attention(queries, keys) @ values` of a few words with as little around it as can be, arrays as they came.
+    def product(self, queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array:
+        """`Attention(queries, keys) @ values` with no option but a mask of at most one interval per query.
 
-        None where there is no short way: `forward` then does it.
+        Arrays keep their two to four axes. The same as `forward` of `Scores.of`, with minimal overhead: for a few
+        tokens, the Python around the kernel takes longer than the kernel. Not called while PyTorch compiles or
+        transforms.
         """
 
     def backflow(self, scores: Scores, state: RowState, rows: Array) -> Array:

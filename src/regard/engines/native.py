@@ -43,13 +43,6 @@ def forward(
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else room_like(queries, values.shape[3], values.dtype)
-    if values is not None and output is not None and not statistics and not top and is_plain(scores, values):
-        visible = scores.visible
-        if visible is None:
-            _core.plain_forward(queries, scores.keys, values, output, scores.scale)
-        else:
-            _core.plain_forward(queries, scores.keys, values, output, scores.scale, visible.first, visible.last)
-        return output, {}
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
         _core.forward(held(scores), readable(values), readable(output))
         return output, {}
@@ -69,13 +62,7 @@ def forward(
     return output, found
 
 
-def short_product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array | None:
-    """Outputs of a few words in one call of the kernel, which finds out itself whether all is usual."""
-    if visible is None:
-        return _core.short_forward(queries, keys, values)
-    if visible.rest is not None or visible.second_first is not None:
-        return None
-    return _core.short_forward(queries, keys, values, visible.first, visible.last)
+product = _core.product  # checks, allocates and computes
 
 
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
@@ -256,20 +243,6 @@ def held(scores: Scores) -> Any:
         None if visible is None else whole_numbers(visible.second_first),
         None if visible is None else whole_numbers(visible.second_last),
         scores.offset if isinstance(scores.offset, int) else np.ascontiguousarray(scores.offset, np.int64),
-    )
-
-
-def is_plain(scores: Scores, values: Array) -> bool:
-    """Whether this is the usual case, which goes the shortest way."""
-    return (
-        scores.bias is None is scores.relative
-        and scores.sinks is None
-        and (scores.visible is None or is_interval(scores.visible))
-        and not scores.softcap
-        and values.dtype is SINGLE
-        and scores.queries.flags.aligned
-        and scores.keys.flags.aligned
-        and values.flags.aligned
     )
 
 

@@ -35,10 +35,15 @@ _for_tensors: dict[bool, Engine] = {}  # by whether the tensor is on the CPU
 
 def engine_for(array: Any) -> Engine:
     """The engine that computes with an array like this one."""
+    if not isinstance(array, np.ndarray) and sys.modules["torch"].compiler.is_compiling():
+        return _tensor_engine(array.is_cpu)  # a graph would be compiled again whenever the dictionary below changes
+    return eager_engine_for(array)
+
+
+def eager_engine_for(array: Any) -> Engine:
+    """The same where PyTorch is known not to compile."""
     if isinstance(array, np.ndarray):
         return _for_numpy or _load_for_numpy()
-    if sys.modules["torch"].compiler.is_compiling():  # a graph would be compiled again whenever the dictionary changes
-        return _tensor_engine(array.is_cpu)
     return _for_tensors.get(array.is_cpu) or _load_for_tensors(array.is_cpu)
 
 

@@ -177,7 +177,3 @@ def like(array: Array, other: Array) -> Array:
     if isinstance(array, np.ndarray):
         array = np.require(array, requirements=("C", "W"))  # what is read-only or backwards in memory is copied
     return sys.modules["torch"].as_tensor(array, device=other.device)
-
-
-def no_short_way(*_: Any) -> None:
-    """The `short_product` of an engine that has none."""

@@ -30,9 +30,14 @@ are_transforms_active = torch._C._are_functorch_transforms_active
 
 def followed(*tensors: Tensor | None) -> bool:
     """Whether PyTorch has to see every operation: it compiles, transforms, or needs gradients of one of these."""
-    if torch.compiler.is_compiling() or are_transforms_active() or forward_ad._current_level >= 0:
+    return torch.compiler.is_compiling() or are_transforms_active() or differentiated(*tensors)
+
+
+def differentiated(*tensors: Tensor | None) -> bool:
+    """Whether PyTorch needs gradients of one of these, in reverse or forward mode."""
+    if forward_ad._current_level >= 0:
         return True
-    if torch.jit.is_tracing():
+    if torch._C._is_tracing():
         raise errors.traced()
     if torch.is_grad_enabled():
         for tensor in tensors:

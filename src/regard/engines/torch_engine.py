@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.arrays import four_axes, leading_axes_of
 from regard.engines import generic, torch_autograd
 from regard.engines.generic import (  # noqa: F401
     backflow,
@@ -22,11 +23,11 @@ from regard.engines.generic import (  # noqa: F401
     received,
     rms_norm,
     rotary,
-    short_product,
     tile,
 )
 from regard.engines.interface import Scores
 from regard.engines.torch_arrays import content_unknown, followed, tensors_of
+from regard.masks import Visible
 from regard.masks.intervals import on
 
 OVERFLOW = 1e37  # no sum of products below this overflows in single precision, whatever its order
@@ -43,6 +44,11 @@ def forward(
     if followed(values, *tensors_of(scores)):
         return torch_autograd.forward(scores, values, statistics, top)
     return generic.forward(scores, values, statistics, top)
+
+
+def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
+    """Outputs, with no option but a mask."""
+    return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
 
 
 def _fuses(scores: Scores, values: Tensor) -> bool:

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from regard import _core, errors
+from regard.arrays import four_axes, leading_axes_of
 from regard.engines import generic, native, slicing, torch_autograd
 from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
-from regard.engines.torch_arrays import followed, tensors_of
+from regard.engines.torch_arrays import differentiated, followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index
 from regard.masks.visible import Dense, Rest
@@ -33,42 +34,29 @@ def forward(
     """Outputs and row statistics, in one pass."""
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_autograd.forward(scores, values, statistics, top)
-    if values is not None and not statistics and not top and _is_plain(scores):
-        return _product(scores, values), {}
-    if values is not None and statistics == ROW_STATE and not top and not _is_lazy(scores.visible):
-        return _product_and_state(scores, values)
+    if values is not None and statistics in ((), ROW_STATE) and not top and not _is_lazy(scores.visible):
+        output = torch.empty((*scores.queries.shape[:3], values.shape[3]), dtype=values.dtype)
+        state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in statistics}
+        _core.forward(_held(scores), handed(values), handed(output), *map(handed, state.values()))
+        return output, state
     output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if found:
         found = {name: torch.from_numpy(array) for name, array in found.items()}
     return None if output is None else tensor(output), found
 
 
-def _product(scores: Scores, values: Tensor) -> Tensor:
-    """Outputs and nothing else, with as little around the kernel as can be."""
-    output, visible = _room(scores, values), scores.visible
-    given = handed(scores.queries), handed(scores.keys), handed(values)
-    ends = (None, None) if visible is None else (visible.first, visible.last)
-    try:
-        _core.plain_forward(*given, handed(output), scores.scale, *ends)
-    except ValueError:  # not aligned
-        given = tuple(handed(array.clone()) for array in (scores.queries, scores.keys, values))
-        _core.plain_forward(*given, handed(output), scores.scale, *ends)
-    return output
-
-
-def _product_and_state(scores: Scores, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """What gradients need, as directly."""
-    output = _room(scores, values)
-    state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in ROW_STATE}
-    _core.forward(_held(scores), handed(aligned(values)), handed(output), *map(handed, state.values()))
-    return output, state
+def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
+    """Outputs in one call of the kernel, with no option but a mask of at most one interval per query."""
+    if not DIRECT or differentiated(values, queries, keys) or queries.is_neg() or keys.is_neg() or values.is_neg():
+        return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
+    return _core.product(queries, keys, values, visible)
 
 
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
-    """Gradients of queries, keys and values, as directly."""
+    """Gradients of queries, keys and values."""
     found = [torch.empty(array.shape, dtype=_computing(values)) for array in (scores.queries, scores.keys, values)]
     rows = (array.to(_computing(values)).contiguous() for array in (state.row_max, state.row_sum))
-    given = [handed(aligned(array)) for array in (values, output, *rows, flow)]
+    given = [handed(array) for array in (values, output, *rows, flow)]
     _core.backward(_held(scores), *given, *map(handed, found))
     queries, keys, of_values = (array.to(values.dtype) for array in found)
     return Gradients(queries, keys, of_values)
@@ -78,19 +66,10 @@ def _computing(values: Tensor) -> torch.dtype:
     return torch.float64 if values.dtype is torch.float64 else torch.float32
 
 
-def _room(scores: Scores, values: Tensor) -> Tensor:
-    """A tensor for the outputs."""
-    queries = scores.queries
-    if values.shape[3] == queries.shape[3] and queries.is_contiguous():
-        return torch.empty_like(queries)
-    batch, head, query, _ = queries.shape
-    return torch.empty((batch, head, query, values.shape[3]), dtype=values.dtype)
-
-
 def _held(scores: Scores) -> Any:
     if not _is_plain(scores):
         return native.held(in_numpy(scores))
-    queries, keys, visible = handed(aligned(scores.queries)), handed(aligned(scores.keys)), scores.visible
+    queries, keys, visible = handed(scores.queries), handed(scores.keys), scores.visible
     if visible is None:
         return _core.Scores(queries, keys, scores.scale)
     return _core.Scores(queries, keys, scores.scale, first=visible.first, last=visible.last)
@@ -99,24 +78,6 @@ def _held(scores: Scores) -> Any:
 def handed(tensor: Tensor) -> Any:
     """As the kernel takes it: the tensor itself where PyTorch lets C look into it, a NumPy view of it elsewhere."""
     return tensor if DIRECT and type(tensor) in OWN and not tensor.is_neg() else view(tensor)
-
-
-def aligned(tensor: Tensor) -> Tensor:
-    return tensor if tensor.data_ptr() % tensor.dtype.itemsize == 0 else tensor.clone()
-
-
-def short_product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor | None:
-    """Outputs of a few tokens in one call of the kernel, where autograd and transforms record nothing."""
-    if not DIRECT or followed(values, queries, keys):
-        return None
-    for tensor in (queries, keys, values):
-        if type(tensor) is not Tensor or tensor.is_neg():
-            return None
-    if visible is None:
-        return _core.short_forward(queries, keys, values, room=torch.empty_like(queries))
-    if visible.rest is not None or visible.second_first is not None:
-        return None
-    return _core.short_forward(queries, keys, values, visible.first, visible.last, torch.empty_like(queries))
 
 
 def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ def causal() -> Mask:
     ███·
     ████
     """
-    return Causal()
+    return _CAUSAL
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +36,8 @@ class Causal(Mask):
     def _keys(self, place: Place) -> Keys:
         return Keys((clipped(0, place.positions + 1, place.keys, place.xp),))
 
+
+_CAUSAL = Causal()  # one for all: the cache of evaluated masks finds it by identity
 
 def window(left: int, right: int | None = None) -> Mask:
     """Keys at most `left` positions before the query and `right` after it; `right` defaults to `left`.

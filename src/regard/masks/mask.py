@@ -31,6 +31,7 @@ class Mask:
 
     __slots__ = ()
     __array_ufunc__ = None  # makes NumPy call Mask.__rand__ for `array & mask`, which explains how to write it
+    _only_numbers: Any = True  # whether the mask consists of numbers only, so that it can be cached by value
 
     @property
     def needs_position(self) -> bool:
@@ -114,11 +115,6 @@ class Mask:
             return f"{self.expression}\n{self.draw()}"
         except Exception:  # noqa: BLE001 - a function may reject the sizes drawn, and repr must not raise
             return self.expression
-
-    @property
-    def _only_numbers(self) -> bool:
-        """Whether the mask consists of numbers only, so that it can be cached by value."""
-        return True
 
     @property
     def _depth(self) -> int:
