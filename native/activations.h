@@ -24,7 +24,7 @@ REGARD_INLINE Vec<Real> polynomial(const Real (&coefficients)[count], Vec<Real> 
     return sum;
 }
 
-// The normal distribution's mass beyond x ≥ 0, ½ erfc(x / √2), to a small relative error even where it is tiny:
+// The upper tail of the normal distribution for x ≥ 0, ½ erfc(x / √2), to a small relative error:
 // e^(−x²/2) · t · a polynomial, with t = 1 / (1 + p x). Fitted for the least relative error: 1.3e-8 and 6e-16. In
 // single precision the polynomial is one in x t = (1 − t) / p, whose rounding does not matter where x is small.
 REGARD_INLINE Vec<float> normal_beyond(Vec<float> x) {
@@ -46,8 +46,8 @@ REGARD_INLINE Vec<double> normal_beyond(Vec<double> x) {
     return exp2_of(x * x * (-0.5 * log2_e<double>)) * (t * polynomial(mills, 2. * t - 1.));
 }
 
-// x Φ(x) = max(x, 0) − |x| · Φ(−|x|): nothing cancels, on either side. Beyond 40 nothing is left, and ∞ · 0 would be
-// NaN; limiting |x| as a whole number is one instruction, and the NaN that it swallows comes back with max(x, 0).
+// x Φ(x) = max(x, 0) − |x| · Φ(−|x|): nothing cancels, on either side. Beyond 40 the tail is zero, and ∞ · 0 would be
+// NaN. Clamping |x| as an integer is one instruction; a NaN that it removes comes back with max(x, 0).
 template <class Real>
 REGARD_INLINE Vec<Real> gelu_of(Vec<Real> x) {
     using Whole = typename Traits<Real>::Whole;

@@ -74,7 +74,7 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                  w.keys + p * W * s.size(), W, w.scores, W);
             scorer.finish(from, to, at, here, whole, Stage::masked, false, w.scores, w.spare);
-            const bool careful = !finite;  // a key may hide itself with a score of −inf
+            const bool careful = !finite;  // a score of −inf hides a key as a mask does
             if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>((to - from) * W) * sizeof(Real));
             weigh<Real>(w.scores, to - from, units.factor, w.row_max + (from - first), w.share + (from - first));
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t back_tile = 96;     // keys; with `block` below all parts of a tile fit a 512 KiB cache
 constexpr int64_t back_strip = 24;    // keys that share a range of queries in dV and dK
-constexpr int64_t chunk_keys = 1024;  // fewer keys a chunk would read and write dQ too often
+constexpr int64_t chunk_keys = 1024;  // with fewer keys per chunk, dQ is read and written too often
 
 template <class Real>
 struct BackwardPlan {
@@ -82,7 +82,7 @@ struct BackwardPlan {
     };
 };
 
-// As `product` with add, but a coefficient of exactly zero silences its partner: 0 · NaN adds nothing.
+// As `product` with add, but a coefficient of exactly zero removes its term: 0 · NaN adds nothing.
 template <class Real, bool coefficient_left>
 void product_seen(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b,
                   int64_t b_step, Real* c, int64_t c_row) {
@@ -144,7 +144,7 @@ class BackwardChunk {
   private:
     int64_t panel_rows(int64_t p) const { return std::min<int64_t>(W, rows - p * W); }
 
-    // Reads a block of queries and what flows into its outputs; false if none of them sees a key of this chunk.
+    // Reads a block of queries and the gradients of its outputs; false if none of them sees a key of this chunk.
     bool start_block() {
         bool any = false;
         for (int64_t p = 0; p < panels; ++p) {
@@ -169,7 +169,8 @@ class BackwardChunk {
                            w.spare);
             Vec<Real> sum{};
             int64_t e = 0;
-            // An output of zero takes nothing from an infinite flow: a row that sees no key has only such.
+            // An output of zero contributes nothing even if its gradient is infinite: all outputs of a row without keys
+            // are zero.
             for (; e + L <= plan.value_size; e += L) {
                 const Vec<Real> out = load(w.spare + e), in = load(w.flow + i * plan.flow_row + e);
                 sum += out == Real(0) ? Vec<Real>{} : out * in;
@@ -261,9 +262,9 @@ class BackwardChunk {
                 const int64_t at = j * W + v * L;
                 const Vec<Real> score = load(w.scores + at);
                 Vec<Real> weight = exp2_of((score - row_max) * factor) * share;
-                // A hidden key weighs nothing even in a row of NaN, and so do the lanes without a query.
+                // A hidden key has weight 0 even in a row of NaN, as have the lanes without a query.
                 if (hides) weight = (score == minus_infinity<Real>) | (share == Real(0)) ? Vec<Real>{} : weight;
-                // Its value may hold NaN: what flows back is zero all the same.
+                // Its value may hold NaN: the gradient is zero all the same.
                 Vec<Real> flow = weight * (load(w.inner + at) - delta);
                 if (hides) flow = weight == Real(0) ? Vec<Real>{} : flow;
                 if (bias) store<Real>(w.inner + at, flow);
@@ -338,7 +339,7 @@ class BackwardChunk {
                 table[zero + lane - j] += w.inner[(j - from) * W + lane];
     }
 
-    // Adds this chunk's part of dQ when its turn comes; false if the job was stopped meanwhile.
+    // Adds this chunk's part of dQ when its turn comes; false if the job was stopped in the meantime.
     bool give_queries(int64_t block, bool sees) {
         std::atomic<int32_t>& turn = turns[(sequence * s.heads() + head) * plan.blocks + block];
         for (int spin = 0; turn.load(std::memory_order_acquire) != chunk; ++spin) {

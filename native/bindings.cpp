@@ -1,4 +1,4 @@
-// The Python module: buffers in, kernels called without the interpreter's lock.
+// The Python module: takes arrays, calls kernels without the interpreter's lock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -122,7 +122,7 @@ nb::object product(nb::handle queries, nb::handle keys, nb::handle values, nb::h
     return output;
 }
 
-// Row state as it comes from Python: two arrays of the computing type.
+// Row state from Python: two arrays of the computing type.
 struct HeldState {
     Buffer row_max, row_sum;
     RowState state;
@@ -254,7 +254,7 @@ void linear(nb::handle x, nb::handle weight, nb::handle bias, nb::handle residua
     if (activation < 0 || activation > static_cast<int>(Activation::quick_gelu))
         throw std::invalid_argument("`activation` is unknown.");
     for (const View* view : {&l.x, &l.weight, &l.bias, &l.times, &l.residual, &l.output})
-        if (*view && view->type > Type::f64) throw std::invalid_argument("linear wants floating point arrays.");
+        if (*view && view->type > Type::f64) throw std::invalid_argument("linear takes floating point arrays.");
     call(kernels().linear, l);
 }
 
@@ -296,7 +296,7 @@ uint64_t mixed(const char* from, size_t bytes, uint64_t hash) {
     return hash;
 }
 
-// A number that changes with the content, at the speed of memory.
+// A hash of the content, at the speed of memory.
 uint64_t fingerprint(nb::handle array) {
     const Buffer buffer(array, "array");
     const View& v = buffer.view;
@@ -327,7 +327,7 @@ uint64_t fingerprint(nb::handle array) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "The native engine: arrays in, arrays filled. regard.engines.native is its face.";
+    m.doc() = "The native engine: takes arrays and fills arrays. regard.engines.native is its interface.";
     nb::class_<HeldScores>(m, "Scores")
         .def(nb::init<nb::handle, nb::handle, double, double, nb::handle, nb::handle, nb::handle, int64_t, nb::handle,
                       nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),

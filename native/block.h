@@ -1,8 +1,8 @@
-// The one micro-kernel, and the packing it wants.
+// The micro-kernel, and the packing that it needs.
 //
 //   c[r][lane] (+)= Σ_t a[r·a_row + t·a_step] · b[t·b_step + lane]
 //
-// `a` is broadcast straight from where it lies, `b` is read by vectors, `c` stays in registers. Every product of the
+// `a` is broadcast from its place in memory, `b` is read by vectors, `c` stays in registers. Every product of the
 // engine is this one: Sᵀ = K Qᵀ, Oᵀ += Vᵀ Pᵀ, and in the backward pass dPᵀ, dQᵀ, dV and dK.
 #pragma once
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace REGARD_ISA {
 namespace {
 
 // Rows of sums in registers. With 16 registers 4 × 2 vectors beat 6 × 2 by 4% on Zen 3 (GCC 12): both run alike in a
-// long loop, but sizes of 64 and 128 are short ones, and 64 is no multiple of 6. With 32 registers there is room for 24
-// sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short (both not measured).
+// long loop, but sizes of 64 and 128 are short ones, and 64 is not a multiple of 6. With 32 registers there is room for
+// 24 sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short (both not measured).
 constexpr int block_rows = vector_bytes == 64 ? 12 : registers == 32 ? 6 : 4;
 constexpr int panel_vectors = registers == 32 && vector_bytes == 16 ? 4 : 2;
 template <class Real>
@@ -26,8 +26,7 @@ REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t 
                                const Real* __restrict b, int64_t b_step, Real* __restrict c, int64_t c_row) {
     constexpr int L = lanes<Real>, N = panel_vectors;
     // Sums start at zero and are added at the end: on top of a long running total each term would be rounded to its
-    // size. The short loops are unrolled by order, for else GCC carries the sums over the stack, which costs 7% at
-    // size 64.
+    // size. Forced unroll of the short loops; otherwise GCC spills the sums to the stack, which costs 7% at size 64.
     Vec<Real> sum[M][N];
 #pragma GCC unroll 16
     for (int r = 0; r < M; ++r)
@@ -176,7 +175,7 @@ void unpack_panel(const Real* from, int64_t rows, int64_t count, const Real* fac
     }
 }
 
-// Rows as they are, in the computing type: the given ones where they are already that, else a converted copy.
+// Rows in the computing type: the given ones if they have it already, otherwise a converted copy.
 template <class Real>
 struct PlainRows {
     const Real* data;
@@ -195,11 +194,11 @@ PlainRows<Real> plain_rows(const View& view, int64_t a, int64_t b, int64_t first
     return {copy, size};
 }
 
-// Rows copied so that they lie a cache line more than their length apart: rows of 512 bytes, read a column at a time,
-// would compete for an eighth of the first cache.
+// Rows copied with one cache line of padding each: rows of 512 bytes, read a column at a time, would compete for an
+// eighth of the L1 cache.
 constexpr int64_t apart(int64_t size) { return (size + 15) / 16 * 16 + 16; }
 
-// A sum of numbers times zero is NaN exactly where one of them is not finite.
+// The sum of numbers times zero is NaN exactly if one of them is not finite.
 template <class Real>
 bool all_finite(const Real* numbers, int64_t count) {
     constexpr int L = lanes<Real>;
@@ -210,7 +209,7 @@ bool all_finite(const Real* numbers, int64_t count) {
     for (; i < count; ++i) sum += numbers[i] * Real(0);
     return sum == 0;
 }
-// Tells whether all numbers are finite.
+// Whether all numbers are finite.
 template <class Real>
 bool copy_apart(const View& view, int64_t a, int64_t b, int64_t first, int64_t count, Real* to) {
     constexpr int L = lanes<Real>;

@@ -31,7 +31,7 @@ struct Exchange {
     int (*tensor_from_object)(void* object, Tensor* tensor);
 };
 
-// The table of an object's class; null where it has none.
+// The table of an object's class; null if it has none.
 inline const Exchange* exchange_of(nb::handle object) {
     static PyTypeObject* known = nullptr;
     static const Exchange* its_table = nullptr;
@@ -52,8 +52,8 @@ inline const Exchange* exchange_of(nb::handle object) {
     return table;
 }
 
-// A NumPy array as it lies in memory: the fields that NumPy's C interface keeps where they are. A buffer of the same
-// array takes five times as long to get, which a call on a few words would feel.
+// The memory layout of a NumPy array: the fields that NumPy's C interface guarantees. Getting a buffer of the same
+// array takes five times as long, which shows in calls on a few words.
 struct NumPyArray {
     struct Kind {
         PyObject object;
@@ -71,7 +71,7 @@ struct NumPyArray {
     enum { writable = 0x400 };
 };
 
-// NumPy's own class of arrays; null where its arrays do not look as expected, and buffers have to do.
+// NumPy's array class; null if its arrays do not have the expected layout, and buffers must be used.
 inline PyTypeObject* numpy_class() {
     static PyTypeObject* known = [] {
         const nb::module_ numpy = nb::module_::import_("numpy");
@@ -94,12 +94,12 @@ bool is_contiguous(const View& view) {
     return true;
 }
 
-// An array that Python holds, for as long as this object lives. 16-bit integers stand for bfloat16, whose arrays offer
-// no buffer of their own.
+// An array that Python holds, kept alive as long as this object. 16-bit integers stand for bfloat16, whose arrays offer
+// no buffer of their own. A misaligned input is copied.
 class Buffer {
     Py_buffer buffer_{};
     bool held_ = false;
-    nb::object array_;  // where there is no buffer
+    nb::object array_;  // if there is no buffer
 
   public:
     View view;
@@ -133,17 +133,18 @@ class Buffer {
         if (!view) return nullptr;
         bool right = false;
         for (Type type : types) right |= type == view.type;
-        if (!right) fail(name, "has another type than the kernel wants");
+        if (!right) fail(name, "does not have the type that the kernel expects");
         const int64_t numbers = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
-        if (numbers > 0 && !is_contiguous(view)) fail(name, "is not contiguous");  // strides of nothing say nothing
-        if (numbers != count) fail(name, "has another size than the kernel wants");
+        if (numbers > 0 && !is_contiguous(view))
+            fail(name, "is not contiguous");  // the strides of an empty array mean nothing
+        if (numbers != count) fail(name, "does not have the size that the kernel expects");
         return reinterpret_cast<T*>(view.data);
     }
 
   private:
     void hold_numpy(nb::handle object, const char* name, bool writable) {
         const auto* array = reinterpret_cast<NumPyArray*>(object.ptr());
-        if (writable && !(array->flags & NumPyArray::writable)) fail(name, "may not be written to");
+        if (writable && !(array->flags & NumPyArray::writable)) fail(name, "is read-only");
         const char order = array->kind->byte_order;
         const Type type = type_of(order == '=' || order == '|' ? array->kind->letter : '-', name);
         if (!writable && !aligned(array->data, type, array->dimensions, array->shape, array->strides)) {
@@ -172,7 +173,7 @@ class Buffer {
             view.shape[to] = shape[axis];
             view.stride[to] = shape[axis] > 1 ? strides[axis] / width : 0;
         }
-        // One number a row is as good as neighbouring numbers; where there is none at all, NumPy says 0.
+        // A row of one number counts as contiguous; for empty arrays NumPy gives a stride of 0.
         if (view.shape[3] <= 1 || !(view.shape[0] && view.shape[1] && view.shape[2])) view.stride[3] = 1;
     }
     void hold_tensor(nb::handle object, const char* name, bool writable, const Exchange& table) {
@@ -197,7 +198,7 @@ class Buffer {
         if (view.shape[3] <= 1) view.stride[3] = 1;
         if (tensor.data) return;
         for (int64_t count : view.shape)
-            if (!count) {  // no numbers need no memory, but an array that is there has an address
+            if (!count) {  // an empty tensor has no memory, but a given array has an address
                 static char nowhere[8];
                 view.data = nowhere;
                 return;
@@ -214,12 +215,12 @@ class Buffer {
         if (tensor.kind == boolean && bits == 8) return Type::u8;
         if (tensor.kind == integer && bits == 32) return Type::i32;
         if (tensor.kind == integer && bits == 64) return Type::i64;
-        fail(name, "has a type that the kernel does not read");
+        fail(name, "has a type that the kernel cannot read");
     }
     [[noreturn]] static void fail(const char* name, const char* what) {
         throw std::invalid_argument("`" + std::string(name) + "` " + what + ".");
     }
-    // By the letter that Python's and NumPy's formats share.
+    // By the type letter that Python's and NumPy's formats share.
     static Type type_of(char letter, const char* name) {
         switch (letter) {
             case 'e': return Type::f16;
@@ -233,7 +234,7 @@ class Buffer {
             case 'i': return Type::i32;
             case 'l':
             case 'q': return sizeof(long) == 8 || letter == 'q' ? Type::i64 : Type::i32;
-            default: fail(name, "has a type that the kernel does not read");
+            default: fail(name, "has a type that the kernel cannot read");
         }
     }
 };

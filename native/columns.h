@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t row_tile = 192;
 
-// Which rows of a tile see which keys, at a glance.
+// Bounds of what the rows of a tile see.
 struct RowHull {
     int64_t low = 0, high = INT64_MAX;              // no row sees a key outside
     int64_t inner_low = 0, inner_high = INT64_MAX;  // every row sees all keys inside
@@ -108,7 +108,7 @@ void weigh(Real* __restrict scores, int64_t rows, Real factor, const Real* row_m
         for (int v = 0; v < panel_vectors; ++v) {
             Real* place = scores + i * W + v * L;
             const Vec<Real> score = load(place);
-            // A hidden key weighs nothing even in a row of NaN.
+            // A hidden key has weight 0 even in a row of NaN.
             store<Real>(place, score == minus_infinity<Real> ? Vec<Real>{} : exp2_of((score - top) * factor) * by);
         }
     }

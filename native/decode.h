@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t decode_span = 1024;  // keys of one item
 constexpr int64_t decode_tile = 128;   // keys whose rows stay in the first caches for all queries of the group
-constexpr int64_t decode_rows = 4;     // at most this many queries a head go this way
+constexpr int64_t decode_rows = 4;     // at most this many queries per head are computed here
 
 // The state of one row over one span of keys: row_max, row_sum, then the outputs.
 template <class Real>
@@ -23,7 +23,7 @@ struct Partial {
 
 // Products of one query with `keys` rows, eight (a vector's lanes) at a time. Summed in another order than by the
 // micro-kernel, which is 2.5 times as slow here: row state and statistics, whose bits have to agree with those of other
-// passes, never come from this way.
+// passes, are never computed here.
 template <class Real>
 void dot_rows(const Real* query, PlainRows<Real> keys, int64_t count, int64_t size, Real* scores) {
     constexpr int L = lanes<Real>;
@@ -187,7 +187,7 @@ class DecodeSpan {
     }
 };
 
-// Spans in order: the result does not depend on who computed which.
+// Spans in order: the result does not depend on which thread computed which.
 template <class Real>
 void merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int64_t size) {
     const Scores& s = f.scores;
@@ -198,7 +198,7 @@ void merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int
         const Real one = states[k * size];
         if (one > row_max || one != one) row_max = one;
     }
-    // The first span takes in the others; one without a visible key has only zeros.
+    // The other spans are added to the first; a span without a visible key has only zeros.
     Real* output = states + Partial<Real>::head;
     const int64_t values = size - Partial<Real>::head;
     double row_sum = 0;

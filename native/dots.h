@@ -1,5 +1,5 @@
-// Products of a few rows with many: lanes run along the depth, so both sides are read by vectors from where they lie,
-// nothing is packed, and any number of rows costs only its own work.
+// Products of a few rows with many: lanes run along the depth, so both sides are read by vectors without packing, and
+// any number of rows costs only its own work.
 //
 //   to[r][o] (+)= Σ_t x[r · x_row + t] · weight[o · weight_row + t]
 #pragma once
@@ -57,7 +57,7 @@ REGARD_INLINE void add_lanes(const Vec<Real> (&sum)[dot_outs], Real (&to)[dot_ou
     }
 }
 
-// Holds a number in its register: GCC would read it from memory again for each use.
+// Keeps a number in its register: GCC would read it from memory again for each use.
 template <class V>
 REGARD_INLINE void keep(V& x) {
 #if defined(__x86_64__)
@@ -69,7 +69,7 @@ REGARD_INLINE void keep(V& x) {
 #endif
 }
 
-// Rows times weights. The weights of one register block lie `apart` rows from each other, so that the weight is read in
+// Rows times weights. The weights of one register block are `apart` rows from each other, so that the weight is read in
 // four streams, each in order: from memory at 25 GB/s, four neighbouring rows at 15 (one row, Zen 3).
 template <class Real, class Stored>
 struct Dots {
@@ -144,7 +144,7 @@ void dot_rest(int64_t rows, int64_t whole, const Dots<Real, Stored>& d) {
 template <class Real, class Stored>
 void dot_products(int64_t rows, const Dots<Real, Stored>& all) {
     const int64_t whole = all.depth / lanes<Real> * lanes<Real>, apart = all.apart();
-    // Groups of nearly equal size: 4 rows as 2 + 2, for one row alone cannot hide the latency.
+    // Groups of nearly equal size: 4 rows as 2 + 2, because a single row cannot hide the latency.
     const int64_t groups = (rows + dot_rows_at_once - 1) / dot_rows_at_once;
     for (int64_t first = 0; first < apart; ++first)
         for (int64_t g = 0; g < groups; ++g) {

@@ -39,7 +39,7 @@ constexpr int sums = registers == 32 ? 24 : 12;
 double multiply_adds(int64_t count) {
     Vec<float> sum[sums];
     for (int i = 0; i < sums; ++i) sum[i] = all(static_cast<float>(i));
-    // Unknown to the compiler, which else finds the sum that stays 1 and leaves it out.
+    // Unknown to the compiler, which would otherwise find that the sum stays 1 and remove the loop.
     const volatile float decay = 0.999f, growth = 0.001f;
     const Vec<float> by = all<float>(decay), plus = all<float>(growth);
     for (int64_t c = 0; c < count; ++c) {

@@ -20,7 +20,7 @@ struct ForwardPlan {
         value_size = f.values ? f.values.shape[3] : 0;
         top = f.rows.top;
         // Packed queries and outputs of a block fill most of a 512 KiB second cache (half of it was 5% slower at size
-        // 128: keys and values come in more often); at least 16 items where there are rows enough, decided by the
+        // 128: keys and values come in more often); at least 16 items if there are enough rows, decided by the
         // shapes alone so that results don't depend on threads.
         const int64_t cached =
             400 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
@@ -93,7 +93,7 @@ void exp_and_sum(Real* __restrict scores, int64_t keys, Real factor, const Vec<R
     }
 }
 
-// Keeps the `top` strongest of each lane, by insertion where any lane beats its weakest.
+// Keeps the `top` largest of each lane, by insertion if any lane exceeds its smallest.
 template <class Real>
 void keep_top(const Real* scores, int64_t keys, int64_t first_key, int64_t top, Real* value,
               typename Traits<Real>::Whole* key) {
@@ -122,7 +122,7 @@ void keep_top(const Real* scores, int64_t keys, int64_t first_key, int64_t top, 
     }
 }
 
-// What a row's running sums become once all keys are seen and the head's sink is added.
+// A row's running sums after all keys, with the head's sink added.
 template <class Real>
 struct RowEnd {
     double row_max, row_sum;  // sink included
@@ -246,7 +246,7 @@ class ForwardBlock {
         }
     }
 
-    // One panel takes in the scores of keys [from, to) of the tile that starts at `first`.
+    // Adds the scores of keys [from, to), of the tile that starts at `first`, to one panel.
     void absorb(int64_t p, int64_t first, int64_t from, int64_t to) {
         const int64_t keys = to - from;
         const Real factor = plan.units.factor;
@@ -283,7 +283,7 @@ class ForwardBlock {
         if (plan.top)
             keep_top<Real>(w.scores, keys, from, plan.top, w.top_value + p * W * plan.top,
                            w.top_key + p * W * plan.top);
-        const bool careful = !finite_values;  // a score may be −inf where no mask says so
+        const bool careful = !finite_values;  // a score may be −inf without a mask
         if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
             exp_and_sum<Real, true, true>(w.scores, keys, factor, row_max, row_sum, spread, reach, position);
@@ -365,7 +365,7 @@ bool forward_panels(const Forward& f) {
     const ForwardPlan<Real> plan(f);
     const Scores& s = f.scores;
     const double cost = 2. * s.batch() * s.heads() * s.rows() * s.columns() * (s.size() + plan.value_size);
-    // Later rows see more keys under causal masks: heavy blocks first keeps the last threads busy together.
+    // Later rows see more keys under causal masks: starting with the heavy blocks balances the threads.
     const int64_t items = s.batch() * s.heads() * plan.blocks;
     auto work = [&](int64_t item, void* memory) {
         const int64_t block = plan.blocks - 1 - item / (s.batch() * s.heads()), which = item % (s.batch() * s.heads());

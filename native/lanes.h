@@ -1,5 +1,5 @@
 // Vectors of the instruction set that this file is compiled for, in GCC's and Clang's vector extensions.
-// The only place with intrinsics: where the extensions cannot say a thing, or say it slowly.
+// The only place with intrinsics: where the vector extensions cannot express an operation, or are slow.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -67,7 +67,7 @@ REGARD_INLINE void store(Real* to, Vec<Real> x) {
 }
 template <class Real>
 REGARD_INLINE Vec<Real> all(Real x) {
-    return Vec<Real>{} + x;  // x + 0 keeps −0 as +0, which no caller minds
+    return Vec<Real>{} + x;  // x + 0 turns −0 into +0, which no caller depends on
 }
 template <class Real>
 REGARD_INLINE Int<Real> all_int(typename Traits<Real>::Whole x) {
@@ -135,8 +135,8 @@ REGARD_INLINE Vec<float> exp2_of(Vec<float> x) {
     const Vec<float> magic = all(12582912.f + 127);  // 1.5 · 2^23, and the exponent's bias
     const Vec<float> shifted = x + magic;
     const Vec<float> rest = x - (shifted - magic);
-    // Smallest relative error on [−½, ½] with value 1 at 0: 9.2e-8. By halves, for a chain of five steps leaves the
-    // multipliers waiting: 4% of a whole forward at size 64.
+    // Smallest relative error on [−½, ½] with value 1 at 0: 9.2e-8. In two halves, because a chain of five steps
+    // stalls the multipliers: 4% of a whole forward at size 64.
     const Vec<float> square = rest * rest;
     const Vec<float> low = rest * 0.6931469775990191f + 1.f,
                      middle = rest * 0.05550733743347447f + 0.24022242085125964f;

@@ -1,7 +1,7 @@
 // activation(x weightᵀ + bias) · times + residual, in one pass; the output may be the array `times`.
 //
 // Two kernels share the rows. Full panels go through the micro-kernel with lanes as rows of x: x is packed once, the
-// weight, the larger side, is broadcast from where it lies, and only the results are transposed. The rows that do not
+// weight, the larger side, is broadcast without packing, and only the results are transposed. The rows that do not
 // fill a panel, and all rows when there are few, go through `dot_products`. On Zen 3, of what a bare loop of
 // multiply-adds does: panels 82 to 86%, dot products up to 76%, 20 rows (16 + 4) 80%.
 #pragma once
@@ -100,7 +100,7 @@ struct LinearPlan {
     int64_t scratch() const { return weights() + (panels ? sums() : 0) + tile() + 4 * out_block + W; }
 };
 
-// One panel times all weights of a block. The weights of a register block lie far from each other, so that the weight
+// One panel times all weights of a block. The weights of a register block are far apart, so that the weight
 // is read in streams, each in order: one that comes from memory is used at 80% of the limit, with neighbours at 50% (16
 // rows, 384 → 384, Zen 3).
 template <class Real, bool add>
@@ -114,7 +114,7 @@ void panel_product(int64_t outs, int64_t depth, const Real* weight, int64_t weig
                        sums + streamed * W, W);
 }
 
-// Sums of one row into their place: bias, activation, gate and residual on the way.
+// Sums of one row into the output, through bias, activation, gate and residual.
 template <class Real, Activation activation>
 void finish_sums(const Real* sums, const Real* bias, const Real* times, const Real* residual, int64_t count, Real* to) {
     constexpr int L = lanes<Real>;

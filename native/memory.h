@@ -4,7 +4,7 @@
 #include <new>
 
 namespace regard {
-namespace {  // each instruction set compiles its own: one that all share might be made for a machine that is not here
+namespace {  // each instruction set compiles its own: a shared one could use instructions that this machine lacks
 
 struct KeptMemory {
     void* data = nullptr;

@@ -63,7 +63,7 @@ bool norm_of(const Norm& n) {
             if (!direct) write_numbers<Real>(line, size, out.at(0, 0, r), out.type, out.stride[3]);
         }
     };
-    // Bound by memory: about 16 operations' time a number.
+    // Bound by memory: about the time of 16 operations per number.
     return run_items(items, static_cast<size_t>(4 * size) * sizeof(Real), 16. * static_cast<double>(rows * size), work);
 }
 

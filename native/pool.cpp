@@ -35,10 +35,10 @@ constexpr auto poll_every = std::chrono::milliseconds(50);
 // Waking a sleeping thread costs the caller about 5 µs, and the worker arrives 10 to 50 µs later: less work than this
 // (floating point operations) is done sooner alone. A worker that is still awake arrives within a microsecond.
 constexpr double worth_waking = 3e6, worth_sharing = 3e5;
-// Jobs shorter than this are over before anybody could want to stop them.
+// Shorter jobs end before a request to stop could matter.
 constexpr double worth_polling = 1e9;
 // After a job a worker stays awake for some 50 µs: the next call of a model comes within that, and other libraries'
-// threads are not kept from their core for longer. Calls that follow each other that quickly wake a worker for small
+// threads are not kept off their core for longer. Calls that follow each other that quickly wake a worker for small
 // jobs too.
 constexpr int awake_spins = 1500;
 constexpr auto soon = std::chrono::microseconds(50);
@@ -140,7 +140,7 @@ class Pool {
             if (job.inside.load(std::memory_order_acquire) == 0) return;
             breathe();
         }
-        // A worker that lost its core would wait for ours: sleep, and let it finish.
+        // A worker that lost its core may be waiting for ours: sleep to let it finish.
         waiting_.fetch_add(1);
         std::unique_lock<std::mutex> lock(mutex_);
         while (job.inside.load() != 0) {
@@ -185,13 +185,13 @@ class Pool {
                 // The caller does the work alone.
             }
             current = nullptr;
-            job->inside.fetch_sub(1);  // from here on the job may be gone
+            job->inside.fetch_sub(1);  // from here on the job may no longer exist
             lock.lock();
             if (waiting_.load() > 0) left_.notify_all();
         }
     }
 
-    // Waits a little for the next job without giving up the core; true if one came.
+    // Spins briefly for the next job; true if one arrived.
     bool stay_awake(uint64_t seen) {
         spinning_.fetch_add(1, std::memory_order_relaxed);
         bool came = false;
@@ -255,7 +255,7 @@ int default_threads() {
 void before_fork() { pool_mutex.lock(); }
 void after_fork_in_parent() { pool_mutex.unlock(); }
 void after_fork_in_child() {
-    // The workers did not come along, and their locks may be held: leave that pool behind.
+    // After fork the workers do not exist here, and their locks may be held: abandon that pool.
     pool.store(nullptr);
     current = nullptr;
     calling = false;

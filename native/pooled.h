@@ -8,8 +8,8 @@ namespace regard {
 namespace REGARD_ISA {
 namespace {
 
-// Each item owns whole cells: some columns of cells, for some rows of cells. Types of our own in the vectors: those of
-// the standard library would be shared with, and overwritten by, code for other instruction sets.
+// Each item owns whole cells: some columns of cells, for some rows of cells. The vectors hold types of our own:
+// templates of standard types would be merged by the linker with code for other instruction sets.
 struct CellGroup {
     int64_t row, row_end, column, column_end;
 };
@@ -132,7 +132,7 @@ class PooledItem {
         return sum;
     }
     static Vec<Real> largest_of(const Real* weights, int64_t rows) {
-        Vec<Real> largest{}, probe{};  // a maximum forgets NaN, a sum of zeros does not
+        Vec<Real> largest{}, probe{};  // a maximum drops NaN, a sum with zero factors does not
         for (int64_t r = 0; r < rows; ++r) {
             const Vec<Real> weight = load(weights + r * W);
             largest = larger(weight, largest);

@@ -18,7 +18,7 @@ constexpr size_t bytes_of(Type type) {
     }
 }
 
-// An array of four axes; strides count elements and may be zero (broadcast) or negative. No data: not given.
+// An array of four axes; strides count elements and may be zero (broadcast) or negative. Null data: not given.
 struct View {
     char* data = nullptr;
     int64_t shape[4] = {1, 1, 1, 1};
@@ -31,7 +31,7 @@ struct View {
     }
 };
 
-// Up to two key intervals [first, last) a query; `batch` is the distance between sequences, 0 where they share.
+// Up to two key intervals [first, last) per query; `batch` is the distance between sequences, 0 where they share.
 struct Intervals {
     const int32_t* first[2] = {nullptr, nullptr};
     const int32_t* last[2] = {nullptr, nullptr};

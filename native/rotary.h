@@ -1,5 +1,5 @@
-// Rotary positions: each pair of numbers turned by its token's angle. The pairs are neighbours (2i, 2i + 1) or lie half
-// of the turned part apart (i, i + pairs); what follows the last pair is copied. The output may be the input itself.
+// Rotary positions: each pair of numbers rotated by its token's angle. The pairs are neighbours (2i, 2i + 1) or half of
+// the rotated part apart (i, i + pairs); what follows the last pair is copied. The output may be the input itself.
 #pragma once
 #include "storage.h"
 #include "work.h"

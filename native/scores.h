@@ -8,7 +8,7 @@ namespace regard {
 namespace REGARD_ISA {
 namespace {
 
-// 96 and 384 are up to 3% slower at size 64, alike at 128; the panel's scores, 12 KiB, stay in the first cache.
+// 96 and 384 are up to 3% slower at size 64, equal at 128; the panel's scores, 12 KiB, stay in the first cache.
 constexpr int64_t key_tile = 192;
 
 template <class Real>
@@ -115,7 +115,7 @@ struct Units {
     }
 };
 
-// Can a score be −inf other than by an interval's edge?
+// Whether a score can be −inf for another reason than an interval.
 inline bool may_hide(const Scores& scores) { return scores.bias || scores.mask || scores.relative; }
 
 // Rows [row, row + rows) and keys [key, key + keys) of one head.
@@ -123,9 +123,9 @@ struct Region {
     int64_t sequence, head, row, rows, key, keys;
 };
 
-// How a region lies in memory: the score of query i and key j is at i · query_step + j · key_step.
+// The memory layout of a region: the score of query i and key j is at i · query_step + j · key_step.
 
-// A panel of queries side by side, keys below each other: Sᵀ[key][query].
+// Lanes are queries, rows are keys: Sᵀ[key][query].
 template <class Real>
 struct LanesAreQueries {
     static constexpr int64_t query_step = 1, key_step = panel<Real>;
@@ -173,7 +173,7 @@ REGARD_INLINE void hide(Real* from, Real* to) {
     for (; from < to; ++from) *from = minus_infinity<Real>;
 }
 
-// Keys side by side, queries below each other: S[query][key].
+// Lanes are keys, rows are queries: S[query][key].
 template <class Real>
 struct LanesAreKeys {
     static constexpr int64_t key_step = 1;
@@ -234,7 +234,7 @@ REGARD_INLINE Vec<Real> soft_cap(Vec<Real> product, const Units<Real>& units, Ve
     return t.near ? x + x * t.rise : (x < Real(0) ? -far : far);
 }
 
-// Turns the products of a region into scores up to `stage`, in place; in natural units where `shown`, for people, else
+// Turns the products of a region into scores up to `stage`, in place; in natural units if `shown`, otherwise
 // in those of the softmax. `spare` holds as many numbers as the region, where there is a bias. For the backward pass,
 // `slope` gets the derivative of the cap.
 template <class Real, class Layout>
@@ -252,7 +252,7 @@ void finish_scores(const Scores& s, const Units<Real>& units, const Region& at, 
         for (int64_t i = 0; i < count; i += L) store<Real>(scores + i, load(scores + i) * units.scale);
     }
     if (stage >= Stage::biased && (s.bias || s.relative)) {
-        // Both together are one bias: a part of the matrix whose bias was made elsewhere is rounded alike.
+        // Both are added first, so that a part of the matrix whose biases were added elsewhere is rounded alike.
         if (s.bias) layout.read_bias(s.bias, at, spare);
         if (s.relative) {
             const Real* table = reinterpret_cast<const Real*>(s.relative.at(0, 0)) + at.head * s.relative.stride[0];
@@ -262,7 +262,7 @@ void finish_scores(const Scores& s, const Units<Real>& units, const Region& at, 
             else
                 layout.template read_relative<false>(table, 0, span, zero, at, spare);
         }
-        // −inf hides a key as a mask does: NaN + −inf would let a poisoned key through.
+        // A bias of −inf hides a key as a mask does, even if its score is NaN: NaN + −inf would be NaN.
         for (int64_t i = 0; i < count; i += L) {
             const Vec<Real> add = load(spare + i);
             store<Real>(scores + i, add == minus_infinity<Real> ? add : load(scores + i) + add);

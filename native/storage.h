@@ -1,4 +1,4 @@
-// Vectors into 16-bit storage, and rows of numbers in and out of any storage where they are not already plain.
+// Vectors into 16-bit storage, and rows of numbers between any storage and the computing type.
 #pragma once
 #include "block.h"
 
@@ -36,7 +36,7 @@ REGARD_INLINE void store_brain(uint16_t* to, Vec<float> x) {
 template <class Real>
 constexpr Type own_type = sizeof(Real) == 4 ? Type::f32 : Type::f64;
 
-// As write_row, by vectors where 16-bit numbers lie side by side.
+// As write_row, by vectors if 16-bit numbers are contiguous.
 template <class Real>
 void write_numbers(const Real* from, int64_t count, char* to, Type type, int64_t stride) {
     int64_t i = 0;
@@ -51,7 +51,7 @@ void write_numbers(const Real* from, int64_t count, char* to, Type type, int64_t
     write_row<Real>(from + i, count - i, to + i * stride * static_cast<int64_t>(bytes_of(type)), type, stride);
 }
 
-// One axis of a view as a row of the computing type: where it lies if it is already that, else a copy.
+// One axis of a view as a contiguous row of the computing type: in place if it is one already, otherwise a copy.
 template <class Real>
 const Real* numbers(const char* from, Type type, int64_t stride, int64_t count, Real* copy) {
     if (stride == 1 && type == own_type<Real>) return reinterpret_cast<const Real*>(from);
@@ -59,7 +59,7 @@ const Real* numbers(const char* from, Type type, int64_t stride, int64_t count, 
     return copy;
 }
 
-// A vector from storage that can be read as it lies.
+// A vector from contiguous storage.
 struct Half {
     uint16_t bits;
 };
@@ -71,8 +71,8 @@ REGARD_INLINE Vec<double> load_as(const double* from) { return load(from); }
 REGARD_INLINE Vec<float> load_as(const Half* from) { return load_half(&from->bits); }
 REGARD_INLINE Vec<float> load_as(const Brain* from) { return load_brain(&from->bits); }
 
-// A part of the last two axes into contiguous rows `to_row` apart. Where the rows lie side by side (a transposed view),
-// whole squares are turned at once.
+// A part of the last two axes into contiguous rows `to_row` apart. In a transposed view, whole squares are
+// transposed at once.
 template <class Real, class Stored>
 void turn_rows(const Stored* from, int64_t step, int64_t rows, int64_t count, Real* to, int64_t to_row) {
     constexpr int L = lanes<Real>;

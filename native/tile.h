@@ -1,4 +1,4 @@
-// Plain tiles of the matrix, at any stage.
+// Tiles of the matrix at any stage.
 #pragma once
 #include "columns.h"
 

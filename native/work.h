@@ -21,7 +21,7 @@ struct Parts {
     }
 };
 
-// What an item of this plan needs.
+// The memory that an item of this plan needs.
 template <class Plan>
 size_t scratch_of(const Plan& plan) {
     Parts parts{nullptr};

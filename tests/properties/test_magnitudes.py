@@ -1,4 +1,6 @@
-"""Weights, outputs and gradients at every magnitude of the scores, from 10⁻³⁰ to 10³⁰.
+"""Weights, outputs and gradients at every magnitude of the scores, from 10⁻³⁰ to 10³⁰: random shapes and magnitudes.
+
+Extreme scales, soft caps, biases and sinks, and scores that share a large level, are in tests/engines/test_magnitudes.
 
 Vectors are small integers times a power of two, so that every product q · k is exact in float32. What an engine
 computes from it may then be off by its own rounding alone, however large the scores are: the exponent
@@ -156,54 +158,3 @@ def test_a_row_sums_to_one_where_its_scores_are_rounded(engine: str, dtype: str)
             assert_allclose(found.sum(axis=-1, dtype=np.float64), 1, rtol=0, atol=2e-6)
             assert (found <= 1).all()
         assert (peak <= 1).all()
-
-
-EXTREMES: dict[str, dict[str, Any]] = {
-    "tiny scale": {"scale": 1e-300},
-    "scale 0": {"scale": 0.0},
-    "negative scale": {"scale": -0.7},
-    "negative scale, causal": {"scale": -0.7, "mask": regard.causal()},
-    "large scale": {"scale": 1e30},
-    "large softcap": {"softcap": 1e300},
-}
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("case", EXTREMES)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_extreme_options_give_what_the_formula_gives(engine: str, case: str, dtype: str, weights: Any) -> None:
-    rng = np.random.default_rng(2)
-    q, k, v = (rng.normal(size=(1, 2, 9, 8)).astype(dtype) for _ in range(3))
-    options = dict(EXTREMES[case])
-    seen = np.tri(9, dtype=bool) if "mask" in options else True
-    if case == "large scale":  # one-hot
-        expected = (q @ k.swapaxes(2, 3)).argmax(axis=-1)[..., None] == np.arange(9)
-    else:
-        scale = options.get("scale", 8**-0.5)
-        expected = weights(q, k, scale=scale, seen=seen)  # the softcap is so large that nothing is capped
-    with using(engine):
-        A = regard.Attention(for_engine(engine, q), for_engine(engine, k), **options)
-        found, output = as_numpy(A.dense()), as_numpy(A @ for_engine(engine, v))
-    tolerance = {"rtol": 0, "atol": 2e-6 if dtype == "float32" else 1e-14}
-    assert_allclose(found, expected, **tolerance)
-    assert_allclose(output, expected @ v, **tolerance)
-
-
-@pytest.mark.parametrize("bias", [-1e6, -1e7, -1e9, -1e30, float(np.finfo(np.float32).min)])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_row_with_the_same_large_bias_everywhere_is_that_of_torch(engine: str, bias: float) -> None:
-    """As additive masks of Hugging Face models do it; the reference computes in float64, and so does its peer."""
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(3)
-    q, k, v = (rng.normal(size=(1, 2, 9, 8)).astype(np.float32) for _ in range(3))
-    added = np.zeros((9, 9), np.float32)
-    added[4:] = bias
-    kind = torch.float64 if engine == "reference" else torch.float32
-    tensors = [torch.from_numpy(array).to(kind) for array in (q, k, v, added)]
-    scores = tensors[0] @ tensors[1].mT * 8**-0.5 + tensors[3]
-    expected = (torch.softmax(scores, -1) @ tensors[2]).numpy()
-    with using(engine):
-        A = regard.Attention(for_engine(engine, q), for_engine(engine, k), bias=for_engine(engine, added))
-        found, weights = as_numpy(A @ for_engine(engine, v)), as_numpy(A.dense())
-    assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=2e-6)
-    assert_allclose(found, expected, rtol=0, atol=2e-6)

@@ -369,12 +369,18 @@ def fit(queries: Array, keys: Array) -> bool:
 
 def are_usual_values(values: Any, keys: Array) -> bool:
     """Whether values need neither a conversion nor broadcasting: all axes but the last are those of the keys."""
-    kind = type(values)
-    if kind is not type(keys) or values.dtype is not keys.dtype:
+    if type(values) is not type(keys) or values.dtype is not keys.dtype:
         return False
-    if kind is not np.ndarray and (values.is_nested or values.is_sparse or not values.is_cpu is keys.is_cpu):
+    if type(values) is np.ndarray:
+        if values.dtype.kind != "f":  # bfloat16, which NumPy does not know
+            return False
+    elif (
+        values.is_nested
+        or values.layout is not keys.layout
+        or not ((values.is_cpu and keys.is_cpu) or values.device == keys.device)
+    ):
         return False
-    return values.shape == keys.shape or values.shape[:-1] == keys.shape[:-1]
+    return bool(values.shape == keys.shape or values.shape[:-1] == keys.shape[:-1])
 
 
 def is_vector(thing: Any) -> bool:

@@ -241,7 +241,7 @@ class Attention:
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
         one_column = False
-        if not arguments.are_usual_values(values, self.keys):
+        if not (are_plain(values, self.keys) and arguments.are_usual_values(values, self.keys)):
             one_column = arguments.is_vector(values)
             values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard import errors
 from regard.arrays import four_axes, leading_axes_of
 from regard.engines import generic, torch_autograd
 from regard.engines.generic import (  # noqa: F401
@@ -48,6 +49,8 @@ def forward(
 
 def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
     """Outputs, with no option but a mask."""
+    if torch._C._is_tracing():
+        raise errors.traced()
     return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
 
 

@@ -47,7 +47,8 @@ def forward(
 
 def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
     """Outputs in one call of the kernel, with no option but a mask of at most one interval per query."""
-    if not DIRECT or differentiated(values, queries, keys) or queries.is_neg() or keys.is_neg() or values.is_neg():
+    own = type(queries) is Tensor is type(keys) and not (queries.is_neg() or keys.is_neg() or values.is_neg())
+    if not DIRECT or not own or differentiated(values, queries, keys):
         return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
     return _core.product(queries, keys, values, visible)
 

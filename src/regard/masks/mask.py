@@ -209,7 +209,7 @@ class Inverse(Mask):
 
     @property
     def _only_numbers(self) -> bool:
-        return self.inner._only_numbers
+        return bool(self.inner._only_numbers)
 
     @property
     def _depth(self) -> int:
