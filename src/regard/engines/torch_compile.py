@@ -1,6 +1,6 @@
 """What the compiler sees of attention: three operators with known shapes, used only while `torch.compile` is at work.
 
-An operator costs 50 µs where `torch_gradients` costs 10, but a graph holds it as one node, forwards and backwards, for
+An operator costs 50 µs where `torch_autograd` costs 10, but a graph holds it as one node, forwards and backwards, for
 any lengths. When the graph runs, the engine for the tensors computes it.
 """
 

@@ -1,6 +1,6 @@
 """CPU tensors through the native engine, in the memory they are in: NumPy views go in, tensors of new arrays come out.
 
-What has to be differentiated or transformed goes other ways: `A @ values` through `torch_gradients`, which calls this
+What has to be differentiated or transformed goes other ways: `A @ values` through `torch_autograd`, which calls this
 engine forwards and backwards; everything else through the strips of the generic engine, which PyTorch can follow.
 """
 
