@@ -1,4 +1,4 @@
-"""The native engine, compiled from native/: arrays in, arrays filled. regard.engines.native is its face.
+"""The native engine, compiled from native/: takes arrays and fills arrays. regard.engines.native is its interface.
 
 Arrays offer a buffer: float16, float32, float64, and 16-bit integers that stand for bfloat16. None: not given.
 """
@@ -12,7 +12,7 @@ from regard.masks import Visible
 _Array = NDArray[Any]
 
 class Scores:
-    """All that decides the scores; holds on to its arrays."""
+    """Everything that decides the scores; keeps its arrays alive."""
 
     def __init__(
         self,

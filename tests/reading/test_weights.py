@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from regard import errors
+from regard.attention import Attention
 from regard.layers import Transformer
 from regard.masks import causal
+from regard.reading.weights import rollout, rollout_row
 
 from .cases import HEADS, KEY_HEADS, LAYERS, PIECES, PLAIN, Truth, made, run_of
 
@@ -29,6 +31,15 @@ def test_rollout_is_the_product_of_all_layers(kind):
     np.testing.assert_allclose(expected.sum(axis=1), 1)
     word = reading.word("watchingly")
     np.testing.assert_allclose(reading.rollout("watchingly"), expected[word.first : word.last].mean(axis=0), atol=1e-6)
+
+
+def test_a_row_of_the_rollout_is_exact_where_sink_logits_meet_scores_of_a_million():
+    """float32 holds log-sum-exps of 10⁶ to 0.06: a sink's share computed from one would be off by 6%."""
+    queries = np.float32([[[1000, 1], [1000, 2], [1000, 0]]])
+    keys = np.float32([[[1000, 0], [1000, 1], [1000, 0.5]]])  # scores 10⁶ + 0 … 2
+    attention = Attention(queries, keys, scale=1.0, sinks=np.float32([1e6 + 1]))
+    row = np.array([0.25, 0.5, 0.25])
+    np.testing.assert_allclose(rollout_row([attention] * 2, row), row @ rollout([attention] * 2), rtol=1e-6)
 
 
 def test_results_beyond_the_limit_are_refused_with_the_fix():

@@ -1,8 +1,8 @@
 """The generic engine: attention over any array namespace. NumPy in float64 (the reference), PyTorch.
 
 `xp` is the namespace of the arrays, `numpy_arrays` or `torch_arrays`: functions that both libraries share, and the few
-that differ. Every pass walks over strips: some queries of some heads against all their keys, at most `xp.STRIP` weights
-at once. The results of strips are joined, never written into a shared array, so that PyTorch can differentiate,
+that differ. Every pass iterates over strips: some queries of some heads against all their keys, at most `xp.STRIP`
+weights at once. The results of strips are joined, never written into a shared array, so that PyTorch can differentiate,
 transform and compile all of it.
 
 Each strip normalises its own rows instead of relying on a row state computed earlier. A matrix product of another shape
@@ -136,7 +136,7 @@ def tile(
     """Some queries and keys of the matrix at one stage; weights by way of whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
     chunks = [rows]
-    if is_weight and not slicing.is_run(rows):  # their masks and biases are arrays of so many queries and all keys
+    if is_weight and not slicing.is_run(rows):  # their masks and biases become arrays (rows, keys)
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
         chunks = [index[start : start + step] for start in range(0, len(index), step)]
 
@@ -190,7 +190,7 @@ def backward(
 def in_strips(
     scores: Scores, compute: Compute, values: Array | None = None, add: Callable[..., Array] | None = None
 ) -> tuple[Array, ...]:
-    """What `compute` gives for every strip, joined along batch, head and query; along the query by `add` if given."""
+    """The results of `compute` for all strips, joined along batch, head and query; reduced along the query by `add`."""
     xp = namespace(scores.queries)
     (batch, head, query, _), (_, key_head, key, _) = scores.queries.shape, scores.keys.shape
     if xp.in_one_graph() or batch * head * query * key <= xp.STRIP:
@@ -265,14 +265,14 @@ def biased(score: Array, scores: Scores) -> Array:
 
 
 def seen_keys(scores: Scores) -> Array | None:
-    """Which keys the queries may see, booleans (batch or 1, head or 1, query, key); None for all."""
+    """Booleans (batch or 1, head or 1, query, key): whether a query may see a key; None if all may."""
     if scores.visible is None:
         return None
     return slicing.like(scores.visible.tile(slicing.EVERYTHING, slicing.EVERYTHING), scores.queries)
 
 
 def _in_range(scale: float, score: Array) -> float:
-    """The scale as the type of the scores can hold it: inf · 0 would be NaN."""
+    """The scale clipped to the range of the scores' type: inf · 0 would be NaN."""
     largest = float(namespace(score).finfo(score.dtype).max)
     if -largest <= scale <= largest:
         return scale
@@ -284,7 +284,7 @@ def _in_range(scale: float, score: Array) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Softmax:
-    """Whole rows of weights, and what their statistics need; row_max and row_sum are (batch, head, query, 1).
+    """Whole rows of weights and the terms of their statistics; row_max and row_sum are (batch, head, query, 1).
 
     weight = exp(factor · (score − row_max)) / row_sum, in the units of `softmax_units`.
     """
@@ -310,7 +310,7 @@ def softmax(scores: Scores) -> Softmax:
 
 
 def softmax_rows(score: Array, sinks: Array | None = None, factor: float = 1.0) -> Softmax:
-    """The weights of rows of masked scores, (batch, head, query, key), that are still to be multiplied by `factor`."""
+    """The weights of rows of masked scores, (batch, head, query, key), not yet multiplied by `factor`."""
     xp = namespace(score)
     row_max = xp.amax(xp.detached(score), axis=-1, keepdims=True)
     if sinks is not None:
@@ -327,7 +327,7 @@ def softmax_rows(score: Array, sinks: Array | None = None, factor: float = 1.0) 
     row_sum = row_sum if sink is None else row_sum + sink
     total = xp.where(empty, 1, row_sum)
     weights = exponentials / total
-    if not xp.all_finite(row_sum):  # a row of NaN: hidden keys keep weight 0
+    if not xp.all_finite(row_sum):  # a row with NaN: hidden keys keep weight 0
         weights = xp.where(xp.isneginf(score), 0, weights)
     return Softmax(score, exponent, factor, row_max, row_sum, weights, None if sink is None else sink / total)
 
@@ -359,7 +359,7 @@ def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Arr
 
 
 def _strongest(rows: Softmax, top: int, kind: Any) -> tuple[Array, Array]:
-    """Indices and weights of the strongest keys; by score, because small weights can round to equal ones."""
+    """Indices and weights of the `top` keys, ranked by score, because small weights can round to equal ones."""
     xp = namespace(rows.score)
     index = xp.argsort(-xp.detached(rows.score), axis=-1, stable=True)[..., :top]  # stable: ties to the lower index
     weight = cast(xp.take_along(rows.weights, index), kind)
@@ -387,7 +387,7 @@ def from_keys(matrix: Array, rows: Softmax, values: Array, signed: bool = False)
 
 
 def back_to_keys(matrix: Array, rows: Softmax, flow: Array, heads: int, signed: bool = False) -> Array:
-    """matrixᵀ @ flow, summed over the query heads that share one of so many key heads."""
+    """matrixᵀ @ flow, summed over the query heads that share each of `heads` key heads."""
     stacked, flow = _stacked(matrix, heads).mT, _stacked(flow, heads)
     if namespace(flow).all_finite(flow):
         return stacked @ flow
@@ -424,7 +424,7 @@ def _stacked(rows: Array, heads: int) -> Array:
     return rows if all_heads == heads else rows.reshape(batch, heads, all_heads // heads * query, last)
 
 
-# Gradients of what changes scores
+# Gradients of biases and sinks
 
 
 def _add_options(
@@ -496,8 +496,7 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
     """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
 
-    Pairs are neighbours where interleaved, and otherwise number p and number pairs + p; what lies past the last pair
-    stays as it is.
+    Interleaved pairs are (2p, 2p + 1), otherwise (p, p + pairs); elements after the last pair are copied.
     """
     xp, pairs = namespace(x), cosines.shape[-1]
     wide = xp.wide(x)

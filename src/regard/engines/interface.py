@@ -1,10 +1,10 @@
 """The interface of every engine.
 
-An engine is a module with the functions of `Engine`. All arrays that travel through it have their four axes
-(batch, head, query or key, head_dim); `Attention` adds the leading ones and takes them away again.
+An engine is a module with the functions of `Engine`. Its arrays have four axes (batch, head, query or key, head_dim);
+`Attention` adds the leading ones and removes them again.
 
 A weight is exp(factor · (score − row_max)) / row_sum, and the subtraction comes before the scaling: exp(score −
-logsumexp) would cancel at large scores. `softmax_units` says in which units `score` and `row_max` are, for all engines.
+logsumexp) would cancel at large scores. `softmax_units` gives the units of `score` and `row_max` for all engines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from regard.arrays import four_axes
 from regard.masks import Visible
 
-Array = Any  # a NumPy array or a PyTorch tensor: this floor never asks which
+Array = Any  # a NumPy array or a PyTorch tensor
 Pool = Literal["sum", "max"]
 Stage = Literal["score", "scaled", "capped", "biased", "masked", "weight"]
 STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "weight")
@@ -24,18 +24,18 @@ ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")
 ROW_STATE = ("row_max", "row_sum")  # what `forward` returns beside ROW_STATISTICS, the fields of `RowState`
 
 
-@dataclass(eq=False, slots=True)  # not frozen, yet never changed: freezing costs 2 µs of the 5 that a call may take
+@dataclass(eq=False, slots=True)  # never changed, but not frozen either: that would add 2 µs to calls of 5 µs
 class Scores:
-    """All that decides the scores of every query and key, and nothing that was computed from it."""
+    """What to compute: everything that decides the scores of every query and key, and no result."""
 
     queries: Array  # (batch, head, query, head_dim)
     keys: Array  # (batch, key head, key, head_dim); head is a multiple of key head
     scale: float
-    softcap: float = 0.0  # 0 is none
+    softcap: float = 0.0  # 0: none
     bias: Array | None = None  # dense, four axes, each of full size or 1
     relative: Array | None = None  # (head or 1, span): adds relative[h, i - j + relative_zero], i and j positions
     relative_zero: int = 0
-    sinks: Array | None = None  # (head,): a logit that takes its share and gives nothing
+    sinks: Array | None = None  # (head,): an extra softmax logit with no value (attention sink)
     visible: Visible | None = None  # None: every query sees every key
     offset: Array | int = 0  # position of the first query: one number, or integers (batch,)
 
@@ -46,12 +46,12 @@ class Scores:
 
 
 def softmax_units(scores: Scores) -> tuple[float, float]:
-    """(before, factor): products are multiplied by `before` ahead of softcap, bias and mask, differences by `factor`.
+    """(before, factor): products are multiplied by `before`, ahead of softcap, bias and mask; differences by `factor`.
 
-    Where only a scale follows q · k, the softmax compares the products themselves, times the sign of the scale, and its
-    factor is |scale|: equal products are ties, and nothing is rounded before row_max is subtracted. Where a softcap, a
-    bias or sinks exist, and where the scale is 0 or tiny, it compares scores in natural units: `before` is the scale,
-    the factor is 1, and row_max is the largest biased score or sink.
+    If q · k is only scaled, the softmax compares the products themselves, times the sign of the scale, and its factor
+    is |scale|: equal products are ties, and nothing is rounded before row_max is subtracted. With a softcap, a bias or
+    sinks, or a scale of 0 or nearly 0, it compares scores in natural units: `before` is the scale, the factor is 1, and
+    row_max is the largest biased score or sink.
     """
     scale = scores.scale
     only_scaled = not scores.softcap and scores.bias is None and scores.relative is None and scores.sinks is None
@@ -64,9 +64,9 @@ def softmax_units(scores: Scores) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowState:
-    """What every row needs to recompute its weights, (batch, head, query), in the type that the engine computes in.
+    """The normaliser of every row, from which its weights are recomputed: (batch, head, query), in the computing type.
 
-    row_max is the largest visible score, or the sink where that is larger, in the units of `softmax_units`; row_sum is
+    row_max is the largest visible score, or the sink if that is larger, in the units of `softmax_units`; row_sum is
     the sum of exp(factor · (score − row_max)), sink included. A row that sees no key and has no sink: −inf and 0. A NaN
     among the visible scores: row_sum is NaN, and so are all visible weights; masked keys keep weight 0.
     """
@@ -86,7 +86,7 @@ class RowState:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Gradients:
-    """What flows back; None for what was not asked for or is not there."""
+    """Gradients of the loss; None for what was not asked for or does not exist."""
 
     queries: Array
     keys: Array
@@ -105,7 +105,7 @@ class Engine(Protocol):
         """Outputs (batch, head, query, value_dim), or None without values, and the statistics asked for, in one pass.
 
         Statistics are (batch, head, query): of ROW_STATE, and of ROW_STATISTICS, where "logsumexp" is in double
-        precision. With `top` > 0 also "top_index" (integers, -1 where a query sees fewer keys) and "top_weight", both
+        precision. With `top` > 0 also "top_index" (integers, −1 if a query sees fewer keys) and "top_weight", both
         (batch, head, query, top), strongest first, ties to the lower index.
         """
 
@@ -126,7 +126,7 @@ class Engine(Protocol):
     def pooled(self, scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
         """Sum or largest weight of every cell: cell r, c covers rows row_edges[r]:row_edges[r+1], columns likewise.
 
-        Edges are NumPy integers of 64 bits that rise strictly, whatever the library of the scores.
+        Edges are strictly increasing int64 NumPy arrays, for tensors too.
         """
 
     def tile(
@@ -137,7 +137,7 @@ class Engine(Protocol):
         rows: Any = slice(None),
         columns: Any = slice(None),
     ) -> Array:
-        """Some queries and keys of the matrix at one stage, as many as fit into memory; "weight" needs the state.
+        """Some queries and keys of the matrix at one stage; "weight" needs the state.
 
         Rows and columns are slices with a positive step or NumPy integers, none negative; `state` is that of the rows.
         """
@@ -145,7 +145,7 @@ class Engine(Protocol):
     def backward(
         self, scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
     ) -> Gradients:
-        """Gradients, given `flow`, that of the output; `wanted` of "bias", "relative", "sinks" besides q, k, v."""
+        """Gradients of q, k, v and of those `wanted` of "bias", "relative", "sinks"; `flow` is that of the output."""
 
     def linear(
         self,

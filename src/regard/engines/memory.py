@@ -1,8 +1,8 @@
-"""Room for large results, taken from what earlier results have left: fresh memory costs as much as a product.
+"""Memory for large results, reused from earlier ones: fresh memory costs as much time as a product.
 
-A system hands out memory page by page, each cleared first: for 14 MB that took 8 to 40 ms in a virtual machine where
-the product that fills them takes 20. So the memory of a large array goes back to a list here when it is not used any
-more, and the next array of about its size gets it. Only so many bytes wait there; the rest goes back to the system.
+The system clears memory page by page before handing it out: 14 MB took 8 to 40 ms in a virtual machine where the
+product that fills them takes 20. So the memory of a large array goes to a free list when the array is released, and the
+next array of about that size gets it. The list is limited in bytes; beyond that, memory goes back to the system.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST = 1 << 18  # bytes: below, the C library keeps memory itself
+LEAST = 1 << 18  # bytes: smaller blocks are reused by the C library
 MOST = 1 << 29  # and never more than a sixteenth of the machine's memory
 
 _waiting: dict[int, list[NDArray[np.uint8]]] = {}  # by size in bytes
@@ -22,7 +22,7 @@ _bytes_waiting = 0
 
 
 def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
-    """An array with whatever is in memory, as `np.empty` gives it.
+    """An uninitialised array, like `np.empty`.
 
     >>> empty((3, 5), np.dtype(np.float32)).shape
     (3, 5)
@@ -34,7 +34,7 @@ def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 class Block:
-    """Memory that arrays are views of, and that waits for the next one when the last of them is gone."""
+    """Memory that arrays are views of; when the last of them is released, it goes to the free list."""
 
     __slots__ = ("__array_interface__", "memory")
 
@@ -56,12 +56,12 @@ class Block:
 
 
 def waiting() -> int:
-    """How many bytes wait to be used again."""
+    """Bytes in the free list."""
     return _bytes_waiting
 
 
 def release() -> None:
-    """Give all memory that waits back to the system."""
+    """Give all memory in the free list back to the system."""
     global _bytes_waiting
     _waiting.clear()
     _bytes_waiting = 0
@@ -70,7 +70,7 @@ def release() -> None:
 def _share_of_machine() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16
-    except (AttributeError, OSError, ValueError):  # not every system says
+    except (AttributeError, OSError, ValueError):  # not every system reports it
         return 1 << 28
 
 
@@ -78,7 +78,7 @@ _most = min(MOST, _share_of_machine())
 
 
 def _rounded(size: int) -> int:
-    """Up to the next of eight steps between powers of two, so that arrays of about one size share memory.
+    """Rounded up to one of eight steps between powers of two, so that arrays of similar sizes share memory.
 
     >>> _rounded(1000), _rounded(1025)
     (1024, 1152)

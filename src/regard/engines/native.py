@@ -1,7 +1,7 @@
-"""The native engine's face: makes room for results, hands arrays to `regard._core` without copying them.
+"""The native engine: allocates results and passes arrays to `regard._core` without copying them.
 
-What the kernel reads as it is: float16, bfloat16 (as 16-bit integers), float32 and float64, any strides. What a mask's
-intervals and arrays cannot say is evaluated for strips of queries, so that memory stays bounded.
+The kernel reads float16, bfloat16 (as 16-bit integers), float32 and float64 with any strides. A mask that is neither
+intervals nor an array is evaluated for strips of queries, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 STRIP = 1 << 24  # booleans of a mask that are evaluated at once: 16 MiB
 DOUBLE, SINGLE, HALF = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 WHOLE = np.dtype(np.int32)
-BITS = np.dtype(np.uint16)  # bfloat16 as it goes into the kernel
+BITS = np.dtype(np.uint16)  # bfloat16 as the kernel takes it
 
 
 def forward(
@@ -137,9 +137,9 @@ def backward(
 def wide_gradients(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Gradients by name, as they are computed and summed: float32 for 16-bit arrays."""
+    """Gradients by name, in the computing type: float32 for 16-bit arrays."""
     kind = computing(scores.queries)
-    make = np.empty if scores.queries.shape[2] else np.zeros  # no query: there may be no strip that fills them
+    make = np.empty if scores.queries.shape[2] else np.zeros  # without queries there may be no strip that fills them
     queries, keys, of_values = (make(array.shape, kind) for array in (scores.queries, scores.keys, values))
     options = {name: np.zeros(getattr(scores, name).shape, kind) for name in wanted if name != "sinks"}
     batch, head = scores.queries.shape[:2]
@@ -216,7 +216,7 @@ def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: 
     return output
 
 
-# What goes into the kernel
+# Arguments of the kernel
 
 
 def held(scores: Scores) -> Any:
@@ -247,7 +247,7 @@ def held(scores: Scores) -> Any:
 
 
 def is_interval(visible: Visible) -> bool:
-    """Whether one interval a query says all of a mask, in the numbers that the kernel takes."""
+    """Whether a mask is one interval per query, as contiguous int32."""
     first, last = visible.first, visible.last
     return (
         visible.rest is None is visible.second_first
@@ -259,7 +259,7 @@ def is_interval(visible: Visible) -> bool:
 
 
 def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
-    """All queries at once, or strips of them where a mask has to be evaluated; with it their place."""
+    """Slices of queries and their scores: all at once, or strips if a mask must be evaluated."""
     visible = scores.visible
     if visible is None or visible.rest is None or visible.rest.dense is not None:
         yield slicing.EVERYTHING, scores
@@ -276,9 +276,9 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
 
 
 def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
-    """Room for a result, (batch, head, token, size), that lies in memory as `rows` do.
+    """An uninitialised result (batch, head, token, size) with the memory order of `rows`.
 
-    Where the heads of a token are contiguous, those of the result are too: concatenating them is a view.
+    If the heads of a token are contiguous, those of the result are too: concatenating them is a view.
     """
     batch, head, token, _ = rows.shape
     if rows.strides[1] < rows.strides[2]:
@@ -287,21 +287,21 @@ def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
 
 
 def readable(array: Array | None) -> Any:
-    """The array in a form that offers a buffer: bfloat16 as 16-bit integers, odd byte orders and layouts copied."""
+    """The array as the kernel reads it: bfloat16 as 16-bit integers; other byte orders and misaligned ones copied."""
     if array is None:
         return None
     kind, aligned = array.dtype, array.flags.aligned
-    if (kind is SINGLE or kind is DOUBLE or kind is HALF or kind is BITS) and aligned:  # mostly these very objects
+    if (kind is SINGLE or kind is DOUBLE or kind is HALF or kind is BITS) and aligned:  # the common case, by identity
         return array
     if kind.name == "bfloat16":
         return (array if aligned else np.array(array, order="C")).view(BITS)
-    if aligned and kind.isnative and kind in (SINGLE, DOUBLE, HALF, BITS):  # equal to one: room for results must stay
+    if aligned and kind.isnative and kind in (SINGLE, DOUBLE, HALF, BITS):  # results must not be copied
         return array
     return np.array(array, kind.newbyteorder("="), order="C")
 
 
 def within_range(bias: Array | None, kind: np.dtype[Any]) -> Array | None:
-    """A bias in float64 whose finite numbers stay finite in the type that the kernel computes in."""
+    """A float64 bias clipped so that finite numbers stay finite in the computing type."""
     if bias is None or bias.dtype != DOUBLE or kind == DOUBLE:
         return bias
     most = float(np.finfo(kind).max)
@@ -309,13 +309,13 @@ def within_range(bias: Array | None, kind: np.dtype[Any]) -> Array | None:
 
 
 def state_rows(scores: Scores, state: RowState) -> tuple[Array, Array]:
-    """row_max and row_sum as the kernel takes them: contiguous, in the type that it computes in."""
+    """row_max and row_sum as the kernel takes them: contiguous, in the computing type."""
     kind = computing(scores.queries)
     return np.ascontiguousarray(state.row_max, kind), np.ascontiguousarray(state.row_sum, kind)
 
 
 def whole_numbers(ends: Array | None) -> Array | None:
-    """Ends of intervals, contiguous."""
+    """Ends of intervals as contiguous int32."""
     return None if ends is None else np.ascontiguousarray(ends, np.int32)
 
 

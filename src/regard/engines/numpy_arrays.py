@@ -24,44 +24,44 @@ no_grad = nullcontext
 
 
 def exactly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function; NaN and inf follow rules here, so that NumPy need not warn of them."""
+    """Call a function without NumPy's warnings: NaN and inf follow the rules of attention."""
     with np.errstate(all="ignore"):
         return function(*arguments, **options)
 
 
 def wide(array: Array) -> Array:
-    """In the type that everything is computed in."""
+    """As float64, the computing type."""
     return array.astype(np.float64, copy=False)
 
 
 at_least_float64 = wide
 
 
-# Where PyTorch has gradients, graphs and tensors of unknown content
+# Counterparts of what PyTorch needs for gradients, graphs and tensors of unknown content
 
 
 def detached(array: Array) -> Array:
-    """Without what gradients flow through."""
+    """Detached from the autograd graph."""
     return array
 
 
 def without_unseen(keys: Array, seen: Array) -> Array:
-    """Keys; those that no query sees are zero where gradients could carry their NaN."""
+    """Keys; those that no query sees are set to zero if gradients could carry their NaN."""
     return keys
 
 
 def all_finite(array: Array) -> bool:
-    """Whether there is no NaN and no inf; False where the content must not be looked at."""
+    """Whether there is no NaN and no inf; False if the content must not be read."""
     return bool(np.isfinite(array).all())
 
 
 def in_one_graph() -> bool:
-    """Whether all strips have to be computed at once."""
+    """Whether everything must be computed as one strip."""
     return False
 
 
 def of_strip(compute: Callable[..., Any], *given: Any) -> Any:
-    """What `compute` gives for one of several strips."""
+    """`compute` for one of several strips."""
     return compute(*given)
 
 
@@ -74,12 +74,12 @@ def take_along(array: Array, index: Array) -> Array:
 
 
 def padded(array: Array, count: int, fill: int) -> Array:
-    """The last axis, filled up to `count`."""
+    """The last axis padded to `count`."""
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, count - array.shape[-1])], constant_values=fill)
 
 
 def by_cell(array: Array, axis: int, cells: Array, count: int, pool: str) -> Array:
-    """Sums, or the largest numbers, of the cells along an axis; `cells` gives the one of each place and never falls."""
+    """Sums or maxima of cells along an axis; `cells`, non-decreasing, gives the cell of each index."""
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
     result = np.zeros((*array.shape[:axis], count, *array.shape[axis + 1 :]))
     reduce = np.add if pool == "sum" else np.maximum
@@ -88,7 +88,7 @@ def by_cell(array: Array, axis: int, cells: Array, count: int, pool: str) -> Arr
 
 
 def by_index(rows: Array, index: Array, count: int) -> Array:
-    """Sums (row, count) of the numbers (row, place) that have the same index (place,)."""
+    """Sums (row, count) of the numbers (row, n) that have the same index (n,)."""
     return np.stack([np.bincount(index, row, count) for row in rows])
 
 

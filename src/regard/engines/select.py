@@ -1,4 +1,4 @@
-"""The one place that chooses an engine: by what the arrays are, by what is built, and by REGARD_ENGINE.
+"""The choice of an engine: by the kind of the arrays, by what is built, and by REGARD_ENGINE.
 
 REGARD_ENGINE is read once, when Regard is imported: `reference`, `native` or `torch`.
 """
@@ -97,7 +97,7 @@ class EngineInUse:
 
     name: str  # "native", "reference" or "torch"
     why: str
-    instructions: str  # the instruction set, or the library, that does the work
+    instructions: str  # the instruction set or the library in use
     threads: int
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Parts of `Scores`: some sequences, heads, queries and keys, without building what the rest of them would be.
+"""Parts of `Scores`: some sequences, heads, queries and keys, evaluating masks and biases only for those.
 
-Nothing here asks whether an array is NumPy's or PyTorch's. An index is a slice with a positive step or a NumPy array of
-integers, none of them negative; every axis stays.
+For NumPy arrays and PyTorch tensors alike. An index is a slice with a positive step or a NumPy array of non-negative
+integers; every axis is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERYTHING = slice(None)
 
 
 def selected(scores: Scores, batch: Index, head: Index) -> Scores:
-    """Some sequences and heads, keys shared among query heads as before where their groups stay equal."""
+    """Some sequences and heads; query heads still share keys if their groups stay of equal size."""
     key_head = key_heads(head, scores.queries.shape[1], scores.keys.shape[1])
     return replace(
         scores,
@@ -37,7 +37,7 @@ def selected(scores: Scores, batch: Index, head: Index) -> Scores:
 
 
 def of_rows(scores: Scores, rows: slice) -> Scores:
-    """Neighbouring queries, which keep their positions."""
+    """Consecutive queries, which keep their positions."""
     start, stop, _ = rows.indices(scores.queries.shape[2])
     if start == 0 and stop == scores.queries.shape[2]:
         return scores
@@ -51,19 +51,19 @@ def of_rows(scores: Scores, rows: slice) -> Scores:
 
 
 def cut(scores: Scores, rows: Index, columns: Index) -> Scores:
-    """Any queries against any keys, with mask and bias as arrays only where positions are lost."""
+    """Any queries against any keys; mask and bias become arrays only if positions are lost."""
     if is_run(rows) and (columns == EVERYTHING if isinstance(columns, slice) else False):
         return of_rows(scores, rows)
     return lattice(scores, rows, columns)
 
 
 def is_run(rows: Index) -> bool:
-    """Whether an index takes neighbours."""
+    """Whether an index takes consecutive elements."""
     return isinstance(rows, slice) and rows.step in (None, 1)
 
 
 def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
-    """Any queries against any keys: mask and bias become arrays of just that size, for positions are lost."""
+    """Any queries against any keys: mask and bias become arrays of that size, because positions are lost."""
     bias = None if scores.bias is None else shared(shared(scores.bias, rows, 2), columns, 3)
     if scores.relative is not None:
         relative = relative_bias(scores, rows, columns)
@@ -81,7 +81,7 @@ def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
 
 
 def seen_part(visible: Visible, rows: Index, columns: Index) -> Visible:
-    """What some queries see of some keys: intervals where they still can say it, an array elsewhere."""
+    """Which of some keys some queries see: as intervals if those still can express it, otherwise as an array."""
     if isinstance(rows, slice) and isinstance(columns, slice) and columns == EVERYTHING:
         return visible.rows(rows)
     seen = visible.tile(rows, columns)
@@ -105,7 +105,7 @@ def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTH
 
 
 def _places(vectors: Array, index: Index) -> Array:
-    """The places along the third axis that an index takes, as integers of the library and device of the array."""
+    """The indices along the third axis that an index takes, as integers of the library and device of the array."""
     if is_tensor(vectors):
         return taken(sys.modules["torch"].arange(vectors.shape[2], device=vectors.device), index, 0)
     return np.arange(vectors.shape[2])[index]
@@ -119,10 +119,10 @@ def relative_bias(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVE
 
 
 def key_heads(head: Index, heads: int, key_head_count: int) -> Index:
-    """The key heads that some query heads use, in order and each only once where the groups stay equal.
+    """The key heads that some query heads use, in order, each once if the groups stay of equal size.
 
-    With two query heads for each key head, heads 2 to 5 share key heads 1 and 2 evenly; heads 1 to 3 do not, so that
-    key head 1 has to come twice:
+    With two query heads per key head, heads 2 to 5 share key heads 1 and 2 evenly; heads 1 to 3 do not, so key head 1
+    is repeated:
 
     >>> key_heads(slice(2, 6), 8, 4), key_heads(slice(1, 4), 8, 4).tolist()
     (slice(1, 3, 1), [0, 1, 1])
@@ -137,14 +137,14 @@ def key_heads(head: Index, heads: int, key_head_count: int) -> Index:
     runs = np.diff(starts, append=len(chosen))
     used = chosen[starts] if (runs == runs[0]).all() else chosen
     steps = np.diff(used)
-    if len(used) == 1 or (steps[0] > 0 and (steps == steps[0]).all()):  # a slice leaves the keys where they are
+    if len(used) == 1 or (steps[0] > 0 and (steps == steps[0]).all()):  # a slice does not copy the keys
         step = 1 if len(used) == 1 else int(steps[0])
         return slice(int(used[0]), int(used[-1]) + 1, step)
     return used
 
 
 def shared(array: Array, index: Index, axis: int) -> Array:
-    """Part of an axis of full size; an axis of size 1 serves all."""
+    """Part of an axis of full size; an axis of size 1 is broadcast and kept."""
     return array if array.shape[axis] == 1 else taken(array, index, axis)
 
 
@@ -156,7 +156,7 @@ def taken(array: Array, index: Index, axis: int) -> Array:
 
 
 def state_part(state: RowState, batch: Index, head: Index, rows: Index) -> RowState:
-    """The state of some rows of some heads of some sequences."""
+    """The state of some sequences, heads and rows."""
     row_max, row_sum = (
         taken(taken(taken(array, batch, 0), head, 1), rows, 2) for array in (state.row_max, state.row_sum)
     )
@@ -164,7 +164,7 @@ def state_part(state: RowState, batch: Index, head: Index, rows: Index) -> RowSt
 
 
 def _exactly(array: Array) -> Array:
-    """In double precision, where the device has it."""
+    """In double precision if the device supports it."""
     if isinstance(array, np.ndarray):
         return array.astype(np.float64)
     return array.float() if array.device.type == "mps" else array.double()
@@ -175,5 +175,5 @@ def like(array: Array, other: Array) -> Array:
     if isinstance(other, np.ndarray):
         return array
     if isinstance(array, np.ndarray):
-        array = np.require(array, requirements=("C", "W"))  # what is read-only or backwards in memory is copied
+        array = np.require(array, requirements=("C", "W"))  # copies read-only arrays and negative strides
     return sys.modules["torch"].as_tensor(array, device=other.device)

@@ -1,6 +1,6 @@
-"""PyTorch as the array namespace of the generic engine, on any device; and what PyTorch is doing right now.
+"""PyTorch as the array namespace of the generic engine, on any device; and the state that PyTorch is in.
 
-16-bit numbers are computed in single precision. `numpy_arrays` says what the functions of a namespace are.
+16-bit numbers are computed in single precision. `numpy_arrays` documents the functions of a namespace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ globals().update({name: getattr(torch, name) for name in SHARED})
 no_grad = torch.no_grad
 
 
-# What PyTorch is doing right now
+# The state that PyTorch is in
 
 are_transforms_active = torch._C._are_functorch_transforms_active
 
@@ -59,12 +59,12 @@ def in_forward_mode() -> bool:
 
 
 def any_gradient(*tensors: Tensor | None) -> bool:
-    """Whether gradients flow back to one of these."""
+    """Whether autograd records one of these."""
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def tensors_of(scores: Scores) -> tuple[Tensor | None, ...]:
-    """What gradients can flow to."""
+    """The tensors that may need gradients."""
     return scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks
 
 
@@ -74,7 +74,7 @@ def content_unknown() -> bool:
 
 
 def exactly(function: Callable[..., Any], given: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a function; one of scores without automatic casts, which would round them to 16 bits."""
+    """Call a function; if it takes scores, without autocast, which would round them to 16 bits."""
     if isinstance(given, Scores):
         device = given.queries.device.type
         if device == "meta":
@@ -94,7 +94,7 @@ def wide(array: Tensor) -> Tensor:
 
 
 def at_least_float64(array: Tensor) -> Tensor:
-    """In double precision, where the device has it."""
+    """In double precision if the device supports it."""
     return array.to(exact_type(array.device))
 
 
@@ -122,11 +122,11 @@ def all_finite(array: Tensor) -> bool:
 
 
 def in_one_graph() -> bool:
-    return bool(torch.compiler.is_compiling())  # one graph for all lengths: a loop would hold for one alone
+    return bool(torch.compiler.is_compiling())  # one graph for all lengths: a loop would be unrolled for one of them
 
 
 def of_strip(compute: Callable[..., Any], part: Scores, place: Any, values: Tensor | None) -> Any:
-    """Gradients recompute a strip when they come to it: kept, all strips together would be the matrix."""
+    """The backward pass recomputes each strip: kept, all strips together would be the whole matrix."""
     if any_gradient(values, *tensors_of(part)) and not transformed():
         return checkpoint(compute, part, place, values, use_reentrant=False, preserve_rng_state=False)
     return compute(part, place, values)
@@ -156,7 +156,7 @@ def by_index(rows: Tensor, index: Tensor, count: int) -> Tensor:
     return rows.new_zeros(rows.shape[0], count).index_add(1, index, rows)
 
 
-# Layers. Products of 16-bit numbers are left to the device, which sums them in single precision.
+# Layers. Products of 16-bit numbers are computed by the device, which accumulates in single precision.
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the compiler sees of attention: three operators with known shapes, used only while `torch.compile` is at work.
+"""Three custom operators with known shapes, used only while `torch.compile` traces.
 
 An operator costs 50 µs where `torch_autograd` costs 10, but a graph holds it as one node, forwards and backwards, for
 any lengths. When the graph runs, the engine for the tensors computes it.
@@ -29,7 +29,7 @@ _TENSORS = len(NAMES)
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """As an engine's `forward`, as nodes of a graph."""
+    """An engine's `forward` as nodes of a graph."""
     if any_gradient(values, *tensors_of(scores)):
         output = None if values is None else _attend(*_arguments(scores, values), True)[0]
         return output, generic.forward(scores, None, statistics, top)[1]
@@ -52,7 +52,7 @@ def _put_together(given: tuple[Any, ...]) -> tuple[Scores, Any]:
 
 
 def _outputs(*given: Any) -> tuple[Tensor, ...]:
-    """Outputs and, to keep for the gradients, the row state."""
+    """Outputs and, if kept for the gradients, the row state."""
     scores, values = _put_together(given)
     keep = given[-1]
     output, found = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
@@ -95,7 +95,7 @@ _attend.register_autograd(_flow_back, setup_context=_keep)
 
 
 def _all_gradients(*given: Any) -> tuple[Tensor, ...]:
-    """Gradients of queries, keys, values, and of the optional ones where wanted, empty elsewhere."""
+    """Gradients of queries, keys, values, and of the optional ones: empty unless wanted."""
     scores, values = _put_together(given)
     output, row_max, row_sum, flow = given[_TENSORS + 4 : _TENSORS + 8]
     wanted = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)

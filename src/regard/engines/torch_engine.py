@@ -1,7 +1,7 @@
-"""The engine for tensors: the generic one, PyTorch's fused attention where it computes the same, and gradients.
+"""The engine for tensors: the generic one, PyTorch's fused attention if it computes the same, and gradients.
 
-Everything is differentiable: `A @ values` by `backward`, with O(n) memory, all else by PyTorch through the strips of
-the generic engine, which are recomputed one by one.
+Everything is differentiable: `A @ values` by `backward`, with O(n) memory, everything else by autograd through the
+strips of the generic engine, which are recomputed one by one.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | No
 
 
 def _fuses(scores: Scores, values: Tensor) -> bool:
-    """Whether fused attention can express these scores, and keeps our rules for NaN and for masked keys."""
+    """Whether fused attention can express these scores and treats NaN and masked keys as we do."""
     if scores.softcap or not (scores.bias is scores.relative is scores.sinks is None):
         return False
     if not SCALES[0] < scores.scale < SCALES[1]:  # it multiplies masked scores, −inf, by the scale
         return False
-    if values.device.type == "cpu" and values.dtype.itemsize < 4:  # there it rounds the weights to 16 bits
+    if values.device.type == "cpu" and values.dtype.itemsize < 4:  # it rounds the weights to 16 bits
         return False
-    if values.shape[3] != scores.queries.shape[3]:  # on the CPU this takes the path that builds the matrix
+    if values.shape[3] != scores.queries.shape[3]:  # on the CPU it would build the matrix
         return False
     if content_unknown():
         return False
     if not _is_causal(scores) and scores.visible is not None:
         return False
-    # Among few keys it loses NaN scores, and behind a mask it lets NaN through.
+    # With few keys it drops NaN scores, and it lets NaN through a mask.
     return _largest(values) < torch.inf and _largest(scores.queries) * _largest(scores.keys) < OVERFLOW
 
 
 def _largest(array: Tensor) -> float:
-    """The largest size of a number times the vector's size; NaN where there is one."""
+    """The largest magnitude times the length of the vectors; NaN if there is one."""
     return float(torch.linalg.vector_norm(array.detach(), torch.inf)) * array.shape[3] if array.numel() else 0.0
 
 

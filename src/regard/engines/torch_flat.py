@@ -1,4 +1,4 @@
-"""`Scores` taken apart into tensors and numbers: all that PyTorch's transforms and its compiler can see into."""
+"""`Scores` flattened into tensors and numbers, which PyTorch's transforms and compiler can handle."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.masks.visible import Dense
 Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
 INTERVALS = ("first", "last", "second_first", "second_last")
 NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *INTERVALS, "offsets")
-ALWAYS = ("queries", "keys", "values")  # what has gradients always
-OPTIONAL = ("bias", "relative", "sinks")  # and what has them where they are wanted
+ALWAYS = ("queries", "keys", "values")  # always have gradients
+OPTIONAL = ("bias", "relative", "sinks")  # have them if wanted
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fixed:
-    """What gradients don't flow to, in forms that nothing looks into: a mask is lazy only here."""
+    """The parts without gradients, opaque to PyTorch; only here a mask stays lazy."""
 
     scale: float
     softcap: float
@@ -32,7 +32,7 @@ class Fixed:
 
 
 def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
-    """What is fixed, and all tensors; with `whole`, masks are tensors too, of O(n²) where intervals can't say it."""
+    """The fixed parts and all tensors; with `whole`, masks are tensors too, O(n²) if they are not intervals."""
     offset, offsets = (0, scores.offset) if whole and isinstance(scores.offset, Tensor) else (scores.offset, None)
     mask: Tensor | None = None
     ends: list[Any] = [None] * 4
@@ -51,7 +51,7 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
 
 
 def put_together(fixed: Fixed, tensors: Tensors) -> tuple[Scores, Any]:
-    """The scores again, and the values, if there are any."""
+    """The scores and the values, if there are any."""
     queries, keys, values, bias, relative, sinks, mask, first, last, second_first, second_last, offsets = tensors
     assert queries is not None
     assert keys is not None

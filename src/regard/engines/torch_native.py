@@ -1,7 +1,7 @@
-"""CPU tensors through the native engine, in the memory they are in: NumPy views go in, tensors of new arrays come out.
+"""CPU tensors through the native engine, without copies: it takes NumPy views and returns tensors of new arrays.
 
-What has to be differentiated or transformed goes other ways: `A @ values` through `torch_autograd`, which calls this
-engine forwards and backwards; everything else through the strips of the generic engine, which PyTorch can follow.
+While PyTorch differentiates or transforms, `A @ values` is computed by `torch_autograd`, which calls this engine
+forwards and backwards, and everything else by the generic engine, whose operations PyTorch can record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from regard.masks.visible import Dense, Rest
 
 BFLOAT16 = torch.bfloat16
 DIRECT = _core.takes_tensors and hasattr(Tensor, "__dlpack_c_exchange_api__")  # PyTorch 2.10 and later
-OWN = (Tensor, torch.nn.Parameter)  # others may not be what they seem
+OWN = (Tensor, torch.nn.Parameter)  # subclasses may not hold memory
 
 
 def forward(
@@ -77,7 +77,7 @@ def _held(scores: Scores) -> Any:
 
 
 def handed(tensor: Tensor) -> Any:
-    """As the kernel takes it: the tensor itself where PyTorch lets C look into it, a NumPy view of it elsewhere."""
+    """As the kernel takes it: the tensor itself if PyTorch has the DLPack exchange API, otherwise a NumPy view."""
     return tensor if DIRECT and type(tensor) in OWN and not tensor.is_neg() else view(tensor)
 
 
@@ -85,7 +85,7 @@ def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
     if followed(*tensors_in(state), rows, *tensors_of(scores)):
         return generic.backflow(scores, state, rows)
-    wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums of strips are rounded once
+    wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums over strips are rounded once
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
 
@@ -163,11 +163,11 @@ def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool, in_plac
     return tensor(native.rotary(view(x), view(cosines), view(sines), interleaved))
 
 
-# Tensors as NumPy sees them
+# NumPy views of tensors
 
 
 def view(tensor: Tensor) -> Any:
-    """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only where it is yet to be negated."""
+    """The tensor's memory as a NumPy array, bfloat16 as 16-bit integers; copied only if its negative bit is set."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     try:
@@ -202,7 +202,7 @@ def _is_lazy(visible: Visible | None) -> bool:
 
 
 def _is_plain(scores: Scores) -> bool:
-    """Whether this is the usual case: no options, and a mask of one interval a query at most."""
+    """Whether there are no options, and a mask of at most one interval per query."""
     return (
         scores.bias is None is scores.relative
         and scores.sinks is None
@@ -212,7 +212,7 @@ def _is_plain(scores: Scores) -> bool:
 
 
 def in_numpy(scores: Scores) -> Scores:
-    """The same scores, all of them as NumPy sees them."""
+    """The scores with NumPy views of all tensors."""
     visible, sinks, offset = scores.visible, scores.sinks, scores.offset
     return Scores(
         view(scores.queries),
@@ -247,7 +247,7 @@ def _visible(visible: Visible) -> Visible:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class InNumpy:
-    """What intervals cannot say, said with tensors and handed on as NumPy arrays."""
+    """A `Rest` that is evaluated with tensors and returned as NumPy arrays."""
 
     inner: Rest
     dense: None = None

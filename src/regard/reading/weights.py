@@ -185,11 +185,9 @@ def _times(u: Numbers, attention: Attention) -> Numbers:
 
 def _mean_row_sums(attention: Attention) -> Numbers:
     """The row sums averaged over heads: 1, less the share of a sink logit; 0 for a query without visible keys."""
-    normaliser = numpy_of(attention.logsumexp()).astype(np.float64)  # (head, query)
-    sums = np.where(np.isneginf(normaliser), 0.0, 1.0)
-    if attention.sinks is not None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            taken = np.exp(numpy_of(attention.sinks).astype(np.float64)[:, None] - normaliser)
-        sums = np.where(sums > 0, 1 - taken, 0.0)
-    mean: Numbers = sums.mean(axis=0)
+    if attention.sinks is None:
+        sums = ~np.isneginf(numpy_of(attention.logsumexp()))
+    else:
+        sums = numpy_of(attention.mass(slice(None)))  # exact at every magnitude, unlike exp(sink − logsumexp)
+    mean: Numbers = sums.mean(axis=0, dtype=np.float64)
     return mean
