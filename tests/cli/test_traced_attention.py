@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard import examples
-from regard.cli.inputs import words_of
+from regard.cli.text_input import words_of
 from regard.cli.traced_attention import random_embeddings, random_matrix, traced
 from regard.layers.seeding import Seed
 

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard import examples as stored
-from regard.cli import check, heads, inputs, lessons, lookup, models, see, steps, studio, terminal, train
+from regard.cli import check, heads, lessons, lookup, models, see, steps, studio, terminal, text_input, train
 from regard.engines import select
 from regard.errors import RegardError
 from regard.output import characters
@@ -34,7 +34,7 @@ EXIT_CODES = """Exit codes:
 
 
 class _Command(TyperCommand):
-    """A command whose help is spelled in ASCII where the terminal has nothing more; click would print UTF-8 there."""
+    """A command whose help spells in ASCII what the terminal's encoding lacks; click would print UTF-8 anyway."""
 
     def get_help(self, ctx: Any) -> str:
         return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
@@ -72,10 +72,10 @@ class _Group(TyperGroup):
             if code is not None:  # a usage error whose message cannot be written to standard error
                 sys.exit(code)
             if problem.filename is not None:
-                terminal.complain(f"{str(problem.filename)!r}: {inputs.reason(problem)}.")
+                terminal.complain(f"{str(problem.filename)!r}: {text_input.reason(problem)}.")
                 sys.exit(BAD_INPUT)
             _abandon(sys.stdout)
-            terminal.complain(f"Standard output cannot be written: {inputs.reason(problem)}.")
+            terminal.complain(f"Standard output cannot be written: {text_input.reason(problem)}.")
             sys.exit(NOT_WRITTEN)
 
 

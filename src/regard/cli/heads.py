@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import inputs, outputs, terminal
+from regard.cli import outputs, terminal, text_input
 from regard.cli.outputs import Format, Full, Show
 from regard.errors import OptionError
 
@@ -100,7 +100,7 @@ def _text(given: Sequence[str], file: str | None) -> str:
         raise OptionError("Give a text or --file, not both.")
     if not given and file is None:
         raise OptionError('Give a text, as in regard heads "The cat sat", or --file, --treebank or --corpus.')
-    text = inputs.text_given(given[0]) if given else inputs.text_of(str(file))
+    text = text_input.text_given(given[0]) if given else text_input.text_of(str(file))
     if not text.strip():
         raise OptionError('The text contains no word: give one, as in regard heads "The cat sat".')
     return text.strip()
@@ -221,7 +221,7 @@ def _shard(given: str | None) -> tuple[int, int]:
 
 
 def _folder(out: Sequence[str] | None) -> str:
-    if out is None or len(out) != 1 or out[0] == inputs.STANDARD:
+    if out is None or len(out) != 1 or out[0] == text_input.STANDARD:
         raise OptionError("An atlas is written to a folder: add --out FOLDER.")
     if Path(out[0]).exists() and not Path(out[0]).is_dir():
         raise OptionError(f"--out {out[0]!r} is a file; an atlas is written to a folder.")

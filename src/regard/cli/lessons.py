@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import inputs, outputs
-from regard.cli.inputs import asked_for, words_of
+from regard.cli import outputs, text_input
 from regard.cli.outputs import Full, Out, Show
+from regard.cli.text_input import asked_for, words_of
 from regard.errors import OptionError
 from regard.output import figure
 from regard.teaching.block import block_lesson
@@ -148,7 +148,7 @@ def block(
 ) -> None:
     """Show a transformer block: attention, add & norm, feed-forward, add & norm, with every vector."""
     targets = outputs.targets(out, show)
-    words = _words(inputs.text_given(text))
+    words = _words(text_input.text_given(text))
     if width % heads:
         raise OptionError(f"--width {width} is not a multiple of --heads {heads}: each head gets an equal share.")
     lesson = block_lesson(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from regard.cli import inputs, outputs, terminal
+from regard.cli import outputs, terminal, text_input
 from regard.cli.outputs import Full, Out, Show
 from regard.errors import OptionError
 from regard.output import figure
@@ -80,9 +80,9 @@ def lookup(
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
     targets = outputs.targets(out, show)
-    content = inputs.json_of(file)
+    content = text_input.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
-    found = replace(_dictionary(content, inputs.called(file), how, temperature), embed=embed and embed.value)
+    found = replace(_dictionary(content, text_input.called(file), how, temperature), embed=embed and embed.value)
     found = found.leaves() if leaves else found
     asked = _query(query, found)
     hard, soft = found.hard(asked), found.soft(asked)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import inputs, terminal
+from regard.cli import terminal, text_input
 from regard.errors import OptionError, RegardError
 from regard.tables import Column, Table
 
@@ -70,7 +70,7 @@ def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
-        raise OptionError(f"The model {name!r} cannot be removed: {inputs.reason(problem)}.") from None
+        raise OptionError(f"The model {name!r} cannot be removed: {text_input.reason(problem)}.") from None
     if not freed:
         kept = ", ".join(one.name for one in store.all_kept()) or "empty"
         raise OptionError(f"The model {name!r} is not in the cache.\nIn the cache {store.root()}: {kept}.")

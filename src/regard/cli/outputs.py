@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from regard import atomic_file
-from regard.cli import inputs, terminal
+from regard.cli import terminal, text_input
 from regard.errors import OptionError
 from regard.output import html, latex, table_formats
 from regard.output.svg import Svg
@@ -72,10 +72,10 @@ def targets(
     >>> targets(["a.svg", "b.tex"])
     (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
     """
-    names = [None if name == inputs.STANDARD else name for name in out or [inputs.STANDARD]]
+    names = [None if name == text_input.STANDARD else name for name in out or [text_input.STANDARD]]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise OptionError(f"--out names {inputs.STANDARD if name is None else name!r} twice; each file once.")
+            raise OptionError(f"--out names {text_input.STANDARD if name is None else name!r} twice; each file once.")
     found = tuple(Target(_format(name, show, usual, formats), name) for name in names)
     for target in found:
         _check(target)

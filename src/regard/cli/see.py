@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import inputs, outputs, terminal
-from regard.cli.inputs import asked_for
+from regard.cli import outputs, terminal, text_input
 from regard.cli.outputs import Format, Out, Show, file_of
 from regard.cli.steps import shortened
+from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ EXAMPLES = """Examples:
 .html is the interactive viewer with all weights; .svg, .pdf and .png draw one
 head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
 .csv hold the tables.
-A weight shows where a head looks, not why a model gives its answer.
+A weight shows where a head attends, not why a model gives its answer.
 The model is downloaded once, into the cache: see `regard models`.
 """
 
@@ -121,8 +121,8 @@ def _text(text: str | None, file: str | None) -> str:
         raise OptionError("Give a text or --file, not both.")
     if text is None and file is None:
         raise OptionError('Give a text, as in regard see "The cat sat", or --file FILE.')
-    if file is not None or text == inputs.STANDARD:
-        text = inputs.text_of(file if file is not None else inputs.STANDARD)
+    if file is not None or text == text_input.STANDARD:
+        text = text_input.text_of(file if file is not None else text_input.STANDARD)
     assert text is not None
     if not text.strip():
         raise OptionError('The text contains no word: give one, as in regard see "The cat sat".')

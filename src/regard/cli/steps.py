@@ -13,8 +13,8 @@ import typer
 from regard import validate
 from regard.arrays import numpy_of
 from regard.cli import outputs, terminal
-from regard.cli.inputs import asked_for
 from regard.cli.outputs import FIGURES, Format, Full, Out, Show
+from regard.cli.text_input import asked_for
 from regard.cli.traced_attention import Traced, traced
 from regard.errors import OptionError
 from regard.output import html, table_formats

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import inputs, terminal
+from regard.cli import terminal, text_input
 from regard.errors import OptionError
 
 EXAMPLES = """Examples:
@@ -49,8 +49,8 @@ def studio(
         from regard.studio.server import Studio
 
         subject, begin = (None, text) if synthetic is None else (_synthetic(synthetic), None)
-        if text == inputs.STANDARD:
-            begin = inputs.text_of(inputs.STANDARD)
+        if text == text_input.STANDARD:
+            begin = text_input.text_of(text_input.STANDARD)
         if file is not None:
             subject, begin = _opened(file)
         if hf is not None:
@@ -79,7 +79,7 @@ def _opened(path: str) -> tuple[Any, str | None]:
             start = opened.read(START)
     except OSError:
         start = b""
-    return (Reading.load(path), None) if is_saved(start) else (None, inputs.text_of(path))
+    return (Reading.load(path), None) if is_saved(start) else (None, text_input.text_of(path))
 
 
 def _synthetic(count: int) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard import examples
 from regard.attention import Attention
-from regard.cli.inputs import STANDARD, called, json_of, text_of, words_of
+from regard.cli.text_input import STANDARD, called, json_of, text_of, words_of
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.seeding import Seed

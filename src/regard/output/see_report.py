@@ -81,7 +81,7 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
         key = reading.labels.index(row[0])
         best = max(found, key=lambda one: float(one[2][key]))
         rows.append((*row, best[0], best[1], float(best[2][key])))
-    notes = (*looks.notes, "layer, head, at most: the head that gives this word most, and how much.")
+    notes = (*looks.notes, "layer, head, at most: the head that gives this word the largest weight, and that weight.")
     return replace(looks, columns=(*looks.columns, *of_head), rows=tuple(rows), notes=notes)
 
 
@@ -211,8 +211,8 @@ def page(shown: Sight, remarks: tuple[str, ...] = ()) -> str:
 
 
 CAUTION = (
-    "A weight says where a head looks, not why the model says what it says: heads differ, sinks take much, "
-    "and a large weight can rest on a small value."
+    "A weight shows where a head attends, not why the model gives its answer: heads differ, sinks take much of the "
+    "weight, and a large weight can multiply a small value."
 )
 
 

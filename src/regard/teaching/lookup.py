@@ -461,7 +461,7 @@ def lookup_lesson() -> tuple[Table, ...]:
 
     >>> for table in lookup_lesson():
     ...     print(table.title)
-    It tends to the hard look-up: negative distance, unique keys, a key that is there
+    It tends to the hard look-up: negative distance, unique keys, an equal key
     It does not, 1: two keys are equal
     It does not, 2: a miss
     It does not, 3: similarity by the dot product
@@ -472,7 +472,7 @@ def lookup_lesson() -> tuple[Table, ...]:
     by_dot = lookup(QUERIES, VALUES, similarity="dot")
     return (
         _cooling(
-            "It tends to the hard look-up: negative distance, unique keys, a key that is there", unique, KEYS[0],
+            "It tends to the hard look-up: negative distance, unique keys, an equal key", unique, KEYS[0],
             "The key that equals the query is at distance 0, the others further away: in the end it has all weight.",
         ),
         _cooling(
@@ -482,14 +482,14 @@ def lookup_lesson() -> tuple[Table, ...]:
         ),
         _cooling(
             "It does not, 2: a miss", unique, QUERIES[0],
-            "Weights sum to 1 whether or not a key is there: the soft look-up gives the value of the nearest key, the "
-            "hard one 0.",
+            "Weights sum to 1 even if no key equals the query: the soft look-up gives the value of the nearest key, "
+            "the hard one 0.",
         ),
         _cooling(
             "It does not, 3: similarity by the dot product", by_dot, QUERIES[0],
             "Here the keys are the notes' four queries. A long key can have a larger product with the query than the "
-            "query with itself; that key takes all weight. Cosine finds the equal key, unless another points the "
-            "same way.",
+            "query with itself; that key takes all weight. Cosine finds the equal key, unless another has the same "
+            "direction.",
         ),
         _two_similarities(),
     )  # fmt: skip
@@ -527,8 +527,8 @@ def _two_similarities() -> Table:
         Column("soft, distance", "vector", 1),
     )
     notes = (
-        "None of them equals a key. Dot product and distance can find different keys: the one rewards length, "
-        "the other nearness.",
+        "None of them equals a key. Dot product and distance can find different keys: the dot product also "
+        "grows with the length of a key.",
     )
     return Table(
         "What the dot product and the negative distance find for each query of the notes as temperature → 0",

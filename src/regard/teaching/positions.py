@@ -1,4 +1,4 @@
-"""Positional encodings as tables: what each position adds to a vector, or how far it turns it."""
+"""Positional encodings as tables: what each position adds to a vector, or by which angles it rotates it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PositionLesson:
     encoding    (position, width): what is added to the vectors; of rotary positions the angles (position, pair),
                 in radians
     similarity  (position, position): the cosine of two positions' encodings; of rotary positions the score of equal
-                queries and keys of length 1, once turned
+                queries and keys of length 1 after rotation
     """
 
     kind: Kind
