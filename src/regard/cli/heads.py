@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
 MERGE = "merge"
+MOST_HEADS = 12  # rows of a table of effects in the terminal
 
 EXAMPLES = """Examples:
 
@@ -63,6 +65,9 @@ def heads(
         bool, typer.Option("--untrained/--no-untrained", help="Compare with an untrained model of the same shape.")
     ] = True,
     ablate: Annotated[bool, typer.Option("--ablate", help="Silence each head and measure what changes.")] = False,
+    silence: Annotated[
+        str | None, typer.Option(metavar="2.0,3.1", help="Silence these heads; 2 is all of layer 2.")
+    ] = None,
     corpus: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="A file or folder of a corpus; may be repeated.")
     ] = None,
@@ -86,11 +91,11 @@ def heads(
     elif shard is not None or dask is not None:
         raise OptionError("--shard and --dask divide a corpus: add --corpus FILE.")
     elif treebank is not None or score is not None:
-        _treebank(treebank, score, model or USUAL, untrained, out, show, full)
+        _treebank(treebank, score, _model(model or USUAL, silence), untrained, out, show, full)
     elif ablate:
-        _ablate(_text(given, file), model or CAUSAL, out, show, full)
+        _ablate(_text(given, file), _model(model or CAUSAL), silence, out, show, full)
     else:
-        _profile(_text(given, file), model or USUAL, out, show, full)
+        _profile(_text(given, file), _model(model or USUAL, silence), out, show, full)
 
 
 def _text(given: Sequence[str], file: str | None) -> str:
@@ -106,23 +111,44 @@ def _text(given: Sequence[str], file: str | None) -> str:
     return text.strip()
 
 
-def _model(name: str) -> Model:
+def _model(name: str, silence: str | None = None) -> Model:
+    """A model by name, without the heads that are silenced."""
     from regard.models.model import model
 
-    return model(name)
+    found = model(name)
+    if silence is None:
+        return found
+    from regard.heads.ablation import silenced
+
+    return replace(silenced(found, _heads(silence, found)), name=f"{found.name} without {silence}")
 
 
-def _profile(text: str, name: str, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
+def _heads(given: str, model: Model) -> list[tuple[int, int]]:
+    """The heads of --silence: 2.0,3.1 are two, 2 is a layer."""
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4})?(,\s*\d{1,4}(\.\d{1,4})?)*", given, re.ASCII):
+        raise OptionError(f"--silence is {given!r}; expected heads such as 2.0,3.1 (layer.head), or a layer: 2.")
+    found: list[tuple[int, int]] = []
+    for one in given.split(","):
+        layer, _, head = one.strip().partition(".")
+        found += [(int(layer), int(head))] if head else [(int(layer), each) for each in range(model.heads)]
+    for layer_number, head_number in found:
+        if layer_number >= len(model.blocks) or head_number >= model.heads:
+            sizes = f"{len(model.blocks)} layers × {model.heads} heads, counted from 0"
+            raise OptionError(f"--silence names {layer_number}.{head_number}; {model.name} has {sizes}.")
+    return found
+
+
+def _profile(text: str, reader: Model, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
     from regard.heads import profile
 
     targets = outputs.targets(out, show, formats=FORMATS)
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
-    found = profile.of_texts(_model(name), paragraphs)
+    found = profile.of_texts(reader, paragraphs)
     _written(found, targets, out, full)
 
 
 def _treebank(
-    chosen: str | None, scored: str | None, name: str, untrained: bool, out: Sequence[str] | None,
+    chosen: str | None, scored: str | None, reader: Model, untrained: bool, out: Sequence[str] | None,
     show: Format | None, full: bool,
 ) -> None:  # fmt: skip
     from regard.heads import circuits, profile, relations, statistics
@@ -145,7 +171,6 @@ def _treebank(
         halves = treebanks.Treebank(files[0].name, whole[::2], ()), treebanks.Treebank(files[0].name, whole[1::2], ())
         files = list(halves)
         notes.append("Without --score, heads are chosen on every other sentence and scored on the rest.")
-    reader = _model(name)
     measurement = statistics.Measurement(reader)
     read = _read(reader, files, measurement)
     baseline = _read(relations.untrained_twin(reader), files) if untrained else None
@@ -244,8 +269,34 @@ def _finish(found: tuple[Profile, int], folder: str | None, show: Format | None,
         terminal.raw(_content(profile, [profile.table(every=True)], show, full))
 
 
-def _ablate(text: str, name: str, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
-    raise OptionError("--ablate is not there yet.")
+def _ablate(
+    text: str, model: Model, silence: str | None, out: Sequence[str] | None, show: Format | None, full: bool
+) -> None:
+    from regard.heads import ablation
+    from regard.heads.documents import documents_of
+    from regard.models.progress import steps
+
+    formats = [kind for kind in FORMATS if kind is not Format.PARQUET]
+    targets = outputs.targets(out, show, formats=formats)
+    chosen = None if silence is None else _heads(silence, model)
+    paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
+    whole = ablation.Ablation.of(model, documents_of(model, paragraphs))
+    if chosen is not None:
+        tables = [ablation.effect_table([whole.without(chosen)], whole.loss, model.name)]
+    else:
+        with steps(f"{model.name} without each head", len(model.blocks) * model.heads) as advance:
+            effects = whole.each(partial(_advance, advance))
+        layers = [whole.layer(place) for place in range(len(model.blocks))]
+        printed = outputs.is_printed(out, targets) and not full
+        tables = [
+            ablation.effect_table(effects, whole.loss, model.name, rows=MOST_HEADS if printed else None),
+            ablation.effect_table(layers, whole.loss, model.name, "layers", rows=MOST_HEADS if printed else None),
+            ablation.pruning_table(whole.pruning(effects), whole.loss, model.name),
+        ]
+    if outputs.is_printed(out, targets):
+        terminal.show(tables, full)
+    else:
+        outputs.write(targets, lambda kind: outputs.tables_file(tables, kind, full))
 
 
 def _written(found: Profile, targets: Any, out: Sequence[str] | None, full: bool) -> None:

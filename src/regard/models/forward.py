@@ -89,11 +89,13 @@ class LayerRun(NamedTuple):
         return layer.split(self.outputs[place.start : place.stop])
 
 
-def run(model: Transformer, texts: Packed, layers: int | None = None) -> Iterator[LayerRun]:
-    """The blocks one after the other, or only the first `layers` of them."""
-    x = model.embed(texts.ids, positions=_rows_of_positions(model, texts))
+def run(
+    model: Transformer, texts: Packed, layers: int | None = None, *, first: int = 0, states: Array | None = None
+) -> Iterator[LayerRun]:
+    """The blocks one after the other, or only the first `layers` of them; or from block `first` on, from its input."""
+    x = model.embed(texts.ids, positions=_rows_of_positions(model, texts)) if states is None else states
     turns: dict[Rotary | None, Turns | None] = {None: None}
-    for block in model.encoders[:layers]:
+    for block in model.encoders[first:layers]:
         rotary = block.attention.rotary
         if rotary is not None and rotary not in turns:  # usually one for all blocks
             turns[rotary] = rotary.at(texts.positions, x, texts.lengths)

@@ -1,0 +1,230 @@
+"""Ablation: silence heads, and measure what changes in the hidden states and in the loss of the next token.
+
+A silenced head writes nothing: its columns of W_O are 0. Everything after it is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import validate
+from regard.arrays import Array
+from regard.errors import Unsupported
+from regard.heads.documents import Document
+from regard.layers import Linear
+from regard.models.forward import Packed, packed, run
+from regard.tables import Column, Table
+
+if TYPE_CHECKING:
+    from regard.layers import Encoder, Transformer
+    from regard.models.model import Model
+
+Numbers = NDArray[np.float64]
+Head = tuple[int, int]  # layer, head
+
+ROWS = 512  # tokens whose logits are computed at once
+POINTS = 12  # of a pruning curve
+
+
+def silenced(model: Model, heads: Iterable[Head]) -> Model:
+    """The model with some heads, (layer, head), that write nothing.
+
+    >>> from regard.models.model import model
+    >>> minilm = model("minilm")
+    >>> silenced(minilm, [(2, 0)]).blocks[2].attention.w_o.weight[:, :32].any()
+    False
+    """
+    by_layer: dict[int, list[int]] = {}
+    for layer, head in heads:
+        layer = validate.index("layer", layer, len(model.blocks))
+        by_layer.setdefault(layer, []).append(validate.index("head", head, model.blocks[layer].attention.heads))
+    blocks = list(model.blocks)
+    for layer, chosen in by_layer.items():
+        gates = np.ones(blocks[layer].attention.heads, np.float32)
+        gates[chosen] = 0
+        blocks[layer] = _gated(blocks[layer], gates)
+    return replace(model, transformer=replace(model.transformer, encoders=tuple(blocks)))
+
+
+def _gated(block: Encoder, gates: Any) -> Encoder:
+    """The block with the output of every head multiplied by its gate, (head,)."""
+    layer = block.attention
+    if layer.w_o is None:
+        raise Unsupported("Heads are silenced in W_O, which this layer does not have.")
+    weight = layer.w_o.weight
+    size = weight.shape[1] // layer.heads
+    scaled = (weight.reshape(-1, layer.heads, size) * gates[:, None]).reshape(weight.shape)
+    return replace(block, attention=replace(layer, w_o=Linear(scaled, layer.w_o.bias)))
+
+
+class Effect(NamedTuple):
+    """What silencing some heads does."""
+
+    heads: tuple[Head, ...]
+    hidden: float  # mean over tokens of ‖h′ − h‖ / ‖h‖, for the last hidden states
+    loss: float | None  # the rise of the next token's loss, in nats; None where the model has no next token
+    estimate: float | None = None  # the same to first order, from one gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Ablation:
+    """A model on some documents, with the states before every block kept, so that only what changes is run again."""
+
+    model: Model
+    documents: tuple[Document, ...]
+    together: Packed
+    before: tuple[Array, ...]  # the input of every block
+    last: Array  # hidden states at the end, normed
+    loss: float | None  # mean loss of the next token
+
+    @classmethod
+    def of(cls, model: Model, documents: Sequence[Document]) -> Ablation:
+        """Run the whole model once."""
+        together = packed([document.ids for document in documents])  # type: ignore[misc]
+        before: list[Array] = []
+        result: Any = None
+        for step in run(model.transformer, together):
+            before.append(step.given)
+            result = step.result
+        last = _normed(model.transformer, result)
+        return cls(
+            model, tuple(documents), together, tuple(before), last, next_token_loss(model.transformer, together, last)
+        )
+
+    def without(self, heads: Iterable[Head]) -> Effect:
+        """Silence a head, a set of heads, or a layer."""
+        chosen = tuple(heads)
+        if not chosen:
+            return Effect((), 0.0, None if self.loss is None else 0.0)
+        changed = silenced(self.model, chosen).transformer
+        first = min(layer for layer, _ in chosen)
+        result: Any = None
+        for step in run(changed, self.together, first=first, states=self.before[first]):
+            result = step.result
+        last = _normed(changed, result)
+        loss = next_token_loss(changed, self.together, last)
+        moved = np.linalg.norm(last - self.last, axis=1) / np.maximum(np.linalg.norm(self.last, axis=1), 1e-30)
+        rise = None if loss is None or self.loss is None else loss - self.loss
+        return Effect(chosen, float(moved.mean(dtype=np.float64)), rise)
+
+    def each(self, on_head: Callable[[int, int], None] | None = None) -> list[Effect]:
+        """Every head alone, with the estimate of its effect on the loss where PyTorch is installed."""
+        estimates = self.estimates()
+        count, found = self.model.heads, []
+        total = len(self.model.blocks) * count
+        for layer in range(len(self.model.blocks)):
+            for head in range(count):
+                effect = self.without([(layer, head)])
+                estimate = None if estimates is None else float(estimates[layer, head])
+                found.append(effect._replace(estimate=estimate))
+                if on_head is not None:
+                    on_head(len(found), total)
+        return found
+
+    def layer(self, layer: int) -> Effect:
+        """All heads of a layer."""
+        return self.without([(layer, head) for head in range(self.model.heads)])
+
+    def estimates(self) -> Numbers | None:
+        """To first order, the rise of the loss without each head, (layer, head): minus its gradient by the head's gate.
+
+        One backward pass for all heads (Michel et al., 2019). None without PyTorch, or without a next token.
+        """
+        if self.loss is None:
+            return None
+        try:
+            tensors = self.model.transformer.to_torch()
+        except Unsupported:
+            return None
+        embedded = tensors.embedding.weight
+        gates = [embedded.new_ones(self.model.heads).requires_grad_() for _ in tensors.encoders]
+        count = sum(len(document) - 1 for document in self.documents)
+        for document in self.documents:
+            if len(document) < 2:
+                continue
+            blocks = tuple(_gated(block, gate) for block, gate in zip(tensors.encoders, gates, strict=True))
+            ids = embedded.new_tensor(document.ids.tolist()).long()
+            logits = replace(tensors, encoders=blocks)(ids)[:-1].log_softmax(-1)
+            (-logits.gather(1, ids[1:, None]).sum() / count).backward()
+        found: Numbers = np.array([-gate.grad.numpy() for gate in gates], np.float64)
+        return found
+
+    def pruning(self, effects: Sequence[Effect], points: int = POINTS) -> list[tuple[int, Effect]]:
+        """Heads kept, best first, and the effect of silencing all others; the best are those whose loss rises most.
+
+        Without a next token, the change of the hidden states ranks them.
+        """
+        ranked = sorted(effects, key=lambda one: (-(one.hidden if one.loss is None else one.loss), one.heads))
+        order = [one.heads[0] for one in ranked]
+        kept = sorted({round(place * len(order) / points) for place in range(points + 1)})
+        return [(count, self.without(order[count:])) for count in kept]
+
+
+def _normed(transformer: Transformer, states: Array) -> Array:
+    return states if transformer.norm is None else transformer.norm(states)
+
+
+def next_token_loss(transformer: Transformer, together: Packed, last: Array) -> float | None:
+    """The mean of −log p(next token) over all tokens that have one; None without a head for it, or a causal mask."""
+    if transformer.head is None or not transformer.encoders[0].attention.causal:
+        return None
+    asking = np.concatenate([np.arange(place.start, place.stop - 1) for place in together.places])
+    if not len(asking):
+        return None
+    total = 0.0
+    for first in range(0, len(asking), ROWS):
+        rows = asking[first : first + ROWS]
+        logits = np.asarray(transformer.head(last[rows]), np.float64)
+        largest = logits.max(axis=1)
+        normalisers = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
+        total += float((normalisers - logits[np.arange(len(rows)), together.ids[rows + 1]]).sum())
+    return total / len(asking)
+
+
+# Tables
+
+
+def effect_table(
+    effects: Sequence[Effect], loss: float | None, model: str, what: str = "heads", *, rows: int | None = None
+) -> Table:
+    """Heads, or layers, by the size of their effect, largest first."""
+    ranked = sorted(effects, key=lambda one: (-(one.hidden if one.loss is None else one.loss), one.heads))
+    cells = [(name_of(one.heads), one.hidden, one.loss, one.estimate) for one in ranked[:rows]]
+    columns = [Column("silenced", "word"), Column("hidden state", "number", 4)]
+    if loss is not None:
+        columns.append(Column("loss", "number", 4))
+        if any(one.estimate is not None for one in effects):
+            columns.append(Column("first order", "number", 4))
+    notes = ["hidden state: mean of ‖h′ − h‖ / ‖h‖ over tokens, after the last layer."]
+    if loss is not None:
+        notes.append(f"loss: rise of the next token's loss in nats; the whole model's is {loss:.4f}.")
+        if any(one.estimate is not None for one in effects):
+            notes.append("first order: the rise estimated from one gradient, for comparison.")
+    if rows is not None and rows < len(ranked):
+        notes.append(f"The first {rows} of {len(ranked):,}: --full shows all.")
+    shown = tuple(row[: len(columns)] for row in cells)
+    return Table(f"Effect of silencing {what} of {model}", tuple(columns), shown, tuple(notes))
+
+
+def pruning_table(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str) -> Table:
+    """Loss over the number of heads kept."""
+    rows = [
+        (count, effect.hidden, *([] if loss is None or effect.loss is None else [loss + effect.loss]))
+        for count, effect in curve
+    ]
+    columns = [Column("heads kept", "number", 0), Column("hidden state", "number", 3)]
+    columns += [] if loss is None else [Column("loss", "number", 3)]
+    return Table(f"Pruning {model}: the most important heads are kept", tuple(columns), tuple(rows))
+
+
+def name_of(heads: Sequence[Head]) -> str:
+    """2.0, or several of them."""
+    if len(heads) > 4:
+        layers = {layer for layer, _ in heads}
+        return f"layer {next(iter(layers))}" if len(layers) == 1 else f"{len(heads)} heads"
+    return ", ".join(f"{layer}.{head}" for layer, head in heads)

@@ -1,0 +1,119 @@
+"""`regard heads` on the command line."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.app import app
+
+from .conftest import tiny_bert, tiny_llama
+
+SMALL = Path(__file__).parent
+TEXT = "the cat sat on the table so they left"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return str(tiny_bert(tmp_path_factory.mktemp("bert")).folder)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return str(tiny_llama(tmp_path_factory.mktemp("llama")).folder)
+
+
+def said(*arguments):
+    finished = CliRunner().invoke(app, ["heads", *arguments], catch_exceptions=False)
+    assert finished.exit_code == 0, finished.output
+    return finished.stdout
+
+
+def refused(*arguments):
+    finished = CliRunner().invoke(app, ["heads", *arguments], catch_exceptions=False)
+    assert finished.exit_code == 2, finished.output
+    assert "Traceback" not in finished.stderr
+    return finished.stderr
+
+
+def test_a_text_gives_a_label_for_every_head(bert):
+    found = said(TEXT, "--model", bert)
+    assert "Patterns in" in found
+    for name in ("0.0", "0.4", "1.4"):
+        assert f"\n{name} " in found
+
+
+def test_every_format_holds_every_head(bert, tmp_path):
+    rows = list(csv.DictReader(io.StringIO(said(TEXT, "--model", bert, "--show", "csv"))))
+    assert len(rows) == 10 and float(rows[3]["previous"]) >= 0
+    data = json.loads(said(TEXT, "--model", bert, "--show", "json"))
+    assert data["layers"] == 2 and data["heads"] == 5
+    by_name = {one["name"]: one for one in data["statistics"]}
+    assert by_name["previous"]["mean"][0][3] == pytest.approx(float(rows[3]["previous"]))
+    parquet = pytest.importorskip("pyarrow.parquet")
+    said(TEXT, "--model", bert, "--out", str(tmp_path / "h.parquet"), "--out", str(tmp_path / "h.md"))
+    table = parquet.read_table(tmp_path / "h.parquet")
+    assert table["previous"].to_pylist()[3] == pytest.approx(float(rows[3]["previous"]))
+    assert "| layer" in (tmp_path / "h.md").read_text()
+
+
+def test_a_treebank_gives_a_head_for_each_relation(bert, tmp_path):
+    broken = tmp_path / "dev.conllu"
+    broken.write_text((SMALL / "small-dev.conllu").read_text() + "1\tbad\n\n", encoding="utf-8")
+    finished = CliRunner().invoke(
+        app, ["heads", "--model", bert, "--treebank", str(broken), "--score", str(SMALL / "small-test.conllu")]
+    )
+    assert finished.exit_code == 0, finished.output
+    assert "who does what" in finished.stdout and "determiner" in finished.stdout
+    assert "1 malformed" in " ".join(finished.stdout.split())
+    assert "line " in finished.stderr and "it has 2 columns, expected 10" in finished.stderr
+
+
+def test_a_single_treebank_is_divided(bert):
+    found = said("--model", bert, "--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json")
+    data = json.loads(found)
+    assert {one["relation"] for one in data["relations"]} >= {"determiner"}
+    assert data["relations"][0]["untrained"] is None
+
+
+def test_ablation_lists_heads_layers_and_a_pruning_curve(llama, bert):
+    found = said("--ablate", TEXT, "--model", llama)
+    assert "first order" in found and "heads kept" in found and "layer 2" in found
+    assert "13 heads" not in said("--ablate", TEXT, "--model", bert)
+    assert "layer 1" in said("--ablate", TEXT, "--model", bert, "--silence", "1")
+
+
+def test_a_corpus_in_shards_merges_to_the_atlas_of_the_whole(llama, tmp_path):
+    pytest.importorskip("pyarrow")
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("\n\n".join([TEXT] * 5), encoding="utf-8")
+    said("--model", llama, "--corpus", str(corpus), "--out", str(tmp_path / "whole"))
+    for shard in ("1/2", "2/2"):
+        said("--model", llama, "--corpus", str(corpus), "--out", str(tmp_path / shard[0]), "--shard", shard)
+    assert "Patterns in" in said("merge", str(tmp_path / "1"), str(tmp_path / "2"), "--out", str(tmp_path / "all"))
+    for name in ("statistics.parquet", "examples.parquet", "heads.json"):
+        assert (tmp_path / "all" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "Give a text"),
+        (("a", "b"), "Give one text"),
+        (("--shard", "1/2"), "--corpus"),
+        (("--score", "x.conllu"), "--treebank"),
+        (("x", "--silence", "a.b"), "--silence is 'a.b'"),
+        (("x", "--silence", "9.9"), "counted from 0"),
+        (("--corpus", "nowhere.txt"), "--out FOLDER"),
+        (("--corpus", "nowhere.txt", "--out", "OUT", "--shard", "3/2"), "--shard is '3/2'"),
+        (("--corpus", "nowhere.txt", "--out", "OUT"), "holds no text"),
+        (("x", "--out", "a.svg"), "does not write svg"),
+        (("--treebank", "nowhere.conllu"), "cannot be read"),
+    ],
+)
+def test_wrong_arguments_are_explained(bert, tmp_path, arguments, why):
+    given = [str(tmp_path / "out") if one == "OUT" else one for one in arguments]
+    assert why in " ".join(refused(*given, "--model", bert).split())
