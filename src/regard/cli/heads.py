@@ -35,7 +35,7 @@ EXAMPLES = """Examples:
   regard heads --ablate "The cat sat on the mat because it was tired."
   regard heads --model smollm2 --corpus books/ --out atlas/
   regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
-  regard heads --model smollm2 --corpus books/ --out atlas/ --dask tcp://host:8786
+  regard heads --corpus books/ --out atlas/ --dask tcp://host:8786
   regard heads merge atlas-1/ atlas-2/ --out atlas/
 
 \b
