@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard import examples as stored
-from regard.cli import check, heads, lessons, lookup, models, see, steps, studio, terminal, text_input, train
+from regard.cli import check, compare, heads, lessons, lookup, models, see, steps, studio, terminal, text_input, train
 from regard.engines import select
 from regard.errors import RegardError
 from regard.output import characters
@@ -158,6 +158,7 @@ for _command, _epilog in (
     (lessons.positions, lessons.POSITIONS_EXAMPLES),
     (lessons.block, lessons.BLOCK_EXAMPLES),
     (train.train, train.EXAMPLES),
+    (compare.compare, compare.EXAMPLES),
     (check.check, check.EXAMPLES),
     (examples, LISTING_EXAMPLES),
     (engine, None),

@@ -4,9 +4,10 @@ from regard.output.lesson_figures import block, fixed_and_computed, heads_and_fi
 from regard.output.scaling_figure import scaling
 from regard.output.svg import Svg
 from regard.output.trace_figures import bars, flow
+from regard.output.training_figures import comparison, training
 from regard.output.weight_figures import heads, heat_map
 
 __all__ = [
-    "Svg", "bars", "block", "fixed_and_computed", "flow", "heads", "heads_and_filters", "heat_map", "lookup",
-    "positions", "scaling",
+    "Svg", "bars", "block", "comparison", "fixed_and_computed", "flow", "heads", "heads_and_filters", "heat_map",
+    "lookup", "positions", "scaling", "training",
 ]  # fmt: skip

@@ -71,19 +71,19 @@ def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
     typical = np.where(lesson.typical_query * lesson.divided_by < ROUNDING, 0.0, lesson.typical_query)
     gradients = np.stack([lesson.gradient_q, lesson.gradient_k])
     gradients = np.where(gradients * lesson.divided_by < ROUNDING, 0.0, gradients)
-    of_typical, of_gradients = _logarithmic(typical), _logarithmic(gradients)
+    of_typical, of_gradients = logarithmic(typical), logarithmic(gradients)
     height = max(PLOT[1], LABEL_PITCH * len(names))
     charts = [
-        ("Entropy", "of the weights, in nats", drawn(entropy, "entropy"), _linear(entropy)),
+        ("Entropy", "of the weights, in nats", drawn(entropy, "entropy"), linear(entropy)),
         ("Largest weight", "of a query, on average", drawn(lesson.largest_weight, "largest weight"),
-         _linear(np.ones(1))),
+         linear(np.ones(1))),
         ("Gradient of a typical query", "median of ‖∂L/∂q‖", drawn(typical, "typical ‖∂q‖"), of_typical),
         ("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow",
          [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)], of_gradients),
     ]  # fmt: skip
     # Axes below each other are aligned.
-    left = [max(_room_left(charts[place + row][3]) for row in (0, 2)) for place in (0, 1)]
-    panels = [_panel(*chart, sizes, height, left[place % 2]) for place, chart in enumerate(charts)]
+    left = [max(room_left(charts[place + row][3]) for row in (0, 2)) for place in (0, 1)]
+    panels = [line_chart(*chart, sizes, height, left[place % 2]) for place, chart in enumerate(charts)]
     name = title or "Weights and gradients as d_k grows"
     columns = [max(panels[place].width, panels[place + 2].width) for place in (0, 1)]
     width = sum(columns) + BETWEEN
@@ -115,18 +115,24 @@ def _ticks(axis: Axis) -> list[str]:
     return [f"{tick:,g}".replace("-", "−") for tick in axis.ticks]
 
 
-def _room_left(axis: Axis) -> float:
+def room_left(axis: Axis) -> float:
+    """Space for the labels of a vertical axis."""
     return widest(_ticks(axis), TICK) + 8
 
 
-def _panel(
-    name: str, what: str, lines: Sequence[Line], axis: Axis, sizes: Sequence[int], height: float, left: float
-) -> Drawing:
-    """One plot with its axes, its lines, and a label at the end of each line."""
+def line_chart(
+    name: str, what: str, lines: Sequence[Line], axis: Axis, sizes: Sequence[int], height: float, left: float, *,
+    along: str = "d_k", is_log: bool = True,
+) -> Drawing:  # fmt: skip
+    """One plot with its axes, its lines, and a label at the end of each line.
+
+    sizes    places on the horizontal axis, which is called `along` and logarithmic or not
+    left     space for the labels of the vertical axis
+    """
     wide = PLOT[0]
     ticks = _ticks(axis)
     top = NAME * 1.4 + LABEL * 1.4 + 10
-    places = [left + INSET + (wide - INSET) * share for share in _along(sizes)]
+    places = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
     parts = [text(name, left, NAME * 0.6, NAME, bold=True), text(what, left, NAME * 1.95, LABEL, fill=colours.MUTED)]
     for tick, shown in zip(axis.ticks, ticks, strict=True):
         y = top + height * (1 - axis.share(tick))
@@ -134,18 +140,18 @@ def _panel(
         parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
     parts += _sizes_below(sizes, places, top + height)
     parts.append(
-        text("d_k", left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
+        text(along, left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
     )
     for one in lines:
         heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
-        parts += _drawn(one, sizes, list(zip(places, heights, strict=True)))
+        parts += _drawn(one, along, sizes, list(zip(places, heights, strict=True)))
     named = [one for one in lines if not one.hollow]
     parts += _labels(named, left + wide, top, height, axis)
     room = 22 + widest([one.name for one in named], LABEL)
     return Drawing(left + wide + room, top + height + 44, tuple(parts))
 
 
-def _drawn(one: Line, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
+def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
     """The line, interrupted where a number is off the axis, and one marker per number."""
     colour = COLOURS[one.style % 4]
     parts = []
@@ -159,7 +165,7 @@ def _drawn(one: Line, sizes: Sequence[int], points: Sequence[tuple[float, float]
             continue
         shape = _marker(one.style, RING if one.hollow else SOLID)
         marker = path(shape, colour, 1, fill="none" if one.hollow else colour)
-        hint = f"{one.hint}, d_k = {size}: {printed_number(float(number), 4)}"
+        hint = f"{one.hint}, {along} = {size}: {printed_number(float(number), 4)}"
         parts.append(group([marker, rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
     return parts
 
@@ -206,9 +212,9 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
     return placed
 
 
-def _along(sizes: Sequence[int]) -> list[float]:
-    """The places of sizes on the logarithmic axis, from 0 to 1; a single size is in the middle."""
-    logs = [math.log2(size) for size in sizes]
+def _along(sizes: Sequence[int], is_log: bool) -> list[float]:
+    """The places of sizes on the horizontal axis, from 0 to 1; a single size is in the middle."""
+    logs = [math.log2(size) if is_log else size for size in sizes]
     low, high = min(logs), max(logs)
     return [(at - low) / (high - low) if high > low else 0.5 for at in logs]
 
@@ -226,7 +232,7 @@ def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> lis
     return [*parts, *(text(shown, x, y + 15, TICK, anchor="middle", fill=colours.MUTED) for shown, x in chosen)]
 
 
-def _linear(numbers: Numbers) -> Axis:
+def linear(numbers: Numbers) -> Axis:
     """From 0 to the largest number, rounded up, with at most six ticks."""
     top = scale_for(numbers).top
     power = 10.0 ** math.floor(math.log10(top))
@@ -235,11 +241,11 @@ def _linear(numbers: Numbers) -> Axis:
     return Axis(0.0, step * count, False, tuple(step * place for place in range(count + 1)))
 
 
-def _logarithmic(numbers: Numbers) -> Axis:
+def logarithmic(numbers: Numbers) -> Axis:
     """Powers of ten around the numbers; linear if none is above zero."""
     above = numbers[np.isfinite(numbers) & (numbers > 0)]
     if not above.size:
-        return _linear(numbers)
+        return linear(numbers)
     low = math.floor(math.log10(float(above.min())) + 1e-9)
     high = max(math.ceil(math.log10(float(above.max())) - 1e-9), low + 1)
     step = math.ceil((high - low) / 6)

@@ -74,6 +74,11 @@ class Recipe:
         if not 0 < self.rate < math.inf:
             raise errors.OptionError(f"`rate` is {self.rate}; expected a positive number.")
 
+    def batch_at(self, level: float, task: Task) -> int:
+        """Sequences per update of a level: as many tokens as at full difficulty."""
+        times = task.length / task.length_at(level)
+        return round(self.batch / self.accumulate * times) * self.accumulate
+
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         warmup = max(1, self.steps // 20) if self.warmup is None else self.warmup
@@ -187,8 +192,7 @@ class _Run:
         """One update of the parameters; the mean loss of its batch."""
         recipe, step = self.recipe, self.step
         level = self.task.levels[self.level]
-        count = round(recipe.batch / recipe.accumulate / level) * recipe.accumulate
-        batch = self.task.batch(count, seed=recipe.seed, step=step, level=level)
+        batch = self.task.batch(recipe.batch_at(level, self.task), seed=recipe.seed, step=step, level=level)
         scored = int((batch.targets >= 0).sum())
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate_at(step)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from regard import errors, validate
-from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer
+from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer, sinusoidal
 from regard.layers.seeding import Seed, seed_of
+
+WAVE_BASE = 100.0  # longest wavelength / 2π: sequences are short
 
 
 def network(
@@ -23,6 +26,7 @@ def network(
     width: int = 128,
     hidden: int | None = None,
     tied: bool = False,
+    waves: bool = False,
     seed: int = 0,
     dtype: Any = np.float32,
 ) -> Transformer:
@@ -32,6 +36,8 @@ def network(
     length      how many positions are learned
     hidden      width of the feed-forward layers; 4 · width by default
     tied        whether the head shares the embedding's weights
+    waves       whether positions start as sines and cosines instead of random numbers: then a head learns to look a
+                fixed distance back from few examples (relations: as accurate after 500 steps as otherwise after 850)
 
     >>> network(vocabulary=11, length=8, layers=1, heads=2, width=4)([1, 2, 3]).shape
     (3, 11)
@@ -56,17 +62,23 @@ def network(
         head=head,
     )
     names = {id(array): name for name, array in reversed(shape.parameters().items())}
-    return shape.map(lambda array: _start(names[id(array)], array, width, layers, root))
+    model = shape.map(lambda array: _start(names[id(array)], array, width, layers, root))
+    if not waves:
+        return model
+    amplitude = math.sqrt(2) * _deviation(width)  # as large as random ones
+    return replace(model, positions=Learned((amplitude * sinusoidal(length, width, WAVE_BASE)).astype(dtype)))
+
+
+def _deviation(width: int) -> float:
+    """GPT-2's deviation of weights, 0.02 at width 768, scaled to keep the size of x @ weightᵀ at other widths."""
+    return 0.02 * math.sqrt(768 / width)
 
 
 def _start(name: str, array: Any, width: int, layers: int, seed: Seed) -> Any:
-    """Normal; the deviation is GPT-2's 0.02 at width 768, scaled to keep the size of x @ weightᵀ at other widths.
-
-    Divided by √(2 · layers) where a matrix writes to the residual stream.
-    """
+    """Normal; the deviation is divided by √(2 · layers) where a matrix writes to the residual stream."""
     if array.ndim == 1:
         return array
-    deviation = 0.02 * math.sqrt(768 / width)
+    deviation = _deviation(width)
     if name.endswith(("w_o.weight", "down.weight")):
         deviation /= math.sqrt(2 * layers)
     return (seed.part(name).normal(array.shape, np.float64) * deviation).astype(array.dtype)

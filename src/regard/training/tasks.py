@@ -70,6 +70,10 @@ class Task(ABC):
         name = zlib.crc32(f"{self.name} {split}".encode())
         return self._draw(count, np.random.default_rng([seed, name, step]), split, level)
 
+    def length_at(self, level: float) -> int:
+        """Tokens in a sequence of a level."""
+        return self.length
+
     @abstractmethod
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch: ...
 
@@ -108,6 +112,9 @@ def _distinct(rng: np.random.Generator, count: int, number: int, limit: int) -> 
     return found
 
 
+LEAST_PAIRS, LEAST_KEYS = 4, 8  # of the easiest level
+
+
 class Lookup(Task):
     """Multi-query associative recall (MQAR, Arora et al., 2023): pairs of key and value, then the keys again.
 
@@ -139,17 +146,23 @@ class Lookup(Task):
             raise errors.OptionError(
                 f"`vocabulary` is {vocabulary}; {pairs} pairs need an even number from {2 * pairs + 2} on."
             )
-        self.levels = tuple(2.0**-power for power in reversed(range(max(1, pairs.bit_length() - 2))))
         half = vocabulary // 2
+        steps = max(1, (half // LEAST_KEYS).bit_length())
+        self.levels = tuple(2.0**-power for power in reversed(range(steps)))
         self.words = (".", *(f"k{n}" for n in range(1, half)), *(f"v{n}" for n in range(vocabulary - half)))
+
+    def length_at(self, level: float) -> int:
+        return self.length * self._pairs_at(level) // self.pairs
+
+    def _pairs_at(self, level: float) -> int:
+        return max(min(LEAST_PAIRS, self.pairs), round(self.pairs * level))
 
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
         half = self.vocabulary // 2
-        pairs = max(1, round(self.pairs * level))
-        length = self.length if level == 1 else max(4 * pairs, round(self.length * level))
+        pairs, length = self._pairs_at(level), self.length_at(level)
         # Lower levels have fewer different keys, too: then 32 pairs take 2,500 steps; with all keys from the start, 4
         # pairs are not learned in 3,500.
-        used = max(pairs, round((half - 1) * level))
+        used = min(half - 1, max(2 * pairs, round(half * level)))
         keys = 1 + _distinct(rng, count, pairs, used)
         values = half + _distinct(rng, count, pairs, used)
         tokens = half * rng.integers(0, 2, (count, length)) + rng.integers(0, used + 1, (count, length))

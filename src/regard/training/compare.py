@@ -1,0 +1,337 @@
+"""The same task for networks that mix positions differently: attention, convolutions, a feed-forward network.
+
+All networks are causal and have two blocks, the same number of parameters (±5%), the same batches and the same recipe.
+They differ in how a position gets information from earlier ones:
+
+feed-forward       one network over the flattened window of all tokens so far: a weight for every position
+convolution        filters over 4 neighbouring tokens: a reach of 7 tokens with two layers
+dilated            the same filters, with gaps of 4 tokens in the second layer: a reach of 16
+gated convolution  a filter as long as the sequence, multiplied by a gate (BaseConv of Arora et al., 2023); not Hyena
+one head, eight heads   attention: the weights are computed from the tokens
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard import errors
+from regard.layers import MultiHead
+from regard.tables import Column, Table
+from regard.training.loop import Recipe, optimiser
+from regard.training.measurement import held_out_batch
+from regard.training.network import Module
+from regard.training.tasks import Batch, Lookup, Task
+
+NETWORKS = ("feed-forward", "convolution", "dilated", "gated convolution", "one head", "eight heads")
+KERNEL = 4
+WINDOW_WIDTH = 16  # width of the embedding in the feed-forward network
+TOLERANCE = 0.05  # of the number of parameters
+RISING = 0.5  # share of the steps after which a task with levels is at full difficulty
+TEST_SEQUENCES = 256
+
+
+class Convolution(nn.Module):  # type: ignore[misc]
+    """A causal convolution over the tokens of (batch, token, width)."""
+
+    def __init__(self, width: int, dilation: int = 1) -> None:
+        super().__init__()
+        self.padding = (KERNEL - 1) * dilation
+        self.filter = nn.Conv1d(width, width, KERNEL, dilation=dilation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each token from itself and the tokens within reach before it."""
+        return self.filter(functional.pad(x.mT, (self.padding, 0))).mT
+
+
+class GatedConvolution(nn.Module):  # type: ignore[misc]
+    """W_out · (gate(x) ⊙ (filter ∗ x)): one filter per channel, as long as the sequence."""
+
+    def __init__(self, width: int, length: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, width)
+        self.filter = nn.Parameter(torch.randn(width, length) / math.sqrt(length))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each token from itself and all tokens before it."""
+        count = x.shape[1]
+        spectrum = torch.fft.rfft(self.filter[:, :count], n=2 * count)  # twice as long: no wrap-around
+        mixed = torch.fft.irfft(torch.fft.rfft(x.mT, n=2 * count) * spectrum, n=2 * count)[..., :count].mT
+        return self.out(self.gate(x) * (mixed + self.bias))
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    """x + mixer(norm(x)), then x + feed-forward(norm(x)); without `hidden`, the mixer alone."""
+
+    def __init__(self, mixer: nn.Module, width: int, hidden: int) -> None:
+        super().__init__()
+        self.mixer, self.norm_1 = mixer, nn.LayerNorm(width)
+        self.feed_forward = None
+        if hidden:
+            self.norm_2 = nn.LayerNorm(width)
+            self.feed_forward = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, width) in, and out."""
+        x = x + self.mixer(self.norm_1(x))
+        return x if self.feed_forward is None else x + self.feed_forward(self.norm_2(x))
+
+
+class Stack(nn.Module):  # type: ignore[misc]
+    """Embedded tokens and positions through blocks to logits."""
+
+    def __init__(self, task: Task, width: int, blocks: Sequence[nn.Module], tied: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(task.vocabulary, width)
+        self.positions = nn.Embedding(task.length, width)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, task.vocabulary, bias=False)
+        for table in (self.embedding, self.positions, self.head):
+            nn.init.normal_(table.weight, std=0.02 * math.sqrt(768 / width))  # as in `network`
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor, where: Tensor) -> Tensor:
+        """Logits (position, vocabulary) of the scored positions."""
+        x = self.embedding(tokens) + self.positions.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[where])
+
+
+class Window(nn.Module):  # type: ignore[misc]
+    """A feed-forward network over the flattened window up to a position: (token · width) → hidden → hidden → logits."""
+
+    def __init__(self, task: Task, hidden: int) -> None:
+        super().__init__()
+        self.length = task.length
+        self.embedding = nn.Embedding(task.vocabulary + 1, WINDOW_WIDTH)  # the last token: before the sequence
+        self.layers = nn.Sequential(
+            nn.Linear(task.length * WINDOW_WIDTH, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()
+        )
+        self.head = nn.Linear(hidden, task.vocabulary, bias=False)
+
+    def forward(self, tokens: Tensor, where: Tensor) -> Tensor:
+        """Logits (position, vocabulary) of the scored positions, each from the tokens up to it."""
+        before = functional.pad(tokens, (self.length - 1, 0), value=self.embedding.num_embeddings - 1)
+        windows = before.unfold(1, self.length, 1)[where]  # (position, token)
+        return self.head(self.layers(self.embedding(windows).flatten(1)))
+
+
+def build(
+    name: str, task: Task, width: int, layers: int = 2, *, hidden: int | None = None, tied: bool = False
+) -> nn.Module:
+    """A network by its name; `hidden`, the width of the feed-forward parts, is `width` by default, 0 for none."""
+    hidden = width if hidden is None else hidden
+    mixers: dict[str, Callable[[int], nn.Module]] = {
+        "convolution": lambda layer: Convolution(width),
+        "dilated": lambda layer: Convolution(width, KERNEL**layer),
+        "gated convolution": lambda layer: GatedConvolution(width, task.length),
+        "one head": lambda layer: _heads(width, 1, layer),
+        "eight heads": lambda layer: _heads(width, 8, layer),
+    }
+    if name == "feed-forward":
+        return Window(task, width)
+    if name not in mixers:
+        hint = errors.did_you_mean(name, NETWORKS)
+        raise errors.OptionError(f"`network` is {name!r}; expected one of {', '.join(NETWORKS)}.{hint}")
+    return Stack(task, width, [Block(mixers[name](layer), width, hidden) for layer in range(layers)], tied)
+
+
+def _heads(width: int, heads: int, layer: int) -> nn.Module:
+    seed = int(torch.randint(2**31, ()))  # of PyTorch's generator, as the other networks' weights are
+    return Module(MultiHead.seeded(width, heads, causal=True, seed=seed))
+
+
+def parameter_count(network: nn.Module) -> int:
+    """How many numbers a network learns."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def matched(name: str, task: Task, count: int, layers: int = 2) -> nn.Module:
+    """The network of this kind whose number of parameters is closest to `count`, within 5%."""
+    step = 8 if name == "eight heads" else 1
+
+    def size(width: int) -> int:
+        with torch.random.fork_rng(devices=[]):
+            return parameter_count(build(name, task, width, layers))
+
+    low, high = step, step
+    while size(high) < count:
+        low, high = high, 2 * high
+    while high - low > step:
+        middle = (low + high) // 2 // step * step
+        low, high = (middle, high) if size(middle) < count else (low, middle)
+    best = min((low, high), key=lambda width: abs(size(width) - count))
+    if abs(size(best) / count - 1) > TOLERANCE:
+        raise errors.OptionError(f"No {name} network has within {TOLERANCE:.0%} of {count:,} parameters.")
+    return build(name, task, best, layers)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One network after training with one seed."""
+
+    network: str
+    seed: int
+    parameters: int
+    accuracy: float
+    by_distance: dict[int, float]  # from the lower end of each bin of distances, which double
+    by_pairs: dict[int, float]  # of lookup: sequences with fewer pairs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found: results by network and seed.
+
+    >>> results = [Result("one head", seed, 100, accuracy, {1: 1.0}, {}) for seed, accuracy in ((0, 0.9), (1, 1.0))]
+    >>> print(Comparison("copy", 10, results).tables()[0])
+    Accuracy on copy after 10 steps
+    network   parameters   mean  lowest  highest
+    one head         100  0.950   0.900    1.000
+    2 seeds; test sequences are not among those of the training.
+    """
+
+    task: str
+    steps: int
+    results: list[Result]
+
+    @property
+    def networks(self) -> list[str]:
+        """The names, in the order of training."""
+        return list(dict.fromkeys(result.network for result in self.results))
+
+    def of(self, network: str) -> list[Result]:
+        """The results of one network, one per seed."""
+        return [result for result in self.results if result.network == network]
+
+    def curve(self, network: str, field: str) -> dict[int, tuple[float, float, float]]:
+        """Mean, lowest and highest accuracy over the seeds, by distance (`by_distance`) or pairs (`by_pairs`)."""
+        found: dict[int, list[float]] = {}
+        for result in self.of(network):
+            for at, accuracy in getattr(result, field).items():
+                found.setdefault(at, []).append(accuracy)
+        return {at: (float(np.mean(some)), min(some), max(some)) for at, some in sorted(found.items())}
+
+    def tables(self) -> list[Table]:
+        """Accuracy with its spread over the seeds: overall, by distance, by number of pairs."""
+        numbers = [Column(name, "number", 3) for name in ("mean", "lowest", "highest")]
+        rows: list[tuple[Any, ...]] = []
+        for name in self.networks:
+            accuracies = [result.accuracy for result in self.of(name)]
+            spread = float(np.mean(accuracies)), min(accuracies), max(accuracies)
+            rows.append((name, self.of(name)[0].parameters, *spread))
+        seeds = {result.seed for result in self.results}
+        note = f"{errors.count(len(seeds), 'seed')}; test sequences are not among those of the training."
+        columns = Column("network", "word"), Column("parameters", "number", 0), *numbers
+        tables = [Table(f"Accuracy on {self.task} after {self.steps:,} steps", columns, tuple(rows), (note,))]
+        for field, title in (("by_distance", "distance to the right key, from"), ("by_pairs", "number of pairs")):
+            curves = {name: self.curve(name, field) for name in self.networks}
+            places = sorted({at for curve in curves.values() for at in curve})
+            if places:
+                rows = [
+                    (name, *(curve[at][0] if at in curve else None for at in places)) for name, curve in curves.items()
+                ]
+                columns = Column("network", "word"), *(Column(str(at), "number", 3) for at in places)
+                tables.append(Table(f"Mean accuracy by {title}", columns, tuple(rows)))
+        return tables
+
+
+def compare(
+    task: Task,
+    recipe: Recipe | None = None,
+    *,
+    networks: Sequence[str] = NETWORKS,
+    seeds: Sequence[int] = (0, 1, 2),
+    width: int = 64,
+    layers: int = 2,
+    on_step: Callable[[], Any] | None = None,
+) -> Comparison:
+    """Train each network with each seed on the same batches.
+
+    width    of the network with eight heads; the other widths follow from its number of parameters
+    on_step  called after every step of every run
+
+    >>> from regard.training import task
+    >>> options = {"networks": ["convolution"], "seeds": [0], "width": 16}
+    >>> compare(task("copy", length=8), Recipe(steps=2, batch=2), **options).networks
+    ['convolution']
+    """
+    recipe = recipe or Recipe()
+    for name in networks:
+        build(name, task, 8, layers)  # an unknown name is an error before anything is trained
+    with torch.random.fork_rng(devices=[]):
+        count = parameter_count(build("eight heads", task, width, layers))
+    results = []
+    for name in networks:
+        for seed in seeds:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                network = matched(name, task, count, layers)
+            fit(network, task, recipe, seed, on_step)
+            results.append(_measured(name, seed, network, task))
+    return Comparison(task.name, recipe.steps, results)
+
+
+def fit(network: nn.Module, task: Task, recipe: Recipe, seed: int, on_step: Callable[[], Any] | None = None) -> None:
+    """Train a network; the level of difficulty rises with the step, so that all networks see the same batches."""
+    adam = optimiser(network.parameters(), recipe)
+    for step in range(recipe.steps):
+        for group in adam.param_groups:
+            group["lr"] = recipe.rate_at(step)
+        level = task.levels[min(len(task.levels) - 1, int(step / recipe.steps / RISING * len(task.levels)))]
+        batch = task.batch(recipe.batch_at(level, task), seed=seed, step=step, level=level)
+        logits, targets = _scored(network, batch)
+        adam.zero_grad(set_to_none=True)
+        functional.cross_entropy(logits, targets).backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), recipe.clip or math.inf)
+        adam.step()
+        if on_step is not None:
+            on_step()
+
+
+def _scored(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    where, targets = torch.from_numpy(batch.targets >= 0), torch.from_numpy(batch.targets)
+    return network(torch.from_numpy(batch.tokens), where), targets[where]
+
+
+def right_ones(network: nn.Module, batch: Batch) -> Any:
+    """Whether the likeliest token is the target, for each scored position in reading order."""
+    with torch.no_grad():
+        logits, targets = _scored(network, batch)
+        return (logits.argmax(dim=-1) == targets).numpy()
+
+
+def _measured(name: str, seed: int, network: nn.Module, task: Task) -> Result:
+    batch = held_out_batch(task, TEST_SEQUENCES, seed)
+    right = right_ones(network, batch)
+    by_pairs = {}
+    if isinstance(task, Lookup):
+        for pairs in sorted({max(1, task.pairs >> power) for power in range(task.pairs.bit_length())}):
+            fewer = Lookup(pairs, vocabulary=task.vocabulary).batch(TEST_SEQUENCES, seed=seed, split="test")
+            by_pairs[pairs] = float(right_ones(network, fewer).mean())
+    parameters = parameter_count(network)
+    return Result(name, seed, parameters, float(right.mean()), by_distance(batch, right), by_pairs)
+
+
+def by_distance(batch: Batch, right: Any) -> dict[int, float]:
+    """Accuracy of scored positions by the distance to the right key, in bins from 1, 2, 4, 8, …"""
+    rows, queries = np.nonzero(batch.targets >= 0)
+    keys = batch.keys[rows, queries]
+    distance = np.where(keys >= 0, queries - keys, 0)
+    found = {}
+    for low in (2**power for power in range(int(distance.max(initial=0)).bit_length())):
+        inside = (distance >= low) & (distance < 2 * low)
+        if inside.any():
+            found[low] = float(right[inside].mean())
+    return found
