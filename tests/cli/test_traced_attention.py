@@ -6,7 +6,7 @@ import pytest
 from regard import examples
 from regard.cli.text_input import words_of
 from regard.cli.traced_attention import random_embeddings, random_matrix, traced
-from regard.layers.seeding import Seed
+from regard.layers.layer import Seed
 
 SENTENCES = [one.content for one in examples.EXAMPLES.values() if one.kind in ("sentence", "passage")]
 

@@ -181,8 +181,8 @@ def test_ranks_lie_between_one_and_the_size_of_a_head(tiny):
     layer = tiny.open().blocks[0].attention
     found = of_layer(layer)
     assert found.qk.shape == found.ov.shape == (layer.heads,)
-    assert ((found.qk >= 1) & (found.qk <= layer.size)).all()
-    assert ((found.ov >= 1) & (found.ov <= layer.size)).all()
+    assert ((found.qk >= 1) & (found.qk <= layer.head_dim)).all()
+    assert ((found.ov >= 1) & (found.ov <= layer.head_dim)).all()
 
 
 def test_every_statistic_has_a_meaning():

@@ -1,4 +1,4 @@
-"""Multi-head attention, encoder and decoder blocks: the numbers and gradients of PyTorch's own."""
+"""Multi-head attention, encoder and decoder blocks equal PyTorch, gradients included."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seed() -> None:
 
 
 def spread(module: Any) -> Any:
-    """The module with biases and norms that are not zeros and ones, so that none can be forgotten."""
+    """The module with biases and norms that are not zeros and ones, so that none can be ignored unnoticed."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -44,7 +44,7 @@ def same(found: Any, expected: Any, dtype: str) -> None:
 
 
 def on_both(layer: Layer, dtype: str, expected: Any, *inputs: Any, **options: Any) -> None:
-    """NumPy's arrays, tensors without gradients, and tensors with them: all give what is expected."""
+    """NumPy arrays, tensors without gradients and tensors with gradients all give the expected result."""
     same(layer.to_numpy()(*(x.numpy() for x in inputs), **options), expected, dtype)  # type: ignore[operator]
     same(layer(*inputs, **options), expected, dtype)  # type: ignore[operator]
     with torch.no_grad():
@@ -62,7 +62,7 @@ def gradients(module: Any, result: Any, flow: Any) -> dict[str, Any]:
 
 
 def same_gradients(module: Any, ours: Any, theirs: Any, dtype: str) -> None:
-    """Gradients reach every parameter of the module, the same ones on both ways."""
+    """Every parameter of the module gets the same gradient both ways."""
     flow = torch.randn_like(theirs)
     expected, found = gradients(module, theirs, flow), gradients(module, ours, flow)
     for name, gradient in expected.items():
@@ -75,7 +75,7 @@ def same_gradients(module: Any, ours: Any, theirs: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bias", [True, False])
-def test_multi_head_is_that_of_torch(draw: Draw, dtype: str, bias: bool) -> None:
+def test_multi_head_equals_torch(draw: Draw, dtype: str, bias: bool) -> None:
     module = spread(nn.MultiheadAttention(WIDTH, HEADS, bias=bias, batch_first=True, dtype=getattr(torch, dtype)))
     (x,) = tensors(draw, dtype, (BATCH, TOKEN, WIDTH))
     layer = MultiHead.from_torch(module)
@@ -89,7 +89,7 @@ def test_multi_head_is_that_of_torch(draw: Draw, dtype: str, bias: bool) -> None
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("context_width", [WIDTH, 7])
-def test_cross_attention_is_that_of_torch(draw: Draw, dtype: str, context_width: int) -> None:
+def test_cross_attention_equals_torch(draw: Draw, dtype: str, context_width: int) -> None:
     options = {"kdim": context_width, "vdim": context_width, "batch_first": True, "dtype": getattr(torch, dtype)}
     module = spread(nn.MultiheadAttention(WIDTH, HEADS, **options))
     x, context = tensors(draw, dtype, (BATCH, TOKEN, WIDTH), (BATCH, MEMORY, context_width))
@@ -99,7 +99,7 @@ def test_cross_attention_is_that_of_torch(draw: Draw, dtype: str, context_width:
     same_gradients(module, layer(x, context), expected, dtype)
 
 
-def test_masks_of_multi_head_are_those_of_torch(draw: Draw) -> None:
+def test_masked_multi_head_equals_torch(draw: Draw) -> None:
     module = spread(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, dtype=torch.float64))
     (x,) = tensors(draw, "float64", (BATCH, TOKEN, WIDTH))
     layer = MultiHead.from_torch(module)
@@ -117,7 +117,7 @@ def test_masks_of_multi_head_are_those_of_torch(draw: Draw) -> None:
     on_both(layer, "float64", expected, x, mask=allowed(seen))
 
 
-def test_what_multi_head_of_torch_has_beyond_ours_is_refused() -> None:
+def test_unsupported_options_of_torch_are_refused() -> None:
     for options in ({"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 5, "vdim": 7}):
         with pytest.raises(errors.Unsupported):
             MultiHead.from_torch(nn.MultiheadAttention(WIDTH, HEADS, **options))
@@ -133,7 +133,7 @@ def of_block(dtype: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_encoder_is_that_of_torch(draw: Draw, dtype: str, norm_first: bool, activation: str) -> None:
+def test_encoder_equals_torch(draw: Draw, dtype: str, norm_first: bool, activation: str) -> None:
     options = of_block(dtype, norm_first=norm_first, activation=activation)
     module = spread(nn.TransformerEncoderLayer(WIDTH, HEADS, **options))
     (x,) = tensors(draw, dtype, (BATCH, TOKEN, WIDTH))
@@ -148,7 +148,7 @@ def test_encoder_is_that_of_torch(draw: Draw, dtype: str, norm_first: bool, acti
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_decoder_is_that_of_torch(draw: Draw, dtype: str, norm_first: bool, activation: str) -> None:
+def test_decoder_equals_torch(draw: Draw, dtype: str, norm_first: bool, activation: str) -> None:
     options = of_block(dtype, norm_first=norm_first, activation=activation)
     module = spread(nn.TransformerDecoderLayer(WIDTH, HEADS, **options))
     x, memory = tensors(draw, dtype, (BATCH, TOKEN, WIDTH), (BATCH, MEMORY, WIDTH))
@@ -164,7 +164,7 @@ def test_decoder_is_that_of_torch(draw: Draw, dtype: str, norm_first: bool, acti
 @pytest.mark.parametrize(
     "activation", [nn.GELU(approximate="tanh"), nn.SiLU(), nn.functional.silu, torch.relu, nn.Tanh()]
 )
-def test_activations_of_torch_by_function_and_module(draw: Draw, activation: Any) -> None:
+def test_activations_are_known_by_function_and_module(draw: Draw, activation: Any) -> None:
     module = spread(nn.TransformerEncoderLayer(WIDTH, HEADS, **of_block("float64", activation=activation, bias=False)))
     (x,) = tensors(draw, "float64", (BATCH, TOKEN, WIDTH))
     on_both(Encoder.from_torch(module), "float64", module(x), x)
@@ -176,7 +176,7 @@ def test_an_unknown_activation_is_refused() -> None:
         Encoder.from_torch(module)
 
 
-def test_gradients_reach_inputs_and_own_tensors(draw: Draw) -> None:
+def test_gradients_reach_inputs_and_weights(draw: Draw) -> None:
     module = spread(nn.TransformerEncoderLayer(WIDTH, HEADS, **of_block("float64")))
     (x,) = tensors(draw, "float64", (BATCH, TOKEN, WIDTH))
     x.requires_grad_()

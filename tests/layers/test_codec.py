@@ -99,7 +99,7 @@ DEEP: Any = "[" * 100_000 + "]" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("structure", "says"),
+    ("structure", "message"),
     [
         ("{", "metadata is invalid"),
         ("[]", "metadata is invalid"),
@@ -121,21 +121,21 @@ DEEP: Any = "[" * 100_000 + "]" * 100_000
         ({"version": 1, "layer": 5}, "describes no layer"),
     ],
 )
-def test_a_broken_structure_is_said(tmp_path: Path, structure: Any, says: str) -> None:
+def test_invalid_metadata_is_refused(tmp_path: Path, structure: Any, message: str) -> None:
     path = written(tmp_path / "broken", structure)
-    with pytest.raises(errors.OptionError, match=says) as raised:
+    with pytest.raises(errors.OptionError, match=message) as raised:
         load(path)
     assert str(path) in str(raised.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a layer", b"\xff" * 8 + b"{}", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
-def test_a_broken_file_is_said(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "broken").write_bytes(content)
     with pytest.raises(errors.OptionError, match="broken cannot be read"):
         load(tmp_path / "broken")
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(errors.OptionError, match="an existing file"):
         load(tmp_path / "nothing")
     with pytest.raises(errors.OptionError, match=r"Create .*no folder first"):

@@ -21,7 +21,7 @@ BATCH, TOKEN, WIDTH = 2, 5, 12
 
 
 def by_formula(layer: MultiHead, x: Any, weights: Callable[..., Any], **options: Any) -> Any:
-    """Head after head, in plain matrix products of one sequence."""
+    """Head by head, in plain matrix products of one sequence."""
 
     def projected(part: Linear, heads: int) -> list[Any]:
         return np.split(x @ part.weight.T + (0 if part.bias is None else part.bias), heads, axis=-1)
@@ -40,7 +40,7 @@ def by_formula(layer: MultiHead, x: Any, weights: Callable[..., Any], **options:
     return np.concatenate(outputs, axis=-1) @ layer.w_o.weight.T + (0 if layer.w_o.bias is None else layer.w_o.bias)
 
 
-def test_multi_head_is_what_the_formula_says(draw: Draw, weights: Any, engine_name: str) -> None:
+def test_multi_head_equals_its_formula(draw: Draw, weights: Any, engine_name: str) -> None:
     layer = MultiHead.seeded(WIDTH, 3, dtype=np.float64, seed=5)
     x = draw(TOKEN, WIDTH)
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
@@ -49,7 +49,7 @@ def test_multi_head_is_what_the_formula_says(draw: Draw, weights: Any, engine_na
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 3, 6])
 def test_key_heads_are_shared(draw: Draw, weights: Any, kv_heads: int) -> None:
-    layer = MultiHead.seeded(WIDTH, 6, kv_heads=kv_heads, size=4, bias=False, dtype=np.float64)
+    layer = MultiHead.seeded(WIDTH, 6, kv_heads=kv_heads, head_dim=4, bias=False, dtype=np.float64)
     assert layer.w_q.weight.shape == (24, WIDTH) and layer.w_k.weight.shape == (4 * kv_heads, WIDTH)
     x = draw(TOKEN, WIDTH)
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
@@ -64,13 +64,13 @@ def test_queries_and_keys_of_each_head_are_normed(draw: Draw, weights: Any, engi
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
 
 
-def test_values_may_have_a_size_of_their_own(draw: Draw, weights: Any) -> None:
+def test_value_dim_may_differ_from_head_dim(draw: Draw, weights: Any) -> None:
     layer = MultiHead(Linear(draw(6, 5)), Linear(draw(6, 5)), Linear(draw(9, 5)), Linear(draw(5, 9)), heads=3)
     x = draw(TOKEN, 5)
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
 
 
-def test_alibi_and_own_masks(draw: Draw, weights: Any) -> None:
+def test_alibi_and_masks_are_applied(draw: Draw, weights: Any) -> None:
     plain = MultiHead.seeded(WIDTH, 1, dtype=np.float64)
     x, distance = draw(TOKEN, WIDTH), np.arange(TOKEN)[:, None] - np.arange(TOKEN)
     expected = by_formula(plain, x, weights, bias=-0.5 * abs(distance))
@@ -82,14 +82,14 @@ def test_alibi_and_own_masks(draw: Draw, weights: Any) -> None:
     assert_allclose(layer(x, mask=causal() & window(2)), expected, **CLOSE)
 
 
-def test_the_worked_example_comes_out() -> None:
+def test_the_worked_example_is_reproduced() -> None:
     one = np.eye(4)
     layer = MultiHead.from_heads([one], [one], [one])
     found = layer([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
     assert found.round(2).tolist() == [[0.84, 0.58, 0.84, 0.58], [0.58, 0.84, 0.58, 0.84], [0.79] * 4]
 
 
-def test_matrices_of_each_head_are_put_together(draw: Draw, weights: Any) -> None:
+def test_one_matrix_per_head_equals_joined_matrices(draw: Draw, weights: Any) -> None:
     w_q, w_k, w_v, w_o, x = draw(3, 4, 7), draw(3, 4, 7), draw(3, 2, 7), draw(7, 6), draw(TOKEN, 7)
     layer = MultiHead.from_heads(list(w_q), list(w_k), list(w_v), w_o)
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
@@ -106,7 +106,7 @@ def test_split_and_concatenate_undo_each_other(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "plain"])
-def test_token_by_token_gives_what_all_at_once_gives(draw: Draw, kind: str) -> None:
+def test_token_by_token_equals_all_at_once(draw: Draw, kind: str) -> None:
     places = {"rotary": Rotary(4)} if kind == "rotary" else {"alibi": Alibi.of(3)} if kind == "alibi" else {}
     layer = MultiHead.seeded(WIDTH, 3, causal=True, dtype=np.float64, **places)  # type: ignore[arg-type]
     x, cache = draw(BATCH, TOKEN, WIDTH), Cache()
@@ -122,9 +122,9 @@ def test_a_residual_is_added(draw: Draw) -> None:
     assert_allclose(replace(layer, w_o=None)(x, residual=x), replace(layer, w_o=None)(x) + x, **CLOSE)
 
 
-def test_what_does_not_fit_is_said(draw: Draw) -> None:
+def test_shapes_that_do_not_fit_are_refused(draw: Draw) -> None:
     layer = MultiHead.seeded(WIDTH, 3)
-    with pytest.raises(errors.ShapeError, match="`x` has width 7, the layer takes 12"):
+    with pytest.raises(errors.ShapeError, match="`x` has width 7, the layer expects 12"):
         layer(draw(TOKEN, 7))
     with pytest.raises(errors.ShapeError, match="axes"):
         layer(draw(2, 2, TOKEN, WIDTH))

@@ -1,4 +1,4 @@
-"""Linear maps, feed-forward, norms, embeddings; and what all layers share."""
+"""Linear maps, feed-forward, norms, embeddings, and what all layers share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOSE: Any = {"rtol": 0, "atol": 1e-12}  # float64, another order of summation
 
 
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-def test_linear(draw: Draw, engine_name: str, activation: str | None) -> None:
+def test_linear_equals_its_formula(draw: Draw, engine_name: str, activation: str | None) -> None:
     x, weight, bias, residual = draw(2, 5, 7), draw(3, 7), draw(3), draw(2, 5, 3)
     found = Linear(weight, bias)(x, activation=activation, residual=residual)
     assert_allclose(found, ACTIVATION[activation](x @ weight.T + bias) + residual, **CLOSE)
@@ -56,7 +56,7 @@ def test_feed_forward_with_and_without_gate(draw: Draw, activation: str) -> None
     assert_allclose(gated(x), (ACTIVATION[activation](x @ gate.T) * (x @ up.T)) @ down.T, rtol=0, atol=1e-11)
 
 
-def test_norms(draw: Draw, engine_name: str) -> None:
+def test_norms_equal_their_formulas(draw: Draw, engine_name: str) -> None:
     x, weight, bias = draw(2, 5, 7), draw(7), draw(7)
     centred = x - x.mean(axis=-1, keepdims=True)
     expected = centred / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5) * weight + bias
@@ -65,7 +65,7 @@ def test_norms(draw: Draw, engine_name: str) -> None:
     assert_allclose(RMSNorm(weight, 1e-3)(x), expected, **CLOSE)
 
 
-def test_norms_of_torch(draw: Draw) -> None:
+def test_norms_equal_torch(draw: Draw) -> None:
     torch = pytest.importorskip("torch")
     x = torch.from_numpy(draw(5, 7))
     for module, kind in ((torch.nn.LayerNorm, LayerNorm), (torch.nn.RMSNorm, RMSNorm)):
@@ -73,7 +73,7 @@ def test_norms_of_torch(draw: Draw) -> None:
         assert_allclose(kind.from_torch(peer)(x).detach(), peer(x).detach(), **CLOSE)  # type: ignore[attr-defined]
 
 
-def test_embedding(draw: Draw) -> None:
+def test_embedding_returns_rows(draw: Draw) -> None:
     weight = draw(11, 3)
     assert_array_equal(Embedding(weight)([[1, 10], [0, 1]]), weight[[[1, 10], [0, 1]]])
     with pytest.raises(errors.OutOfRange, match="token 11 is out of range"):
@@ -84,8 +84,8 @@ def test_embedding(draw: Draw) -> None:
         Embedding(weight)(["cat"])
 
 
-def test_what_does_not_fit_is_said(draw: Draw) -> None:
-    with pytest.raises(errors.ShapeError, match="width 5, the layer takes 7"):
+def test_shapes_that_do_not_fit_are_refused(draw: Draw) -> None:
+    with pytest.raises(errors.ShapeError, match="width 5, the layer expects 7"):
         Linear(draw(3, 7))(draw(2, 5))
     with pytest.raises(errors.ShapeError, match="expected"):
         Linear(draw(3, 7), draw(7))
@@ -127,7 +127,7 @@ def test_map_replaces_arrays_and_keeps_the_rest() -> None:
         assert_array_equal(doubled.parameters()[name], 2 * array)
 
 
-def test_an_array_used_twice_stays_one() -> None:
+def test_a_shared_array_stays_shared() -> None:
     embedding = Embedding.seeded(5, 6)
     model = replace(Transformer.seeded(5, 6, 2, decoders=1), embedding=embedding, head=Linear(embedding.weight))
     mapped = model.map(np.copy)
@@ -135,7 +135,7 @@ def test_an_array_used_twice_stays_one() -> None:
     assert replace(model, head=None).count() == model.count()
 
 
-def test_layers_are_frozen_and_describe_themselves() -> None:
+def test_layers_are_frozen_and_have_a_repr() -> None:
     layer = Encoder.seeded(6, 2)
     with pytest.raises(FrozenInstanceError):
         layer.norm_first = True  # type: ignore[misc]
@@ -176,7 +176,7 @@ def test_numbers_of_a_seed_never_change() -> None:
     assert_allclose(Embedding.seeded(1, 3, seed=0, dtype=np.float64).weight, vectors, rtol=0, atol=1e-14)
 
 
-def test_every_part_has_numbers_of_its_own() -> None:
+def test_every_part_has_different_numbers() -> None:
     for layer in all_kinds(np.float64):
         numbers = np.concatenate([array.ravel() for array in layer.parameters().values()])
         drawn = numbers[(numbers != 0) & (numbers != 1)]
@@ -184,7 +184,7 @@ def test_every_part_has_numbers_of_its_own() -> None:
     assert (Linear.seeded(3, 5, seed=1).weight != Linear.seeded(3, 5, seed=2).weight).all()
 
 
-def test_seeded_numbers_are_spread_as_said() -> None:
+def test_seeded_numbers_have_the_documented_distribution() -> None:
     weight = Linear.seeded(100, 50, dtype=np.float64).weight
     bound = np.sqrt(6 / 150)
     assert abs(weight).max() <= bound and weight.std() == pytest.approx(bound / np.sqrt(3), rel=0.02)

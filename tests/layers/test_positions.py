@@ -19,7 +19,7 @@ BATCH, HEAD, TOKEN = 2, 3, 5
 
 
 @pytest.mark.parametrize("width", [6, 7])
-def test_sinusoidal_is_that_of_the_paper(width: int) -> None:
+def test_sinusoidal_equals_the_formula_of_the_paper(width: int) -> None:
     table = sinusoidal(TOKEN, width)
     for position in range(TOKEN):
         for place in range(width):
@@ -62,14 +62,14 @@ def as_complex_numbers(x: Any, base: float, start: int) -> Any:
 
 @pytest.mark.parametrize("base", [10000.0, 500.0])
 @pytest.mark.parametrize("start", [0, 13])
-def test_rotary_is_llamas_and_the_interleaved_one(draw: Draw, engine_name: str, base: float, start: int) -> None:
+def test_rotary_equals_both_definitions(draw: Draw, engine_name: str, base: float, start: int) -> None:
     x = draw(BATCH, HEAD, TOKEN, 8)
     assert_allclose(Rotary(8, base)(x, start), as_llama_does_it(x, base, start), **CLOSE)
     assert_allclose(Rotary(8, base, interleaved=True)(x, start), as_complex_numbers(x, base, start), **CLOSE)
     assert_allclose(Rotary(8, base)(x[0], start), as_llama_does_it(x[0], base, start), **CLOSE)
 
 
-def test_rotary_turns_part_of_a_vector_and_each_sequence_from_its_offset(draw: Draw) -> None:
+def test_rotary_rotates_part_of_a_vector_from_each_offset(draw: Draw) -> None:
     x = draw(BATCH, HEAD, TOKEN, 11)
     found = Rotary(8)(x, [2, 7])
     assert_array_equal(found[..., 8:], x[..., 8:])
@@ -77,7 +77,7 @@ def test_rotary_turns_part_of_a_vector_and_each_sequence_from_its_offset(draw: D
         assert_allclose(found[sequence, ..., :8], as_llama_does_it(x[sequence, ..., :8], 10000.0, start), **CLOSE)
 
 
-def test_rotary_takes_frequencies(draw: Draw) -> None:
+def test_rotary_uses_given_frequencies(draw: Draw) -> None:
     x = draw(BATCH, HEAD, TOKEN, 4)
     assert_allclose(Rotary(4, frequencies=(1.0, 0.01))(x), Rotary(4)(x), **CLOSE)
     with pytest.raises(errors.OptionError, match="2 numbers"):
@@ -88,7 +88,7 @@ def test_rotary_takes_frequencies(draw: Draw) -> None:
         Rotary(6)(x)
 
 
-def test_only_the_distance_counts(draw: Draw) -> None:
+def test_rotary_scores_depend_only_on_the_distance(draw: Draw) -> None:
     query, key, rotary = draw(1, 1, 1, 8), draw(1, 1, 1, 8), Rotary(8)
     products = [np.sum(rotary(query, 9 + shift) * rotary(key, 4 + shift)) for shift in (0, 100)]
     assert_allclose(*products, rtol=0, atol=1e-11)
@@ -108,5 +108,5 @@ def test_tensors_get_the_same_positions(draw: Draw) -> None:
     assert_allclose(found.detach().numpy(), Learned(weight)(x[:, 0], [1, -2]), **CLOSE)
 
 
-def test_slopes_of_alibi_are_those_of_the_paper() -> None:
+def test_alibi_slopes_equal_the_paper() -> None:
     assert Alibi.of(4).slopes == (0.25, 0.0625, 0.015625, 0.00390625)

@@ -1,4 +1,4 @@
-"""Blocks stacked: against PyTorch's stacks, token by token against all at once, and what was seen on the way."""
+"""Stacks of blocks: equal to PyTorch, token by token equal to all at once, with every state and attention."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def llama(layers: int) -> Transformer:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", None])
-def test_token_by_token_gives_what_all_at_once_gives(positions: Any) -> None:
+def test_token_by_token_equals_all_at_once(positions: Any) -> None:
     options = {"decoders": 2, "head": VOCABULARY, "norm_first": True, "dtype": np.float64}
     model = Transformer.seeded(VOCABULARY, WIDTH, HEADS, HIDDEN, positions=positions, **options)
     tokens = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
@@ -66,7 +66,7 @@ def test_token_by_token_gives_what_all_at_once_gives(positions: Any) -> None:
     assert model(tokens).shape == (2, 5, VOCABULARY)
 
 
-def test_a_model_of_the_llama_kind_decodes_with_a_cache() -> None:
+def test_a_llama_like_model_decodes_with_a_cache() -> None:
     model, tokens = llama(2), [3, 1, 4, 1, 5]
     caches = model.caches()
     parts = [model(tokens[:3], caches=caches), model(tokens[3:4], caches=caches), model(tokens[4:], caches=caches)]
@@ -81,7 +81,7 @@ def test_padding_on_the_left_changes_nothing() -> None:
     assert_allclose(padded[1], model([9, 2, 6, 5, 3]), **CLOSE)
 
 
-def test_later_tokens_do_not_reach_earlier_ones() -> None:
+def test_later_tokens_have_no_influence_on_earlier_ones() -> None:
     model = llama(2)
     assert_array_equal(model([3, 1, 4, 1, 5])[:3], model([3, 1, 4, 9, 9])[:3])
 
@@ -97,7 +97,7 @@ def test_numpy_and_torch_agree() -> None:
         assert all(parameter.grad is not None for parameter in tensors.parameters().values())
 
 
-def test_stacks_of_torch(draw: Draw) -> None:
+def test_stacks_equal_torch(draw: Draw) -> None:
     torch = pytest.importorskip("torch")
     nn = torch.nn
     torch.manual_seed(5)
@@ -145,7 +145,7 @@ def test_a_run_keeps_every_state_and_attention() -> None:
     assert_allclose(run.seen[0].attention.dense(), first.attention(run.states[0]).attention.dense(), **CLOSE)
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     model = Transformer.seeded(VOCABULARY, WIDTH, HEADS, encoders=1, decoders=1)
     with pytest.raises(errors.OptionError, match="targets"):
         model([1, 2])
@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_said() -> None:
         llama(1)([1, 2], [3])
     with pytest.raises(errors.OptionError, match="caches"):
         llama(2)([1, 2], caches=())
-    with pytest.raises(errors.ShapeError, match=r"encoders\[0\] takes width 12, the embedding gives 6"):
+    with pytest.raises(errors.ShapeError, match=r"encoders\[0\] has width 12, the embedding 6"):
         replace(model, embedding=Embedding.seeded(5, 6))
     with pytest.raises(errors.OptionError, match="positions"):
         Transformer.seeded(5, 6, 2, encoders=1, positions="sinusoid")  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ def test_steps_of_a_block_follow_from_each_other(draw: Draw, norm_first: bool, s
     np.testing.assert_allclose(block(x), steps["result"], atol=1e-12)
 
 
-def test_an_attend_of_ones_own_replaces_the_attention(draw: Draw) -> None:
+def test_a_custom_attend_replaces_the_attention(draw: Draw) -> None:
     block = Encoder.seeded(12, 3, dtype=np.float64)
     x = draw(5, 12)
 

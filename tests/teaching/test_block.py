@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from regard import errors
 from regard.cli.app import app
 from regard.layers import Decoder, Encoder
-from regard.layers.seeding import Seed
+from regard.layers.layer import Seed
 from regard.output import figure
 from regard.teaching.block import block_lesson
 

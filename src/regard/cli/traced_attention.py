@@ -13,7 +13,7 @@ from regard.attention import Attention
 from regard.cli.text_input import STANDARD, called, json_of, text_of, words_of
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
-from regard.layers.seeding import Seed
+from regard.layers.layer import Seed
 from regard.tables import Column, Table
 from regard.teaching.hand_check.documents import Document, from_mapping, is_step_name
 from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named

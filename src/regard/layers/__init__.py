@@ -1,7 +1,7 @@
 """Layers, written once for NumPy and PyTorch: frozen dataclasses of arrays, called like functions.
 
 Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTorch. Tokens are (token, width) or
-(batch, token, width); heads come before tokens, (batch, head, token, size).
+(batch, token, width); heads come before tokens, (batch, head, token, head_dim).
 
 >>> import numpy as np
 >>> encoder = Encoder.seeded(width=8, heads=2, seed=0)
@@ -9,11 +9,10 @@ Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTo
 ((3, 8), 872)
 """
 
-from regard.layers.block import Heads, Step
 from regard.layers.codec import load, save
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
-from regard.layers.encoder import Encoder
+from regard.layers.encoder import Encoder, Heads, Step
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.linear import Linear

@@ -1,4 +1,4 @@
-"""One block of a decoder: attention to what came before, attention to an encoder's result, and feed-forward."""
+"""The decoder block: causal self-attention, cross-attention to the output of an encoder, and feed-forward."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers import inputs
-from regard.layers.block import Attend, Step, attend_all, attention_part, feed_forward_part, result_of
-from regard.layers.encoder import feed_forward_from_torch
+from regard.layers.encoder import (
+    Attend,
+    Step,
+    attend_all,
+    attention_part,
+    feed_forward_from_torch,
+    feed_forward_part,
+    result_of,
+)
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer import Layer
+from regard.layers.layer import Layer, Seed, seed_of, token_rows
 from regard.layers.multi_head import MultiHead
 from regard.layers.norms import LayerNorm, Norm
-from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask
 
 
@@ -26,9 +31,9 @@ from regard.masks import Mask
 class Decoder(Layer):
     """One block, each part with a residual and a norm, after it or before it (`norm_first`).
 
-    attention     to the tokens themselves: causal where the layer is, as `seeded` and `from_torch` make it
-    cross         to the memory that an encoder left; None, with norm_2, in models that are decoders only
-    feed_forward  every token for itself
+    attention     self-attention; causal if made by `seeded` or `from_torch`
+    cross         cross-attention to the memory, the output of an encoder; None, like norm_2, in decoder-only models
+    feed_forward  applied to each token
 
     >>> decoder = Decoder.seeded(width=12, heads=3)
     >>> decoder(np.ones((5, 12), np.float32), memory=np.ones((7, 12), np.float32)).shape
@@ -63,7 +68,7 @@ class Decoder(Layer):
         offset: Any = None,
         cache: Cache | None = None,
     ) -> Array:
-        """Tokens (token, width) or (batch, token, width) in, and out; `memory_mask` is that of the cross attention."""
+        """Tokens (token, width) or (batch, token, width) to tokens; `memory_mask` applies to the cross-attention."""
         steps = self.observe(x, memory, mask=mask, memory_mask=memory_mask, offset=offset, cache=cache)
         return result_of(steps)
 
@@ -81,12 +86,12 @@ class Decoder(Layer):
     ) -> Iterator[Step]:
         """The steps of the block by name, each as soon as it is computed: see `Step`.
 
-        attend     how the heads attend to the tokens, in place of `mask`, `offset` and `cache`
+        attend     how the self-attention attends, instead of `mask`, `offset` and `cache`
         separate   yield the results of W_O and of the feed-forward before their residuals are added
         """
         if self.cross is None and memory is not None:
-            raise errors.option("memory", memory, "none", "This decoder has no cross attention that could see it.")
-        x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
+            raise errors.option("memory", memory, "none", "This decoder has no cross-attention.")
+        x = token_rows("x", x, self.attention.w_q.weight, self.width)
         attend = attend_all(None, mask, offset, cache) if attend is None else attend
         for step in attention_part(self.attention, self.norm_1, self.norm_first, x, attend, separate=separate):
             yield step
@@ -95,7 +100,7 @@ class Decoder(Layer):
         yield from self.cross_steps(step.value, attend_all(memory, memory_mask), separate=separate)
 
     def cross_steps(self, x: Array, attend: Attend, *, separate: bool = False) -> Iterator[Step]:
-        """The steps after the attention to the tokens: that to the memory, if there is one, and the feed-forward."""
+        """The steps after the self-attention: the cross-attention, if there is one, and the feed-forward."""
         if self.cross is not None and self.norm_2 is not None:
             for step in attention_part(
                 self.cross, self.norm_2, self.norm_first, x, attend, separate=separate, cross="cross_"
@@ -117,11 +122,9 @@ class Decoder(Layer):
         memory_mask: Mask | None = None,
         note: str | None = None,
     ) -> Any:
-        """Every step as a `Trace`: of the attention to the tokens themselves, or of that to the memory and the rest."""
-        from regard.trace.layer_steps import Asked, of_decoder
-
-        asked = Asked(query=query, words=words, context_words=memory_words, mask=mask, note=note)
-        return of_decoder(self, x, memory, which, asked, memory_mask)
+        """Every step as a `Trace`: of the self-attention, or of the cross-attention and the rest of the block."""
+        asked = self._tracer.Asked(query=query, words=words, context_words=memory_words, mask=mask, note=note)
+        return self._tracer.of_decoder(self, x, memory, which, asked, memory_mask)
 
     @classmethod
     def seeded(
@@ -138,7 +141,7 @@ class Decoder(Layer):
         dtype: Any = np.float32,
         **of_attention: Any,
     ) -> Self:
-        """Weights from a seed; further options are those of `MultiHead.seeded`, for the attention to itself."""
+        """Weights from a seed; further options are those of `MultiHead.seeded`, for the self-attention."""
         seed = seed_of(seed)
         options: dict[str, Any] = {"bias": bias, "dtype": dtype}
         return cls(
@@ -153,9 +156,9 @@ class Decoder(Layer):
 
     @classmethod
     def from_torch(cls, module: Any, *, causal: bool = True) -> Self:
-        """The very weights of an `nn.TransformerDecoderLayer`: gradients reach the module. Its dropout is left out.
+        """The weights of an `nn.TransformerDecoderLayer`, shared: gradients reach the module. Dropout is ignored.
 
-        PyTorch's own is causal only with a `tgt_mask`: `causal=False` is without one.
+        In PyTorch it is causal only with a `tgt_mask`: `causal=False` corresponds to no `tgt_mask`.
         """
         return cls(
             MultiHead.from_torch(module.self_attn, causal=causal),

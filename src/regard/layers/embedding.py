@@ -1,4 +1,4 @@
-"""A vector for each token."""
+"""One vector per token id."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.engines.memory import empty
-from regard.layers import inputs
-from regard.layers.layer import Layer
-from regard.layers.seeding import Seed, seed_of
+from regard.layers.layer import Layer, Seed, float_weights, seed_of, token_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Embedding(Layer):
-    """Tokens, as whole numbers, in; their rows of the weight out.
+    """From token ids to their rows of the weight.
 
     >>> Embedding([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])([2, 0])
     array([[1., 1., 1., 1.],
@@ -27,7 +25,7 @@ class Embedding(Layer):
     weight: Array  # (vocabulary, width)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
+        object.__setattr__(self, "weight", float_weights("weight", self.weight))
         if len(self.weight.shape) != 2:
             raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}; expected (vocabulary, width).")
 
@@ -38,7 +36,7 @@ class Embedding(Layer):
 
     def __call__(self, tokens: Any) -> Array:
         """(…, token) → (…, token, width)."""
-        return rows_of(self.weight, inputs.numbers_of_tokens(tokens, self.weight))
+        return rows_of(self.weight, token_ids(tokens, self.weight))
 
     @classmethod
     def seeded(cls, vocabulary: int, width: int, *, seed: int | Seed = 0, dtype: Any = np.float32) -> Self:
@@ -48,14 +46,14 @@ class Embedding(Layer):
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:
-        """The very weights of an `nn.Embedding`."""
+        """The weights of an `nn.Embedding`, shared."""
         return cls(module.weight)
 
 
 def rows_of(table: Array, numbers: Array) -> Array:
-    """The rows of a table with these numbers, which must be in range, as a new array."""
+    """The rows of a table with these indices, which must be in range, as a new array."""
     if not isinstance(table, np.ndarray):
         return table[numbers]
-    # "clip" saves a copy of `out`; reused memory saves clearing fresh pages.
+    # "clip" avoids a copy of `out`; reused memory avoids page faults.
     room = empty((*numbers.shape, table.shape[1]), table.dtype)
     return table.take(numbers, axis=0, out=room, mode="clip")

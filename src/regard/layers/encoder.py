@@ -1,31 +1,130 @@
-"""One block of an encoder: attention and feed-forward, each with a residual and a norm."""
+"""The encoder block, and the two parts of any block: attention and feed-forward, each with a residual and a norm.
+
+`Encoder.observe` and `Decoder.observe` consist of these parts. A step is yielded as soon as it is computed; how the
+heads attend is an argument, so that a batch, packed texts, one token with a KV cache and a trace share one block.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers import inputs
-from regard.layers.block import Attend, Step, attend_all, attention_part, feed_forward_part, result_of
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer import Layer
+from regard.layers.layer import Layer, Seed, seed_of, token_rows
 from regard.layers.linear import Linear
 from regard.layers.multi_head import MultiHead
 from regard.layers.norms import LayerNorm, Norm
-from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask
+
+
+class Step(NamedTuple):
+    """One named step of a block.
+
+    normed       the input of the attention's projections: the tokens, normed first in pre-norm blocks
+    heads        `Heads`: the outputs of all heads, and their attention
+    projected    the outputs through W_O; only with `separate`
+    attended     the tokens after the attention, its residual and its norm
+    feed_input   the input of the feed-forward
+    fed_forward  its output; only with `separate`
+    result       the tokens after the block
+
+    Steps of the cross-attention are named cross_normed, cross_heads, cross_projected and cross_attended.
+
+    >>> import numpy as np
+    >>> from regard.layers import Encoder
+    >>> [step.name for step in Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32))]
+    ['normed', 'heads', 'attended', 'feed_input', 'result']
+    """
+
+    name: str
+    value: Any
+
+
+class Heads(NamedTuple):
+    """The outputs of all heads.
+
+    >>> import numpy as np
+    >>> from regard.layers import Encoder
+    >>> steps = dict(Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32)))
+    >>> steps["heads"].outputs.shape
+    (5, 12)
+    """
+
+    outputs: Array  # (…, token, head · head_dim), concatenated
+    seen: Any  # `Seen`, unless a custom `attend` returns something else
+    rows: slice | None = None  # the tokens these outputs belong to; None: all
+
+
+Attend = Callable[[MultiHead, Array], Heads]  # of the layer and its normed tokens
+
+
+def attend_all(
+    context: Array | None = None, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None
+) -> Attend:
+    """Attention of all tokens, (token, width) or (batch, token, width), to themselves or to a context."""
+
+    def attend(layer: MultiHead, x: Array) -> Heads:
+        seen = layer.attention(x, context, mask=mask, offset=offset, cache=cache)
+        return Heads(layer.concatenate(seen.attention @ seen.values), seen)
+
+    return attend
+
+
+def attention_part(
+    layer: MultiHead, norm: Norm, norm_first: bool, x: Array, attend: Attend, *, separate: bool = False, cross: str = ""
+) -> Iterator[Step]:
+    """x ← x + attention(norm(x)), or with the norm last, norm(x + attention(x)).
+
+    separate   yield the result of W_O before the residual is added; otherwise both are one fused operation
+    """
+    normed = norm(x) if norm_first else x
+    yield Step(f"{cross}normed", normed)
+    heads = attend(layer, normed)
+    del normed
+    yield Step(f"{cross}heads", heads)
+    residual = x if heads.rows is None else x[heads.rows]
+    if separate:
+        projected = layer.output(heads.outputs)
+        yield Step(f"{cross}projected", projected)
+        after = residual + projected
+    else:
+        after = layer.output(heads.outputs, residual=residual)
+    yield Step(f"{cross}attended", after if norm_first else norm(after))
+
+
+def feed_forward_part(
+    layer: FeedForward, norm: Norm, norm_first: bool, x: Array, *, separate: bool = False
+) -> Iterator[Step]:
+    """x ← x + feed_forward(norm(x)), or with the norm last, norm(x + feed_forward(x))."""
+    rows = norm(x) if norm_first else x
+    yield Step("feed_input", rows)
+    if separate:
+        fed = layer(rows)
+        yield Step("fed_forward", fed)
+        after = x + fed
+    else:
+        after = layer(rows, residual=x)
+    yield Step("result", after if norm_first else norm(after))
+
+
+def result_of(steps: Iterator[Step]) -> Array:
+    """The result of a block; the other steps are dropped."""
+    for step in steps:
+        if step.name == "result":
+            return step.value
+    raise AssertionError("a block yields its result last")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder(Layer):
-    """One block. After the paper (post-norm): x ← norm_1(x + attention(x)), x ← norm_2(x + feed_forward(x)).
+    """One block. As in the paper (post-norm): x ← norm_1(x + attention(x)), x ← norm_2(x + feed_forward(x)).
 
     With `norm_first` (pre-norm): x ← x + attention(norm_1(x)), x ← x + feed_forward(norm_2(x)).
 
@@ -45,7 +144,7 @@ class Encoder(Layer):
         return self.attention.width
 
     def __call__(self, x: Any, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None) -> Array:
-        """Tokens (token, width) or (batch, token, width) in, and out."""
+        """Tokens (token, width) or (batch, token, width) to tokens of the same shape."""
         return result_of(self.observe(x, mask=mask, offset=offset, cache=cache))
 
     def observe(
@@ -60,18 +159,18 @@ class Encoder(Layer):
     ) -> Iterator[Step]:
         """The steps of the block by name, each as soon as it is computed: see `Step`.
 
-        attend     how the heads attend, in place of `mask`, `offset` and `cache`
+        attend     how the heads attend, instead of `mask`, `offset` and `cache`
         separate   yield the results of W_O and of the feed-forward before their residuals are added
 
         >>> steps = dict(Encoder.seeded(width=12, heads=3).observe(np.ones((5, 12), np.float32)))
         >>> list(steps), steps["heads"].seen.attention.shape
         (['normed', 'heads', 'attended', 'feed_input', 'result'], (3, 5, 5))
         """
-        x = inputs.sequence("x", x, self.attention.w_q.weight, self.width)
+        x = token_rows("x", x, self.attention.w_q.weight, self.width)
         attend = attend_all(None, mask, offset, cache) if attend is None else attend
         for step in attention_part(self.attention, self.norm_1, self.norm_first, x, attend, separate=separate):
             yield step
-        del x  # the residual of the attention; the feed-forward starts from the step before
+        del x  # the residual of the attention, no longer needed
         yield from feed_forward_part(self.feed_forward, self.norm_2, self.norm_first, step.value, separate=separate)
 
     def explain(
@@ -85,9 +184,9 @@ class Encoder(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
-        from regard.trace.layer_steps import Asked, of_encoder
-
-        return of_encoder(self, x, Asked(query=query, words=words, mask=mask, offset=offset, note=note))
+        return self._tracer.of_encoder(
+            self, x, self._tracer.Asked(query=query, words=words, mask=mask, offset=offset, note=note)
+        )
 
     @classmethod
     def seeded(
@@ -116,7 +215,7 @@ class Encoder(Layer):
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:
-        """The very weights of an `nn.TransformerEncoderLayer`: gradients reach the module. Its dropout is left out."""
+        """The weights of an `nn.TransformerEncoderLayer`, shared: gradients reach the module. Dropout is ignored."""
         return cls(
             MultiHead.from_torch(module.self_attn),
             feed_forward_from_torch(module),
@@ -133,7 +232,7 @@ def feed_forward_from_torch(module: Any) -> FeedForward:
 
 
 def activation_from_torch(function: Callable[..., Any]) -> str:
-    """Our name of an activation that PyTorch has as a function or as a module."""
+    """The name of an activation given as a function or a module of PyTorch."""
     nn = sys.modules["torch"].nn
     if isinstance(function, nn.GELU):
         return "gelu" if function.approximate == "none" else "gelu_tanh"
@@ -143,5 +242,5 @@ def activation_from_torch(function: Callable[..., Any]) -> str:
     name = name or {"relu": "relu", "tanh": "tanh"}.get(getattr(function, "__name__", ""))
     if name is None:
         known = "relu, gelu, silu, or a module such as nn.GELU(approximate='tanh')"
-        raise errors.option("activation", function, f"one that Regard knows: {known}")
+        raise errors.option("activation", function, f"one of {known}")
     return name

@@ -1,4 +1,4 @@
-"""The feed-forward part of a block: every token for itself."""
+"""The feed-forward layer of a block, applied to each token."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.engines.interface import ACTIVATIONS
-from regard.layers.layer import Layer
+from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.linear import Linear
-from regard.layers.seeding import Seed, seed_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,21 +35,23 @@ class FeedForward(Layer):
         if self.up.outputs != self.down.inputs or (self.gate and self.gate.weight.shape != self.up.weight.shape):
             gate = "" if self.gate is None else f", `gate` {tuple(self.gate.weight.shape)}"
             shapes = f"`up` is {tuple(self.up.weight.shape)}, `down` {tuple(self.down.weight.shape)}{gate}"
-            raise errors.ShapeError(f"{shapes}; expected (hidden, width), (width, hidden), and a gate as `up`.")
+            raise errors.ShapeError(
+                f"{shapes}; expected (hidden, width), (width, hidden), and a gate like `up`."
+            )
 
     @property
     def width(self) -> int:
-        """The width of what it takes."""
+        """The width of its input."""
         return self.up.inputs
 
     def hidden(self, x: Any) -> Array:
-        """What the activation gives, gated where there is a gate: (…, token, hidden)."""
+        """The activations, gated where there is a gate: (…, token, hidden)."""
         if self.gate is None:
             return self.up(x, activation=self.activation)
         return self.gate(x, activation=self.activation, times=self.up(x))
 
     def __call__(self, x: Any, *, residual: Array | None = None) -> Array:
-        """The rows of x through both maps, plus a residual."""
+        """Both maps applied to the rows of x, plus a residual."""
         return self.down(self.hidden(x), residual=residual)
 
     @classmethod
@@ -65,7 +66,7 @@ class FeedForward(Layer):
         seed: int | Seed = 0,
         dtype: Any = np.float32,
     ) -> Self:
-        """Weights from a seed; four times as wide inside unless told otherwise."""
+        """Weights from a seed; `hidden` is 4 · width by default."""
         seed, hidden = seed_of(seed), 4 * validate.integer("width", width, 1) if hidden is None else hidden
         options: dict[str, Any] = {"bias": bias, "dtype": dtype}
         return cls(

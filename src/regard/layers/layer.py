@@ -1,23 +1,30 @@
-"""What all layers share: their arrays by name, and the same layer with other arrays."""
+"""What all layers share: arrays by name, conversion between NumPy and PyTorch, checks of inputs, seeded weights.
+
+Weights drawn from a seed are the same for NumPy and PyTorch and on every machine. Projections are Xavier uniform
+(Glorot and Bengio): uniform in ±√(6 / (in + out)), which preserves the variance of activations and gradients; biases
+are 0, norms 1, embeddings and learned positions normal with variance 1.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regard import arrays, errors
+from regard import arrays, errors, validate
 from regard.arrays import Array, is_array
 
 
 class Layer:
     """A frozen dataclass of arrays, other layers and plain numbers, called like a function.
 
-    The engine follows from the arrays: NumPy's are computed by the native one, PyTorch's so that gradients flow.
+    NumPy arrays are computed by the native engine, PyTorch tensors differentiably.
 
     >>> from regard.layers import Linear
     >>> layer = Linear.seeded(3, 2)
@@ -30,13 +37,13 @@ class Layer:
         return dict(_named("", self))
 
     def count(self) -> int:
-        """How many numbers the layer holds; an array that is used twice counts once."""
+        """The number of parameters; an array that is used twice counts once."""
         different = {id(array): array for array in self.parameters().values()}
         return sum(int(np.prod(tuple(array.shape))) for array in different.values())
 
     def map(self, function: Callable[[Array], Array]) -> Self:
-        """The same layer with `function(array)` in place of every array; one that is used twice stays one."""
-        done: dict[int, tuple[Array, Array]] = {}  # beside its result the array itself, so that its id stays its own
+        """The same layer with `function(array)` in place of every array; a shared array stays shared."""
+        done: dict[int, tuple[Array, Array]] = {}  # with the array itself, so that its id is not reused
 
         def once(array: Array) -> Array:
             if id(array) not in done:
@@ -47,13 +54,20 @@ class Layer:
         return mapped
 
     def to_torch(self, device: Any = None, *, gradients: bool = False) -> Self:
-        """The layer with PyTorch tensors of its own; with `gradients`, they ask for them."""
+        """A copy of the layer with PyTorch tensors; with `gradients`, they require gradients."""
         torch = _torch()
         return self.map(lambda array: _tensor(torch, array, device).requires_grad_(gradients))
 
     def to_numpy(self) -> Self:
-        """The layer with NumPy arrays of its own; bfloat16 becomes float32, which NumPy has."""
+        """A copy of the layer with NumPy arrays; bfloat16, which NumPy lacks, becomes float32."""
         return self.map(lambda array: np.array(arrays.numpy_of(array)))
+
+    @property
+    def _tracer(self) -> Any:
+        """`regard.trace.layer_steps`, which the `explain` methods of layers hand over to."""
+        from regard.trace import layer_steps
+
+        return layer_steps
 
     def __repr__(self) -> str:
         given = [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore[arg-type]
@@ -100,7 +114,7 @@ def _described(name: str, value: Any) -> str:
 
 
 def _tensor(torch: Any, array: Array, device: Any) -> Array:
-    """A copy as a tensor that gradients can end in."""
+    """A copy as a leaf tensor."""
     if arrays.is_tensor(array):
         return array.detach().clone().to(device)
     array = np.array(array, order="C")
@@ -114,3 +128,138 @@ def _torch() -> Any:
         return sys.modules.get("torch") or import_module("torch")
     except ImportError as problem:
         raise errors.missing_package("A layer of PyTorch tensors", "torch") from problem
+
+
+# Inputs: converted where that is safe, refused with a reason otherwise
+
+
+def float_weights(name: str, given: Any) -> Array:
+    """Weights as an array of floats; lists become float64, tensors are returned unchanged."""
+    return arrays.floats(name, given) if isinstance(given, (list, tuple, np.ndarray)) else given
+
+
+def float_rows(name: str, given: Any, weight: Array, width: int | None = None) -> Array:
+    """Rows for a layer with this weight: lists and integers get its dtype; `width` is the expected width."""
+    array = given
+    kind = type(given)
+    if kind is not np.ndarray or given.dtype not in arrays.NUMPY_FLOATS:
+        array = _floats(name, given, weight)
+    elif arrays.is_tensor(weight):
+        raise _mixed(name, given, weight)
+    if width is not None and (array.ndim == 0 or array.shape[-1] != width):
+        raise _width_error(name, array, weight, width)
+    return array
+
+
+def token_rows(name: str, given: Any, weight: Array, width: int) -> Array:
+    """Tokens as rows, (token, width) or (batch, token, width)."""
+    array = float_rows(name, given, weight, width)
+    if array.ndim not in (2, 3):
+        raise errors.ShapeError(
+            f"`{name}` has {array.ndim} axes: {tuple(array.shape)}; expected (token, width) or (batch, token, width)."
+        )
+    return array
+
+
+def token_ids(given: Any, weight: Array) -> Array:
+    """Token ids, in the library and on the device of the weight."""
+    array = given if arrays.is_tensor(given) else np.asarray(given)
+    if "int" not in str(array.dtype):
+        fix = "Tokens are row numbers of the embedding: split the text and number its words first."
+        raise errors.option("tokens", given, "integers, (token,) or (batch, token)", fix)
+    if arrays.is_tensor(weight):
+        torch = sys.modules["torch"]
+        array = torch.as_tensor(array, dtype=torch.int64, device=weight.device)
+    else:
+        array = arrays.numpy_of(array)
+    if not arrays.tracing() and 0 not in array.shape:
+        lowest, highest, count = int(array.min()), int(array.max()), weight.shape[0]
+        if lowest < 0 or highest >= count:
+            raise errors.index_out_of_range("token", lowest if lowest < 0 else highest, count)
+    return array
+
+
+def _width_error(name: str, array: Array, weight: Array, width: int) -> errors.ShapeError:
+    """The error for rows of the wrong width."""
+    came = array.shape[-1] if array.ndim else 1
+    return errors.ShapeError(
+        f"`{name}` has width {came}, the layer expects {width}.\n"
+        f"  {name.ljust(6)}  {tuple(array.shape)}\n  weight  {tuple(weight.shape)}\n"
+        "Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias."
+    )
+
+
+def _floats(name: str, given: Any, weight: Array) -> Array:
+    if arrays.is_tensor(given) and not arrays.is_tensor(weight):
+        raise _mixed(name, given, weight)
+    if isinstance(given, (list, tuple)) or (arrays.is_tensor(given) and not given.is_floating_point()):
+        return arrays.floats(name, given, weight)
+    if isinstance(given, np.ndarray):
+        return arrays.numpy_floats(name, given, weight.dtype)
+    if arrays.is_tensor(given) or arrays.is_placeholder(given):
+        return given
+    raise errors.not_an_array(name, given)
+
+
+def _mixed(name: str, given: Any, weight: Array) -> errors.TypeProblem:
+    ours, fix = ("NumPy arrays", "to_torch") if isinstance(weight, np.ndarray) else ("PyTorch tensors", "to_numpy")
+    theirs = "a PyTorch tensor" if arrays.is_tensor(given) else "a NumPy array"
+    return errors.TypeProblem(f"`{name}` is {theirs}, the layer has {ours}.\nUse layer.{fix}(), or convert `{name}`.")
+
+
+# Weights from a seed
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A seed and the path of one part; the numbers of a part do not depend on other parts.
+
+    >>> [Seed(0).part(name).uniform((2,), 1.0, np.float64).round(3).tolist() for name in ("w_q", "w_k")]
+    [[-0.781, -0.049], [0.088, -0.24]]
+    """
+
+    number: int
+    path: tuple[str, ...] = ()
+
+    def part(self, name: str) -> Seed:
+        """The seed of a part."""
+        return Seed(self.number, (*self.path, name))
+
+    def uniform(self, shape: tuple[int, ...], bound: float, dtype: Any) -> Array:
+        """Uniform numbers from −bound to bound."""
+        return typed((2 * self._unit(shape) - 1) * bound, dtype)
+
+    def projection(self, outputs: int, inputs: int, dtype: Any) -> Array:
+        """A matrix (out, in), Xavier uniform."""
+        return self.uniform((outputs, inputs), float(np.sqrt(6 / (inputs + outputs))), dtype)
+
+    def normal(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Normal numbers of variance 1 (Box–Muller)."""
+        radius = np.sqrt(-2 * np.log1p(-self.part("radius")._unit(shape)))
+        return typed(radius * np.cos(2 * np.pi * self.part("angle")._unit(shape)), dtype)
+
+    def _unit(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Uniform numbers from [0, 1), from raw bits, which NumPy guarantees never to change."""
+        keys = tuple(crc32(name.encode()) for name in self.path)
+        bits = np.random.PCG64(np.random.SeedSequence(self.number, spawn_key=keys))
+        raw = np.asarray(bits.random_raw(int(np.prod(shape))), np.uint64)
+        return np.asarray((raw >> np.uint64(11)) * 2.0**-53, np.float64).reshape(shape)
+
+
+def seed_of(given: int | Seed) -> Seed:
+    """The seed for an integer or a `Seed`."""
+    if isinstance(given, Seed):
+        return given
+    return Seed(validate.integer("seed", given, 0))
+
+
+def constant(value: float, count: int, dtype: Any) -> Array:
+    """An array (count,) of one value."""
+    return typed(np.full(count, value), dtype)
+
+
+def typed(numbers: NDArray[np.float64], dtype: Any) -> Array:
+    """As an array of a NumPy dtype, or as a tensor of a PyTorch dtype."""
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        return import_module("torch").from_numpy(numbers).to(dtype)
+    return numbers.astype(dtype)

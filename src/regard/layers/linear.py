@@ -1,8 +1,10 @@
-"""A linear map of every row."""
+"""Linear maps of rows; several maps of the same rows as a single product."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +12,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.engines.select import engine_for
-from regard.layers import inputs
-from regard.layers.layer import Layer
-from regard.layers.seeding import Seed, constant, seed_of
+from regard.layers.layer import Layer, Seed, constant, float_rows, float_weights, seed_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,28 +27,28 @@ class Linear(Layer):
     bias: Array | None = None  # (out,)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
+        object.__setattr__(self, "weight", float_weights("weight", self.weight))
         if self.bias is not None:
-            object.__setattr__(self, "bias", inputs.weights("bias", self.bias))
+            object.__setattr__(self, "bias", float_weights("bias", self.bias))
         if len(self.weight.shape) != 2 or (self.bias is not None and tuple(self.bias.shape) != (self.outputs,)):
             bias = "" if self.bias is None else f", `bias` {tuple(self.bias.shape)}"
             raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}{bias}; expected (out, in) and (out,).")
 
     @property
     def inputs(self) -> int:
-        """The width of what it takes."""
+        """The width of its input."""
         return int(self.weight.shape[1])
 
     @property
     def outputs(self) -> int:
-        """The width of what it gives."""
+        """The width of its output."""
         return int(self.weight.shape[0])
 
     def __call__(
         self, x: Any, *, activation: str | None = None, residual: Array | None = None, times: Array | None = None
     ) -> Array:
-        """activation(x @ weightᵀ + bias) · times + residual, in the type of x."""
-        x = inputs.rows("x", x, self.weight, self.weight.shape[1])
+        """activation(x @ weightᵀ + bias) · times + residual, in the dtype of x."""
+        x = float_rows("x", x, self.weight, self.weight.shape[1])
         return engine_for(x).linear(x, self.weight, self.bias, activation, residual, times)
 
     @classmethod
@@ -62,5 +62,56 @@ class Linear(Layer):
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:
-        """The very weights of an `nn.Linear`: gradients reach the module."""
+        """The weights of an `nn.Linear`, shared: gradients reach the module."""
         return cls(module.weight, module.bias)
+
+
+def contiguous(weights: Sequence[Array], biases: Sequence[Array | None]) -> tuple[Linear, ...]:
+    """Linear maps whose weights are views of one array, which `joined` finds; missing biases become zeros.
+
+    >>> w_q, w_k = contiguous([np.ones((2, 3)), np.zeros((1, 3))], [None, None])
+    >>> w_q.weight.base is w_k.weight.base
+    True
+    """
+    ends = np.cumsum([0, *(len(weight) for weight in weights)])
+    weight = np.concatenate(weights)
+    bias: Array | None = None
+    if any(one is not None for one in biases):
+        parts = [
+            np.zeros(len(its), its.dtype) if one is None else one for one, its in zip(biases, weights, strict=True)
+        ]
+        bias = np.concatenate(parts)
+    places = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+    return tuple(Linear(weight[place], None if bias is None else bias[place]) for place in places)
+
+
+def joined(*maps: Linear) -> Linear | None:
+    """One map with the outputs of all, in order; None where their weights are not contiguous in memory.
+
+    >>> joined(*contiguous([np.ones((2, 3)), np.zeros((1, 3))], [None, None]))
+    Linear(weight (3, 3) float64)
+    """
+    weight = _whole([one.weight for one in maps])
+    if weight is None:
+        return None
+    if all(one.bias is None for one in maps):
+        return Linear(weight)
+    bias = _whole([one.bias for one in maps])
+    return None if bias is None else Linear(weight, bias)
+
+
+def _whole(parts: Sequence[Any]) -> Array | None:
+    """The array that consists of exactly these views in order, or None."""
+    base = parts[0].base if type(parts[0]) is np.ndarray else None
+    if type(base) is not np.ndarray or not base.flags.c_contiguous or base.ndim != parts[0].ndim:
+        return None
+    if base.shape != (sum(len(part) for part in parts), *parts[0].shape[1:]) or base.dtype != parts[0].dtype:
+        return None
+    at = base.ctypes.data
+    for part in parts:
+        if type(part) is not np.ndarray or part.base is not base or part.ctypes.data != at:
+            return None
+        if not part.flags.c_contiguous:
+            return None
+        at += part.nbytes
+    return base

@@ -1,4 +1,4 @@
-"""Multi-head attention: projections for each head, the lazy matrix, concatenation, W_O."""
+"""Multi-head attention: projections per head, the lazy matrix, concatenation, W_O."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
-from regard.layers import inputs
-from regard.layers.joining import joined_rows
-from regard.layers.layer import Layer
-from regard.layers.linear import Linear
+from regard.layers.layer import Layer, Seed, float_weights, seed_of, token_rows
+from regard.layers.linear import Linear, joined
 from regard.layers.norms import Norm
 from regard.layers.positions import Alibi, Rotary, Turns
-from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask, causal, window
 
 
 class Seen(NamedTuple):
-    """One attention while a layer runs: the lazy matrix and its values; `attention @ values` are the outputs.
+    """The attention of a layer: the lazy matrix and its values; `attention @ values` are the outputs.
 
     >>> attention, values = MultiHead.seeded(width=12, heads=3).attention(np.ones((5, 12), np.float32))
     >>> (attention @ values).shape
@@ -35,14 +32,14 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiHead(Layer):
-    """Several heads that look at the same tokens, each with projections of its own; concatenated, and through W_O.
+    """Several heads over the same tokens, each with its own projections; concatenated and multiplied by W_O.
 
-    w_q, w_k, w_v   rows of head 0 first, then those of head 1 and so on: (head · size, width)
-    w_o             (width, head · value size); None leaves the concatenation as it is
-    heads           how many there are; `kv_heads`, fewer, share their keys and values among query heads
+    w_q, w_k, w_v   rows of head 0 first, then those of head 1 and so on: (head · head_dim, width)
+    w_o             (width, head · value_dim); None leaves the concatenation unchanged
+    heads           their number; fewer `kv_heads` share keys and values among query heads
     rotary, alibi   positions within attention
-    q_norm, k_norm  norms of each head's queries and keys, before they are turned
-    causal, window  what every query may see at most: keys up to its own position, and `window` keys before it
+    q_norm, k_norm  norms of each head's queries and keys, before rotation
+    causal, window  visible keys: up to the query's own position, and `window` keys before it
     scale, softcap  as for `Attention`
 
     >>> layer = MultiHead.seeded(width=12, heads=3)
@@ -73,21 +70,21 @@ class MultiHead(Layer):
             object.__setattr__(self, "kv_heads", self.heads)
         _check(self)
         # Not a field: where the weights of all three are contiguous in memory, one product gives all.
-        object.__setattr__(self, "_all_three", joined_rows(self.w_q, self.w_k, self.w_v))
+        object.__setattr__(self, "_all_three", joined(self.w_q, self.w_k, self.w_v))
 
     @property
     def width(self) -> int:
-        """The width of the tokens it takes."""
+        """The width of its tokens."""
         return self.w_q.inputs
 
     @property
-    def size(self) -> int:
-        """The size of each head's queries and keys, d_k."""
+    def head_dim(self) -> int:
+        """The number of components of each head's queries and keys, d_k."""
         return self.w_q.outputs // self.heads
 
     @property
     def groups(self) -> int:
-        """How many heads of keys and values there are."""
+        """The number of key heads."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
     # From tokens to outputs
@@ -102,11 +99,11 @@ class MultiHead(Layer):
         cache: Cache | None = None,
         residual: Array | None = None,
     ) -> Array:
-        """Tokens (token, width) or (batch, token, width) look at themselves, or at the tokens of a context.
+        """Attention of tokens, (token, width) or (batch, token, width), to themselves or to the tokens of a context.
 
-        mask      which keys each query may see, besides what the layer itself allows
-        offset    position of the first query where it is not key 0: `layer(x[-1:], x, offset=len(x) - 1)`
-        cache     keys and values of earlier tokens, to which those of x are appended
+        mask      which keys each query may see, in addition to the layer's own mask
+        offset    position of the first query if it is not 0: `layer(x[-1:], x, offset=len(x) - 1)`
+        cache     keys and values of earlier tokens; those of x are appended
         residual  added at the end
         """
         seen = self.attention(x, context, mask=mask, offset=offset, cache=cache)
@@ -121,13 +118,13 @@ class MultiHead(Layer):
         offset: Any = None,
         cache: Cache | None = None,
     ) -> Seen:
-        """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, size)."""
+        """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, value_dim)."""
         before = 0 if cache is None else len(cache)
         if cache is not None and offset is None:
             offset = before
         first = 0 if offset is None else offset
         if context is None and type(first) is int and first == before:
-            x = inputs.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+            x = token_rows("x", x, self.w_q.weight, self.w_q.inputs)
             queries, keys, values = self.projections(x, self.turns(first, x))
         else:
             queries = self.queries(x, first)
@@ -140,7 +137,7 @@ class MultiHead(Layer):
     def look(
         self, queries: Array, keys: Array, *, mask: Mask | None = None, offset: Any = None, visible: bool = False
     ) -> Attention:
-        """The lazy matrix of projected queries and keys; `visible`: no masks, as every query may see every key."""
+        """The lazy matrix of projected queries and keys; with `visible`, every query may see every key."""
         return Attention(
             queries,
             keys,
@@ -152,27 +149,27 @@ class MultiHead(Layer):
         )
 
     def queries(self, x: Any, offset: Any = 0) -> Array:
-        """(…, head, token, size), the first token at `offset`."""
-        x = inputs.sequence("x", x, self.w_q.weight, self.w_q.inputs)
+        """(…, head, token, head_dim), the first token at `offset`."""
+        x = token_rows("x", x, self.w_q.weight, self.w_q.inputs)
         return self._turned(self._normed(self.w_q(x), self.heads, self.q_norm), offset)
 
     def keys_and_values(self, context: Any, offset: Any = 0) -> tuple[Array, Array]:
-        """Each (…, key head, token, size), the first token at `offset`."""
-        context = inputs.sequence("context", context, self.w_k.weight, self.w_k.inputs)
+        """Each (…, key head, token, head_dim), the first token at `offset`."""
+        context = token_rows("context", context, self.w_k.weight, self.w_k.inputs)
         keys = self._normed(self.w_k(context), self.groups, self.k_norm)
         return self._turned(keys, offset), self.split(self.w_v(context), self.groups)
 
     def turns(self, offset: Any, x: Array) -> Turns | None:
-        """What rotary positions of these tokens need, the first of them at `offset`; None without such positions."""
+        """Cosines and sines for these tokens, the first at `offset`; None without rotary positions."""
         return None if self.rotary is None else self.rotary.cosines_and_sines(offset, x.shape[-2], x)
 
     def projections(self, x: Array, turns: Turns | None = None) -> tuple[Array, Array, Array]:
-        """Queries, keys and values of the same tokens, each (…, head, token, size), turned where `turns` are given."""
+        """Queries, keys and values of the same tokens, each (…, head, token, head_dim), rotated with `turns`."""
         joined: Linear | None = self._all_three  # type: ignore[attr-defined]
         if joined is None:
             queries, keys, values = self.w_q(x), self.w_k(x), self.w_v(x)
         else:
-            rows = joined(x)  # (…, token, (head + 2 · key head) · size)
+            rows = joined(x)  # (…, token, (head + 2 · key head) · head_dim)
             ends = self.w_q.outputs, self.w_q.outputs + self.w_k.outputs
             if self.q_norm is None is self.k_norm and turns is not None:
                 both = self.turned(self.split(rows[..., : ends[1]], self.heads + self.groups), turns)
@@ -189,7 +186,7 @@ class MultiHead(Layer):
         return x if self.rotary is None else self.rotary.turned(x, turns, in_place=True)
 
     def mask(self, more: Mask | None = None) -> Mask | None:
-        """What the layer allows and what `more` allows."""
+        """The layer's own mask combined with `more`."""
         masks = [causal()] if self.causal else []
         masks += [window(self.window)] if self.window is not None else []
         masks += [more] if more is not None else []
@@ -199,21 +196,21 @@ class MultiHead(Layer):
         return together
 
     def split(self, x: Array, heads: int | None = None) -> Array:
-        """(…, token, head · size) → (…, head, token, size), a view."""
+        """(…, token, head · head_dim) → (…, head, token, head_dim), a view."""
         heads = self.heads if heads is None else heads
         return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(-3, -2)
 
     def concatenate(self, outputs: Array) -> Array:
-        """(…, head, token, size) → (…, token, head · size)."""
+        """(…, head, token, head_dim) → (…, token, head · head_dim)."""
         rows = outputs.swapaxes(-3, -2)
         return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
 
     def project(self, outputs: Array, *, residual: Array | None = None) -> Array:
-        """The outputs of all heads, (…, head, token, size), concatenated and through W_O, plus a residual."""
+        """The outputs of all heads, (…, head, token, value_dim), concatenated and multiplied by W_O, plus residual."""
         return self.output(self.concatenate(outputs), residual=residual)
 
     def output(self, rows: Array, *, residual: Array | None = None) -> Array:
-        """Concatenated outputs, (…, token, head · size), through W_O, plus a residual."""
+        """Concatenated outputs, (…, token, head · value_dim), multiplied by W_O, plus a residual."""
         if self.w_o is not None:
             return self.w_o(rows, residual=residual)
         return rows if residual is None else rows + residual
@@ -240,12 +237,12 @@ class MultiHead(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
-        from regard.trace.layer_steps import Asked, of_multi_head
+        asked = self._tracer.Asked(
+            query=query, words=words, context_words=context_words, mask=mask, offset=offset, note=note
+        )
+        return self._tracer.of_multi_head(self, x, context, asked)
 
-        asked = Asked(query=query, words=words, context_words=context_words, mask=mask, offset=offset, note=note)
-        return of_multi_head(self, x, context, asked)
-
-    # Other ways to make one
+    # Constructors
 
     @classmethod
     def seeded(
@@ -254,7 +251,7 @@ class MultiHead(Layer):
         heads: int = 8,
         *,
         kv_heads: int | None = None,
-        size: int | None = None,
+        head_dim: int | None = None,
         context_width: int | None = None,
         bias: bool = True,
         rotary: Rotary | None = None,
@@ -263,19 +260,19 @@ class MultiHead(Layer):
         seed: int | Seed = 0,
         dtype: Any = np.float32,
     ) -> Self:
-        """Weights from a seed, each projection for itself; heads of size width / heads unless told otherwise."""
+        """Weights from a seed, independent for each projection; `head_dim` is width / heads by default."""
         width, heads, seed = validate.integer("width", width, 1), validate.integer("heads", heads, 1), seed_of(seed)
-        if size is None and width % heads:
-            raise errors.option("heads", heads, f"a divisor of the width {width}", "Or give `size`, that of a head.")
+        if head_dim is None and width % heads:
+            raise errors.option("heads", heads, f"a divisor of the width {width}", "Or give `head_dim`.")
         groups = heads if kv_heads is None else kv_heads
-        size = width // heads if size is None else size
+        head_dim = width // heads if head_dim is None else head_dim
         of_context = width if context_width is None else context_width
         options: dict[str, Any] = {"bias": bias, "dtype": dtype}
         return cls(
-            Linear.seeded(width, heads * size, seed=seed.part("w_q"), **options),
-            Linear.seeded(of_context, groups * size, seed=seed.part("w_k"), **options),
-            Linear.seeded(of_context, groups * size, seed=seed.part("w_v"), **options),
-            Linear.seeded(heads * size, width, seed=seed.part("w_o"), **options),
+            Linear.seeded(width, heads * head_dim, seed=seed.part("w_q"), **options),
+            Linear.seeded(of_context, groups * head_dim, seed=seed.part("w_k"), **options),
+            Linear.seeded(of_context, groups * head_dim, seed=seed.part("w_v"), **options),
+            Linear.seeded(heads * head_dim, width, seed=seed.part("w_o"), **options),
             heads=heads,
             kv_heads=groups,
             rotary=rotary,
@@ -285,7 +282,7 @@ class MultiHead(Layer):
 
     @classmethod
     def from_heads(cls, w_q: Sequence[Any], w_k: Sequence[Any], w_v: Sequence[Any], w_o: Any = None) -> Self:
-        """From matrices of each head: W_q, W_k, W_v are lists of (size, width), W_O is (width, head · size) or None.
+        """From one matrix (head_dim, width) per head in each list; W_O is (width, head · head_dim) or None.
 
         >>> one = [[1.0, 0.0], [0.0, 1.0]]
         >>> MultiHead.from_heads([one, one], [one, one], [one, one]).heads
@@ -298,9 +295,9 @@ class MultiHead(Layer):
 
     @classmethod
     def from_torch(cls, module: Any, *, causal: bool = False) -> Self:
-        """The very weights of an `nn.MultiheadAttention`: gradients reach the module. Its dropout is left out.
+        """The weights of an `nn.MultiheadAttention`, shared: gradients reach the module. Dropout is ignored.
 
-        Tokens stay in the order (batch, token, width), whatever the module's `batch_first`.
+        Tokens are (batch, token, width) whatever the module's `batch_first`.
         """
         if module.bias_k is not None or module.add_zero_attn:
             raise errors.unsupported("nn.MultiheadAttention with add_bias_kv or add_zero_attn", "Leave them off.")
@@ -319,17 +316,19 @@ class MultiHead(Layer):
 
 
 def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
-    matrices = [inputs.weights(name, matrix) for matrix in of_heads]
+    matrices = [float_weights(name, matrix) for matrix in of_heads]
     if not matrices or len({tuple(matrix.shape) for matrix in matrices}) > 1:
         shapes = ", ".join(str(tuple(matrix.shape)) for matrix in matrices) or "no matrix"
-        raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (size, width) for each head, all alike.")
+        raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (head_dim, width) per head, all equal.")
     return Linear(arrays.library(matrices[0]).concatenate(matrices))
 
 
 def _check(layer: MultiHead) -> None:
     heads, groups = validate.integer("heads", layer.heads, 1), validate.integer("kv_heads", layer.groups, 1)
     if heads % groups:
-        raise errors.option("kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly.")
+        raise errors.option(
+            "kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly."
+        )
     query, key, value = (part.outputs for part in (layer.w_q, layer.w_k, layer.w_v))
     after = None if layer.w_o is None else layer.w_o.inputs
     fits = query % heads == 0 and key * heads == query * groups and value % groups == 0
@@ -338,12 +337,12 @@ def _check(layer: MultiHead) -> None:
         parts = [(name, getattr(layer, name)) for name in names if getattr(layer, name) is not None]
         shapes = "".join(f"\n  {name}  {tuple(part.weight.shape)}" for name, part in parts)
         raise errors.ShapeError(
-            f"The projections do not fit {heads} heads of queries and {groups} of keys and values.{shapes}\n"
-            "Weights are (out, in): w_q gives head · size, w_k and w_v give kv_head · size, w_o takes head · size."
+            f"The projections do not fit {heads} query heads and {groups} key heads.{shapes}\n"
+            "Outputs: head · head_dim of w_q, kv_head · head_dim of w_k and w_v; w_o takes head · value_dim."
         )
     if layer.w_k.inputs != layer.w_v.inputs:
         raise errors.ShapeError(
-            f"`w_k` takes width {layer.w_k.inputs}, `w_v` {layer.w_v.inputs}: they see one context."
+            f"`w_k` takes width {layer.w_k.inputs}, `w_v` {layer.w_v.inputs}: both get the same context."
         )
     if layer.window is not None:
         validate.integer("window", layer.window, 0)

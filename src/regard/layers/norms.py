@@ -1,4 +1,4 @@
-"""Norms: every row brought to one size."""
+"""Layer norm and RMS norm, over each row."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.engines.select import engine_for
-from regard.layers import inputs
-from regard.layers.layer import Layer
-from regard.layers.seeding import constant
+from regard.layers.layer import Layer, constant, float_rows, float_weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerNorm(Layer):
-    """(x − mean) / √(variance + ε) · weight + bias, over every row.
+    """(x − mean) / √(variance + ε) · weight + bias, over each row.
 
     >>> LayerNorm([1, 1, 1])([[1, 2, 3]]).round(3)
     array([[-1.225, 0. , 1.225]])
@@ -28,26 +26,26 @@ class LayerNorm(Layer):
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
+        object.__setattr__(self, "weight", float_weights("weight", self.weight))
         if self.bias is not None:
-            object.__setattr__(self, "bias", inputs.weights("bias", self.bias))
+            object.__setattr__(self, "bias", float_weights("bias", self.bias))
         _check_vectors(self.weight, self.bias)
         object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""
-        x = inputs.rows("x", x, self.weight, self.weight.shape[0])
+        x = float_rows("x", x, self.weight, self.weight.shape[0])
         return engine_for(x).layer_norm(x, self.weight, self.bias, self.epsilon)
 
     @classmethod
     def seeded(cls, width: int, *, bias: bool = True, epsilon: float = 1e-5, dtype: Any = np.float32) -> Self:
-        """Weights 1 and biases 0: where training starts, whatever the seed."""
+        """Weights 1 and biases 0, independent of any seed."""
         width = validate.integer("width", width, 1)
         return cls(constant(1.0, width, dtype), constant(0.0, width, dtype) if bias else None, epsilon)
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:
-        """The very weights of an `nn.LayerNorm` over the last axis."""
+        """The weights of an `nn.LayerNorm` over the last axis, shared."""
         if len(module.normalized_shape) != 1 or module.weight is None:
             raise errors.unsupported("An nn.LayerNorm over several axes or without weights", "Norm the last axis.")
         return cls(module.weight, module.bias, module.eps)
@@ -55,7 +53,7 @@ class LayerNorm(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RMSNorm(Layer):
-    """x / √(mean of squares + ε) · weight, over every row: a layer norm without mean and bias.
+    """x / √(mean of squares + ε) · weight, over each row: a layer norm without mean and bias.
 
     >>> RMSNorm([1, 1])([[3, 4]]).round(3)
     array([[0.849, 1.131]])
@@ -65,23 +63,23 @@ class RMSNorm(Layer):
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
+        object.__setattr__(self, "weight", float_weights("weight", self.weight))
         _check_vectors(self.weight, None)
         object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, least=0))
 
     def __call__(self, x: Any) -> Array:
         """The rows of x, normed."""
-        x = inputs.rows("x", x, self.weight, self.weight.shape[0])
+        x = float_rows("x", x, self.weight, self.weight.shape[0])
         return engine_for(x).rms_norm(x, self.weight, self.epsilon)
 
     @classmethod
     def seeded(cls, width: int, *, epsilon: float = 1e-6, dtype: Any = np.float32) -> Self:
-        """Weights 1, whatever the seed."""
+        """Weights 1, independent of any seed."""
         return cls(constant(1.0, validate.integer("width", width, 1), dtype), epsilon)
 
     @classmethod
     def from_torch(cls, module: Any) -> Self:
-        """The very weights of an `nn.RMSNorm` over the last axis."""
+        """The weights of an `nn.RMSNorm` over the last axis, shared."""
         if len(module.normalized_shape) != 1 or module.weight is None:
             raise errors.unsupported("An nn.RMSNorm over several axes or without weights", "Norm the last axis.")
         return cls(module.weight, float(np.finfo(np.float32).eps) if module.eps is None else module.eps)

@@ -1,4 +1,4 @@
-"""Where a token stands: added to its vector, turned into queries and keys, or taken off the scores."""
+"""Positional encodings: added to embeddings, rotated into queries and keys, or subtracted from scores (ALiBi)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from regard import arrays, biases, errors, validate
 from regard.arrays import Array
 from regard.engines.select import engine_for
-from regard.layers import inputs
 from regard.layers.embedding import rows_of
-from regard.layers.layer import Layer
-from regard.layers.seeding import Seed, seed_of
+from regard.layers.layer import Layer, Seed, float_weights, seed_of
 
 Turns = tuple[Array, Array]  # cosines and sines, each (batch or 1, token, pair)
 
 
 def sinusoidal(count: int, width: int, base: float = 10000.0) -> NDArray[np.float64]:
-    """The table (position, width) of Vaswani et al. (2017): sine and cosine in turn, ever slower along the row.
+    """The table (position, width) of Vaswani et al. (2017): sines and cosines alternate, with decreasing frequency.
 
     >>> sinusoidal(2, 4).round(3)
     array([[0. , 1. , 0. , 1. ],
@@ -44,7 +42,7 @@ class Sinusoidal(Layer):
     base: float = 10000.0
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
-        """The first row of x stands at `offset`: one number, or one per sequence."""
+        """`offset` is the position of the first row of x: one number, or one per sequence."""
         return self.at(x, positions_of(offset, x.shape[-2], x))
 
     def at(self, x: Array, positions: Array, *, in_place: bool = False) -> Array:
@@ -54,9 +52,9 @@ class Sinusoidal(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Layer):
-    """x + the row of the weight for each position; positions before 0, as padding on the left has them, take row 0.
+    """x + the row of the weight for each position; negative positions, as of padding on the left, use row 0.
 
-    padding   a token that takes no position, as in RoBERTa: it has row `padding`, and others count from behind that
+    padding   a token without a position, as in RoBERTa: it uses row `padding`, and others start at the row after it
 
     >>> Learned.seeded(count=10, width=4)(np.zeros((3, 4), np.float32)).shape
     (3, 4)
@@ -66,21 +64,21 @@ class Learned(Layer):
     padding: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", inputs.weights("weight", self.weight))
+        object.__setattr__(self, "weight", float_weights("weight", self.weight))
 
     def __call__(self, x: Array, offset: Any = 0, tokens: Any = None) -> Array:
-        """The first row of x stands at `offset`: one number, or one per sequence; `tokens` are needed for `padding`."""
+        """`offset` is the position of the first row of x: one number, or one per sequence; `padding` needs `tokens`."""
         if self.padding is None:
             return self.at(x, positions_of(offset, x.shape[-2], x))
         if tokens is None:
-            raise errors.option("tokens", None, "the tokens of x, since one of them takes no position")
+            raise errors.option("tokens", None, "the tokens of x, since `padding` tokens have no position")
         return self.at(x, self.positions(arrays.library(x).asarray(tokens), offset))
 
     def at(self, x: Array, positions: Array, *, in_place: bool = False) -> Array:
         """x with the rows of these positions, (token,) or (batch, token), added; `in_place`: x may be overwritten."""
         longest = self.weight.shape[0]
         if not arrays.tracing() and 0 not in positions.shape and int(positions.max()) >= longest:
-            fix = f"It has learned positions 0 to {longest - 1} only: give it less, or take rotary or sinusoidal ones."
+            fix = f"There are learned positions 0 to {longest - 1}: shorten the text, or use rotary positions."
             raise errors.option("position", int(positions.max()), f"less than {longest}", fix)
         rows = arrays.cast(rows_of(self.weight, positions.clip(0)), x.dtype)
         return np.add(x, rows, out=x) if in_place and isinstance(x, np.ndarray) else x + rows
@@ -101,12 +99,12 @@ class Learned(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rotary(Layer):
-    """Pairs of numbers of each query and key turned by an angle that grows with the position (Su et al., 2021).
+    """Pairs of components of each query and key, rotated by an angle proportional to the position (Su et al., 2021).
 
-    size         how many numbers of a vector are turned, an even number; what lies behind them stays as it is
-    base         pair p turns by base^(−2p / size) a position
-    interleaved  whether pairs are neighbours; otherwise number p goes with number p + size / 2, as in Llama's files
-    frequencies  what pair p turns by a position instead, for models whose positions were stretched after training
+    dim          number of components that are rotated, an even number; the others are unchanged
+    base         pair p is rotated by base^(−2p / dim) per position
+    interleaved  whether pairs are neighbours; otherwise component p is paired with p + dim / 2, as in Llama
+    frequencies  rotation of each pair per position instead, for models with scaled positions
     attention_factor   multiplies the rotated numbers, as YaRN does
     long_frequencies   instead of `frequencies` for sequences of more than `long_after` tokens, as LongRoPE does
 
@@ -117,7 +115,7 @@ class Rotary(Layer):
            [0.54, 1.  ]])
     """
 
-    size: int
+    dim: int
     base: float = 10000.0
     interleaved: bool = False
     frequencies: tuple[float, ...] | None = None
@@ -126,35 +124,35 @@ class Rotary(Layer):
     long_after: int | None = None
 
     def __post_init__(self) -> None:
-        if validate.integer("size", self.size, 1) % 2:
-            raise errors.option("size", self.size, "an even number", "Numbers are turned in pairs.")
+        if validate.integer("dim", self.dim, 1) % 2:
+            raise errors.option("dim", self.dim, "an even number", "Components are rotated in pairs.")
         for name in ("frequencies", "long_frequencies"):
             if (given_ones := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(float(number) for number in given_ones))
-                if len(given_ones) != self.size // 2:
-                    raise errors.option(name, given_ones, f"{self.size // 2} numbers, one for each pair")
+                if len(given_ones) != self.dim // 2:
+                    raise errors.option(name, given_ones, f"{self.dim // 2} numbers, one per pair")
         if (self.long_frequencies is None) != (self.long_after is None):
             raise errors.option("long_after", self.long_after, "given together with `long_frequencies`")
 
     def __call__(self, x: Array, offset: Any = 0) -> Array:
-        """(…, head, token, size) turned; the first token stands at `offset`: one number, or one per sequence."""
+        """(…, head, token, head_dim) rotated; the first token is at `offset`, one number or one per sequence."""
         return self.turned(x, self.cosines_and_sines(offset, x.shape[-2], x))
 
     def turned(self, x: Array, turns: Turns, *, in_place: bool = False) -> Array:
-        """(…, head, token, size) turned by given angles; `in_place`: x itself may become the result."""
-        if x.shape[-1] < self.size:
-            raise errors.option("size", self.size, f"at most {x.shape[-1]}, the size of a head")
+        """(…, head, token, head_dim) rotated by given angles; `in_place`: x may be overwritten."""
+        if x.shape[-1] < self.dim:
+            raise errors.option("dim", self.dim, f"at most {x.shape[-1]}, the head_dim")
         turned = engine_for(x).rotary(arrays.four_axes(x), *turns, self.interleaved, in_place)
         return turned if x.ndim == 4 else turned[(0,) * (4 - x.ndim)]
 
     def cosines_and_sines(self, offset: Any, count: int, like: Array) -> Turns:
-        """Of the angles, each (batch or 1, token, pair), in at least single precision."""
+        """Cosines and sines of the angles, each (batch or 1, token, pair), in at least float32."""
         if isinstance(like, np.ndarray) and type(offset) is int:
             frequencies = self.frequencies
             if self.long_after is not None and offset + count > self.long_after:
                 frequencies = self.long_frequencies
             kind = arrays.wide_type(like)
-            return _turns(self.size, self.base, frequencies, self.attention_factor, offset, count, kind)
+            return _turns(self.dim, self.base, frequencies, self.attention_factor, offset, count, kind)
         return self.at(positions_of(offset, count, like), like)
 
     def at(self, positions: Array, like: Array, lengths: Array | None = None) -> Turns:
@@ -163,10 +161,10 @@ class Rotary(Layer):
         lengths   tokens of the sequence each position belongs to; by default the largest position + 1
         """
         xp, kind = arrays.library(like), arrays.wide_type(like)
-        speeds = xp.asarray(_speeds(self.size, self.base, self.frequencies), **_double(like))
+        speeds = xp.asarray(_speeds(self.dim, self.base, self.frequencies), **_double(like))
         if self.long_after is not None:
             lengths = positions.max() + 1 if lengths is None else lengths[..., None]
-            long = xp.asarray(_speeds(self.size, self.base, self.long_frequencies), **_double(like))
+            long = xp.asarray(_speeds(self.dim, self.base, self.long_frequencies), **_double(like))
             speeds = xp.where(lengths > self.long_after, long, speeds)
         angles = positions[..., None] * speeds
         angles = angles if angles.ndim == 3 else angles[None]
@@ -178,7 +176,7 @@ class Rotary(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Alibi(Layer):
-    """A slope for each head: −slope · distance is added to the scores. Not learned (Press, Smith and Lewis, 2022).
+    """One slope per head: −slope · distance is added to the scores. Not learned (Press, Smith and Lewis, 2022).
 
     >>> Alibi.of(heads=4).slopes
     (0.25, 0.0625, 0.015625, 0.00390625)
@@ -191,7 +189,7 @@ class Alibi(Layer):
 
     @property
     def bias(self) -> biases.Bias:
-        """As `Attention` takes it."""
+        """The bias for `Attention`."""
         return biases.alibi(self.slopes)
 
     @classmethod
@@ -201,7 +199,7 @@ class Alibi(Layer):
 
 
 def positions_of(offset: Any, count: int, like: Array) -> Array:
-    """Positions of `count` tokens, (token,), or (batch, token) where every sequence has an offset of its own."""
+    """Positions of `count` tokens, (token,), or (batch, token) where each sequence has its own offset."""
     if not arrays.is_tensor(like):
         offset = offset if arrays.is_number(offset) else arrays.numpy_of(offset)
         return np.arange(count) + (offset if np.ndim(offset) == 0 else offset[:, None])
@@ -224,13 +222,13 @@ def _waves(positions: Array, width: int, base: float, xp: Any) -> Array:
 def _speeds(
     size: int, base: float, given_frequencies: tuple[float, ...] | None, pairs: int | None = None
 ) -> NDArray[np.float64]:
-    """What each pair turns by a position."""
+    """The frequency of each pair, in radians per position."""
     if given_frequencies is not None:
         return np.asarray(given_frequencies)
     return np.asarray(base ** (-2.0 * np.arange(size // 2 if pairs is None else pairs) / size), np.float64)
 
 
-@lru_cache(maxsize=4)  # all layers of a model ask for the same
+@lru_cache(maxsize=4)  # the same for all layers of a model
 def _turns(
     size: int,
     base: float,
@@ -248,7 +246,7 @@ def _turns(
 
 
 def _double(like: Array) -> dict[str, Any]:
-    """Double precision on the device of `like`, single where the device has no double."""
+    """float64 on the device of `like`, or float32 where the device lacks it."""
     if not arrays.is_tensor(like):
         return {"dtype": np.float64}
     torch = sys.modules["torch"]

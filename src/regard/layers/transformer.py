@@ -1,4 +1,4 @@
-"""Blocks stacked: tokens in; hidden states, or scores of the next token, out."""
+"""A stack of blocks: from tokens to hidden states, or to logits of the next token."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Cache
-from regard.layers.block import Step
 from regard.layers.decoder import Decoder
 from regard.layers.embedding import Embedding
-from regard.layers.encoder import Encoder
-from regard.layers.layer import Layer
+from regard.layers.encoder import Encoder, Step
+from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.linear import Linear
 from regard.layers.multi_head import Seen
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, positions_of
-from regard.layers.seeding import Seed, seed_of
 from regard.masks import Mask
 
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi"]
 
 
 class Run(NamedTuple):
-    """All that a transformer went through for some tokens.
+    """The result and all intermediate states of a forward pass.
 
     >>> found = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2).run([1, 2, 3])
     >>> found.result.shape, len(found.states), len(found.seen)
@@ -35,23 +33,23 @@ class Run(NamedTuple):
     """
 
     result: Array
-    states: tuple[Array, ...]  # the embedded tokens, and the tokens after each block; targets follow their sources
-    seen: tuple[Seen, ...]  # every attention, in order; of a decoder with a memory two
+    states: tuple[Array, ...]  # embedded, then after each block; those of the targets follow
+    seen: tuple[Seen, ...]  # every attention, in order; two per decoder with cross-attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transformer(Layer):
-    """Encoders alone, decoders alone, or encoders whose result the decoders attend to.
+    """Encoders only, decoders only, or decoders with cross-attention to encoders.
 
-    embedding         a vector for each token
-    positions         what is added to it; none where attention has positions of its own (rotary, ALiBi)
+    embedding         one vector per token
+    positions         added to it; None where attention encodes positions (rotary, ALiBi)
     encoders          blocks over the tokens
     decoders          blocks over the targets, or over the tokens where there are no encoders
     norm              after the last block
-    head              from vectors to scores; None leaves the vectors
+    head              from hidden states to logits; None leaves the hidden states
     embedding_norm    after the embedding, as in BERT
     memory_norm       after the last encoder, before the decoders
-    target_embedding  of the targets, where they have one of their own
+    target_embedding  of the targets, if it differs
     embedding_scale   multiplies the vectors of tokens; √width in the paper
 
     >>> model = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2)
@@ -77,7 +75,7 @@ class Transformer(Layer):
             for place, block in enumerate(getattr(self, name)):
                 if block.width != self.embedding.width:
                     raise errors.ShapeError(
-                        f"{name}[{place}] takes width {block.width}, the embedding gives {self.embedding.width}."
+                        f"{name}[{place}] has width {block.width}, the embedding {self.embedding.width}."
                     )
 
     def __call__(self, tokens: Any, targets: Any = None, **options: Any) -> Array:
@@ -96,16 +94,16 @@ class Transformer(Layer):
         caches: Sequence[Cache] | None = None,
         memory: Array | None = None,
     ) -> Run:
-        """Tokens (token,) or (batch, token), and targets likewise, through all blocks.
+        """The forward pass of tokens, (token,) or (batch, token), and of targets, if there are any.
 
-        mask         of the tokens; target_mask, memory_mask: of the targets to themselves, and to the tokens
-        positions    where the first token (of the targets, if there are any) stands, one number or one per sequence
-        caches       one for each block that the new tokens go through: what they hold came before
-        memory       what the encoders gave earlier; they are not run again
+        mask         of the tokens; target_mask, memory_mask: of the targets' self- and cross-attention
+        positions    position of the first token (of the targets, if there are any), one number or one per sequence
+        caches       one per block, with the keys and values of earlier tokens
+        memory       output of the encoders from an earlier call; they are not run again
         """
         blocks = self.decoders or self.encoders
         if caches is not None and len(caches) != len(blocks):
-            raise errors.option("caches", f"{len(caches)} caches", f"{len(blocks)}, one for each block")
+            raise errors.option("caches", f"{len(caches)} caches", f"{len(blocks)}, one per block")
         states: list[Array] = []
         seen: list[Seen] = []
         both = bool(self.encoders and self.decoders)
@@ -128,7 +126,7 @@ class Transformer(Layer):
     def embed(
         self, tokens: Any, start: Any = 0, embedding: Embedding | None = None, *, positions: Array | None = None
     ) -> Array:
-        """Vectors of tokens with their positions, normed where the model does so; see `embedding_steps`."""
+        """Embedded tokens with positions and norm; see `embedding_steps`."""
         *_, (_, x) = self.embedding_steps(tokens, start, embedding, positions=positions)
         return x
 
@@ -141,11 +139,11 @@ class Transformer(Layer):
         positions: Array | None = None,
         separate: bool = False,
     ) -> Iterator[Step]:
-        """The steps embedding, positioned and normed, as far as the model has them.
+        """The steps embedding, positioned and normed; the last two only if the model has them.
 
         start       the position of the first token, one number or one per sequence
         positions   the position of every token, instead
-        separate    keep every step; otherwise a step may be overwritten by the next one
+        separate    keep every step; otherwise the next step may overwrite it
         """
         x = (embedding or self.embedding)(tokens)
         x = x if self.embedding_scale == 1.0 else x * self.embedding_scale
@@ -175,14 +173,12 @@ class Transformer(Layer):
         memory_mask: Mask | None = None,
         note: str | None = None,
     ) -> Any:
-        """Every step of one block as a `Trace`, from the embedding on; encoders are counted first, then decoders."""
-        from regard.trace.layer_steps import Asked, of_transformer
-
-        asked = Asked(query=query, words=words, context_words=target_words, mask=mask, note=note)
-        return of_transformer(self, tokens, targets, block, which, asked, (target_mask, memory_mask))
+        """Every step of one block as a `Trace`, starting at the embedding; encoders count first, then decoders."""
+        asked = self._tracer.Asked(query=query, words=words, context_words=target_words, mask=mask, note=note)
+        return self._tracer.of_transformer(self, tokens, targets, block, which, asked, (target_mask, memory_mask))
 
     def caches(self) -> tuple[Cache, ...]:
-        """Empty ones, for each block that new tokens go through."""
+        """Empty caches, one per block."""
         return tuple(Cache() for _ in self.decoders or self.encoders)
 
     def _through(

@@ -17,7 +17,7 @@ from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.row_statistics import LONG
 from regard.layers import Heads, Learned, MultiHead, Rotary, Seen, Transformer
-from regard.layers.block import Attend
+from regard.layers.encoder import Attend
 from regard.layers.positions import Turns
 
 

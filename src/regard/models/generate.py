@@ -10,7 +10,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.layers import Heads, MultiHead, Seen, Transformer
-from regard.layers.block import Attend, result_of
+from regard.layers.encoder import Attend, result_of
 from regard.models.forward import LayerRun, packed, run
 from regard.models.tokens import Tokeniser
 

@@ -9,7 +9,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array
 from regard.layers import Embedding, Encoder, FeedForward, LayerNorm, Learned, Linear, MultiHead, Transformer
-from regard.layers.joining import together
+from regard.layers.linear import contiguous
 from regard.models.files import Checkpoint
 from regard.models.tensors import Tensors, three
 
@@ -47,7 +47,7 @@ def _block(tensors: Tensors, at: str, place: int, width: int, epsilon: float) ->
     if settings.flag("scale_attn_by_inverse_layer_idx", False):
         scale /= place + 1
     attention = MultiHead(
-        *three(together(np.split(weight, 3), thirds)),
+        *three(contiguous(np.split(weight, 3), thirds)),
         w_o=Linear(*tensors.transposed(at + "attn.c_proj", width, width)),
         heads=heads,
         causal=True,

@@ -11,7 +11,7 @@ import numpy as np
 from regard.arrays import Array
 from regard.errors import Unsupported, unsupported
 from regard.layers import LayerNorm, Linear, RMSNorm
-from regard.layers.joining import together
+from regard.layers.linear import contiguous
 from regard.models.errors import BrokenFile, broken
 from regard.models.files import Checkpoint
 from regard.models.settings import Settings
@@ -75,7 +75,7 @@ class Tensors:
         """The three projections of attention, their weights contiguous in memory."""
         sizes = list(zip(names, outputs, strict=True))
         weights = [self.take(f"{name}.weight", size, inputs) for name, size in sizes]
-        return three(together(weights, [self.bias(name, size, bias) for name, size in sizes]))
+        return three(contiguous(weights, [self.bias(name, size, bias) for name, size in sizes]))
 
     def layer_norm(self, name: str, width: int, epsilon: float) -> LayerNorm:
         """A layer norm; in the oldest files its weight and bias are called gamma and beta."""

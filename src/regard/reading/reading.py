@@ -19,9 +19,9 @@ from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, Seen
 from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.reading.certificate import Certificate, certify
-from regard.reading.codec import describe_seen, describe_token, kept, seen_of, token_of, typed
 from regard.reading.links import UNRANKED, strongest, strongest_links
 from regard.reading.opening import Opening, opening
+from regard.reading.seen_codec import describe_seen, describe_token, kept, seen_of, token_of, typed
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard import errors, validate
 from regard.layers import Decoder, Encoder
-from regard.layers.seeding import Seed
+from regard.layers.layer import Seed
 from regard.tables import Column, Table, digits_for
 from regard.trace import Trace
 from regard.trace.labels import place_of

@@ -10,8 +10,8 @@ from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, Heads, LayerNorm, MultiHead, RMSNorm, Transformer
 from regard.layers import Step as BlockStep
-from regard.layers import inputs as of_layers
-from regard.layers.block import Attend
+from regard.layers.encoder import Attend
+from regard.layers.layer import token_ids, token_rows
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, explain, several_sequences
 from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken
@@ -97,14 +97,14 @@ def of_transformer(
 
 
 def _given(x: Any, layer: MultiHead) -> Before:
-    x = as_step(_one_sequence(of_layers.sequence("x", x, layer.w_q.weight, layer.w_q.inputs)))
+    x = as_step(_one_sequence(token_rows("x", x, layer.w_q.weight, layer.w_q.inputs)))
     return Before(x, (Step("embedding", x, TOKENS, "embedding, as given"),), {"embedding": Taken("as given")})
 
 
 def _context(context: Any, layer: MultiHead) -> Array | None:
     if context is None:
         return None
-    return _one_sequence(of_layers.sequence("context", context, layer.w_k.weight, layer.w_k.inputs))
+    return _one_sequence(token_rows("context", context, layer.w_k.weight, layer.w_k.inputs))
 
 
 def _one_sequence(x: Array) -> Array:
@@ -117,7 +117,7 @@ def _one_sequence(x: Array) -> Array:
 
 def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
     table = model.target_embedding if of_targets and model.target_embedding is not None else model.embedding
-    numbers = of_layers.numbers_of_tokens(tokens, table.weight)
+    numbers = token_ids(tokens, table.weight)
     numbers = numbers[0] if numbers.ndim == 2 and numbers.shape[0] == 1 else numbers
     if numbers.ndim != 1:
         raise several_sequences(numbers.shape[0] if numbers.ndim else 0)

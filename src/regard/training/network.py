@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard import errors, validate
 from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer, sinusoidal
-from regard.layers.seeding import Seed, seed_of
+from regard.layers.layer import Seed, seed_of
 
 WAVE_BASE = 100.0  # longest wavelength / 2π: sequences are short
 
