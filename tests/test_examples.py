@@ -13,6 +13,8 @@ PROMISED = {
     "03_every_step": ["[0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2", "projected = concatenated · W_Oᵀ"],
     "04_why_divide_by_the_root": ["0.88 0.12", "0.73 0.27"],
     "05_check_a_hand_calculation": ["0.15 is cut", "3 is wrong"],
+    "09_watch_a_model": ["the same tokens as unwatched: True", "mask=causal()"],
+    "10_words_in_time": ["planted: ['0.00-0.06', '0.06-0.12', '0.12-0.18', '0.18-0.24']"],
     "06_figures_for_slides": ["fixed_and_computed.svg", "heads_and_filters.svg", "table.tex"],
 }
 

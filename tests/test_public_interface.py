@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.watch import Seen
 
 REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
 PACKAGES = {"regard": regard, "regard.masks": regard.masks, "regard.layers": regard.layers}
 # The variables of the reference, and what they hold.
 HELD = {
     "A": regard.Attention, "trace": regard.Trace, "layer": regard.layers.MultiHead, "model": regard.Model,
-    "reading": regard.Reading,
+    "reading": regard.Reading, "seen": Seen,
 }  # fmt: skip
 
 

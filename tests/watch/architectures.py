@@ -315,9 +315,9 @@ def write_table(path: Path) -> None:
         f"Written by `python tests/watch/architectures.py docs/watch-architectures.md` with transformers "
         f"{transformers.__version__} and PyTorch {torch.__version__.partition('+')[0]}.",
         "",
-        "Each model is tiny and random, reads two sequences, the first one padded where it reads text, and is compared with",
-        "its own eager attention: the difference of its output, relative to the largest number in it, and the largest",
-        "difference of any attention weight. *Cross* counts cross-attention layers.",
+        "Each model is tiny and random, reads two sequences, the first one padded where it reads text, and is compared with its",
+        "own eager attention: the difference of its output, relative to the largest number in it, and the largest difference of",
+        "any attention weight. *Cross* counts cross-attention layers.",
         "",
         "| architecture | layers | cross | output | weights |",
         "|---|---:|---:|---:|---:|",
@@ -328,6 +328,15 @@ def write_table(path: Path) -> None:
         lines.append(
             f"| {architecture.name} | {found.layers} | {found.cross or ''} | {found.output:.0e} | {found.weights:.0e} |"
         )
+    lines += [
+        "",
+        "## Not by the attention interface",
+        "",
+        "Falcon calls `torch.nn.functional.scaled_dot_product_attention` itself and is seen by these calls. DeBERTa-v2, BLOOM,",
+        "MPNet, XLNet and Longformer compute attention in their own code: `regard.watch` refuses them by name before they run.",
+        'Such a model may return its weights itself, with `attn_implementation="eager"` and `output_attentions=True`, at n² memory.',
+        "A model that turns out not to call any attention function while it runs raises the same error at the end of the block.",
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

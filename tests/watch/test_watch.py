@@ -287,3 +287,32 @@ def test_wrong_arguments_are_refused(arguments, message):
 def test_something_that_is_no_model_is_refused():
     with pytest.raises(errors.OptionError, match="PyTorch module"):
         regard.watch("gpt2")
+
+
+def test_patches_of_an_image_have_rows_and_columns():
+    from transformers import ViTConfig, ViTModel
+
+    config = ViTConfig(
+        hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4
+    )
+    model = ViTModel(config).eval()
+    with regard.watch(model) as seen, torch.no_grad():
+        model(torch.ones(1, 3, 12, 12))
+    patches = seen.patches()
+    assert patches.shape == (10, 2) and patches[0].tolist() == [-1, -1]
+    assert patches[1:].tolist() == [[row, column] for row in range(3) for column in range(3)]
+    with pytest.raises(errors.OptionError, match="grid"):
+        seen.patches(grid=(4, 4))
+
+
+def test_a_compiled_model_is_recorded_and_computes_as_before():
+    model, ids = llama(), tokens(1, 6)
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        plain = compiled(ids).logits
+        with regard.watch(compiled) as seen:
+            watched = compiled(ids).logits
+        after = compiled(ids).logits
+    torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(after, plain, atol=1e-5, rtol=1e-5)
+    assert [layer.attention.shape for layer in seen.layers] == [(1, 4, 6, 6)] * 3

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.biases import RelativePositions, relative_positions
 from regard.watch.call import Call, TensorMask
-from regard.watch.lazy_mask import LazyMask, MaskCall, bidirectional_mask_function, causal_mask_function
+from regard.watch.lazy_mask import LazyMask, MaskCall, bidirectional_mask_function, built, causal_mask_function
 from regard.watch.recorder import observed
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def mask_forward(
         "kv_offset": kv_offset, "mask_function": mask_function, "attention_mask": attention_mask,
         "use_vmap": use_vmap, "device": device, "config": config, **others,
     }  # fmt: skip
+    if torch.compiler.is_compiling():  # a graph takes tensors only
+        return built("sdpa", arguments)
     original = original_of(config)
     if isinstance(q_offset, Tensor):  # static caches change it in place
         arguments["q_offset"] = q_offset = q_offset.clone()

@@ -224,7 +224,8 @@ def _signature(function: Callable[..., Any]) -> tuple[Any, ...]:
 NOT_BUILT = object()
 
 
-def _built(implementation: str, arguments: dict[str, Any]) -> Any:
+def built(implementation: str, arguments: dict[str, Any]) -> Any:
+    """The mask that an implementation of transformers gets: a tensor, or None where it needs none."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
     return ALL_MASK_ATTENTION_FUNCTIONS[implementation](**arguments)
@@ -253,13 +254,13 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
         """The mask as a tensor of its full shape."""
         if self._tensor is None:
             skipped = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-            self._tensor = _built(self.implementation, {**self.call.arguments, **skipped})
+            self._tensor = built(self.implementation, {**self.call.arguments, **skipped})
         return self._tensor
 
     def own(self) -> Any:
         """What the model's own implementation would have got: None where it needs no mask."""
         if self._own is NOT_BUILT:
-            self._own = _built(self.implementation, self.call.arguments)
+            self._own = built(self.implementation, self.call.arguments)
         return self._own
 
     @classmethod

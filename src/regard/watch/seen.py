@@ -138,6 +138,26 @@ class Seen:
                     storages[storage.data_ptr()] = storage.nbytes()
         return sum(storages.values())
 
+    def patches(self, layer: Layer | None = None, grid: tuple[int, int] | None = None) -> Tensor:
+        """Row and column of the image patch that each token of a vision layer stands for, (token, 2); −1 for others.
+
+        grid   rows and columns of patches; by default those of the configuration. Tokens before the patches, such as
+               [CLS] and registers, have −1.
+        """
+        layer = layer or next((one for one in self._layers() if VISION.search(one.name)), None) or self.layers[0]
+        tokens = sum(call.queries.shape[2] for call in layer.runs[-1].calls)
+        rows, columns = grid or _grid_of(self._model.config)
+        if rows * columns > tokens:
+            raise errors.option(
+                "grid",
+                (rows, columns),
+                f"at most {tokens} patches, the tokens of {layer.name}",
+                "Give grid=(rows, columns).",
+            )
+        place = torch.arange(rows * columns)
+        patches = torch.stack([place // columns, place % columns], -1)
+        return torch.nn.functional.pad(patches, (0, 0, tokens - rows * columns, 0), value=-1)
+
     def beams(self, beam_indices: Tensor) -> Seen:
         """The attention of the sequences that a beam search returned.
 
@@ -161,6 +181,16 @@ class Seen:
         from regard.watch.reading import reading_of
 
         return reading_of(self, tokenizer, inputs, batch)
+
+
+def _grid_of(config: Any) -> tuple[int, int]:
+    """Rows and columns of image patches by the configuration of a vision model, or of the one inside it."""
+    config = getattr(config, "vision_config", config)
+    image, patch = getattr(config, "image_size", None), getattr(config, "patch_size", None)
+    if image is None or patch is None:
+        raise errors.option("grid", None, "rows and columns of patches: this model's configuration has no image size")
+    sizes = [size if isinstance(size, (tuple, list)) else (size, size) for size in (image, patch)]
+    return int(sizes[0][0]) // int(sizes[1][0]), int(sizes[0][1]) // int(sizes[1][1])
 
 
 def _tensors(run: Any) -> list[Tensor]:

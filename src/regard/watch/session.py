@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard import errors, validate
@@ -51,6 +52,7 @@ class Watch:
     """The context manager that `watch` returns; entering it gives a `Seen`."""
 
     def __init__(self, model: Any, layers: Any, heads: Any, keep: Any, runs: int | None) -> None:
+        model = getattr(model, "_orig_mod", model)  # of torch.compile
         if not isinstance(model, nn.Module):
             raise errors.option("model", model, "a PyTorch module, such as a model of transformers")
         if runs is not None:
@@ -142,11 +144,11 @@ def _forget(module: int, recorder: Recorder) -> None:
 
 
 def _entering(recorder: Recorder) -> Any:
-    return lambda module, args: recorder.enter_module(module)
+    return torch.compiler.disable(lambda module, args: recorder.enter_module(module))
 
 
 def _leaving(recorder: Recorder) -> Any:
-    return lambda module, args, output: recorder.leave_module(module)
+    return torch.compiler.disable(lambda module, args, output: recorder.leave_module(module))
 
 
 def _beginning(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
@@ -155,7 +157,7 @@ def _beginning(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
         if calls is not None:
             calls.begin()
 
-    return begin
+    return torch.compiler.disable(begin)
 
 
 def _ending(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
@@ -164,4 +166,4 @@ def _ending(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
             calls.end()
         recorder.leave_model()
 
-    return end
+    return torch.compiler.disable(end)
