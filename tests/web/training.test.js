@@ -67,6 +67,10 @@ test("weights, entropy and projections are those of the snapshot and head asked 
   const place = 1 * LAYERS * HEADS + 1 * HEADS;
   assert.deepEqual([...film().weights(1, 0, one)], Array.from({ length: 9 }, (_, at) => place * 9 + at));
   assert.equal(film().entropy(1, one), place);
+  const bytes = { weights_0: framed(Uint8Array.from({ length: 9 }, (_, at) => 51 * (at % 6)), [1, 1, 1, 3, 3]) };
+  const header = { steps: [0], layers: 1, heads: 1, relations: [], probes: [{ tokens: ["a", "b", "c"] }], largest_weight: 255 };
+  const narrow = filmOf({ header, arrays: bytes }).weights(0, 0, { layer: 0, head: 0 });
+  assert.deepEqual(Array.from(narrow, (weight) => Math.round(weight * 5)), [0, 1, 2, 3, 4, 5, 0, 1, 2]);
   assert.deepEqual([...(film().matrixOf("wq", 1, one)?.data ?? [])], Array.from({ length: 10 }, (_, at) => place * 10 + at));
   assert.equal(film().matrixOf("wk", 1, one), null);
 });

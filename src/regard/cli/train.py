@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,6 +52,8 @@ def train(
 ) -> None:
     """Train a transformer on a task; an interrupted run continues from its last checkpoint."""
     training = library()
+    from regard.viewer import training_page
+
     options = given(path=text, length=length, pairs=pairs, vocabulary=vocabulary)
     if task == "text" and text is None:
         raise errors.OptionError("The task text needs a file: regard train text --text FILE --out DIR.")
@@ -60,7 +63,8 @@ def train(
     model = preset.network(chosen, layers=layers, heads=heads, width=width, seed=seed)
     with _bar(recipe.steps) as on_step:
         trained = training.train(model, chosen, recipe, out=out, sentences=sentence or (), on_step=on_step)
-    _report(trained, out)
+    page = training_page.save(trained.record, Path(out) / "training.html")
+    _report(trained, out, page)
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def _bar(steps: int) -> Iterator[Callable[[Progress], None]]:
         yield on_step
 
 
-def _report(trained: Trained, out: str) -> None:
+def _report(trained: Trained, out: str, page: Path) -> None:
     first, last = trained.record.snapshots[0], trained.record.snapshots[-1]
     lines = [
         f"Test loss {first.test_loss:.3f} → {last.test_loss:.3f}, "
@@ -120,5 +124,6 @@ def _report(trained: Trained, out: str) -> None:
             f"{relation}: layer {layer}, head {head} has its largest weight on the right token for {accuracy:.0%} of "
             f"the queries (untrained: {untrained:.0%} at best)."
         )
+    lines.append(f"How the heads learned, step by step: open {page} in a browser.")
     lines.append(f'The model is in {out}. Look at it: regard see --model {out} "…"')
     terminal.show(["\n".join(lines)])

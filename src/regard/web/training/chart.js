@@ -1,6 +1,7 @@
 /** Loss and accuracy over the steps of training, with a cursor at the snapshot that is shown. */
 import { drawn, element, replaced } from "../elements.js";
 import { printedCount, printedNumber, roundedUp } from "../numbers.js";
+import { shortened } from "../words.js";
 
 const [WIDTH, HEIGHT] = [1080, 214];
 const PANELS = [{ left: 36, right: 430 }, { left: 560, right: 940 }];
@@ -64,7 +65,7 @@ export function makeChart(film, colours, lines, choose) {
           "stroke-width": line.strong ? 2.75 : 1.75,
           "stroke-dasharray": line.dashed ? "5 4" : null,
         }),
-        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 12, fill: line.colour, text: line.name }),
+        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 12, fill: line.colour, text: shortened(line.name, 20) }),
       );
     });
     return parts;
@@ -96,7 +97,7 @@ export function makeChart(film, colours, lines, choose) {
   svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && pointed(event));
 
   return {
-    el: element("div", { class: "regard-scroll" }, svg),
+    el: element("div", { class: "regard-scroll", tabindex: "0", role: "group", "aria-label": "Loss and accuracy" }, svg),
     svg,
     /** @param {number} at */
     show(at) {

@@ -13,6 +13,8 @@ export const NAMED_FROM = 0.5; // a head is labelled with a relation from this a
 export function filmOf({ header, arrays }) {
   const { steps, layers, heads, relations, probes } = header;
   const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
+  for (const [name, array] of Object.entries(arrays))
+    if (array.dtype === "u1") numbers[name] = numbers[name].map((weight) => weight / header.largest_weight);
   const snapshots = steps.length;
   const placeOf = (/** @type {number} */ at, /** @type {Head} */ { layer, head }) => (at * layers + layer) * heads + head;
 

@@ -1,0 +1,96 @@
+"""The page of a training run: loss and accuracy over its steps, and every head's attention at each of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard import atomic_file, errors
+from regard.training.record import LARGEST_WEIGHT, Record
+from regard.viewer import frames
+from regard.viewer.page import block, document
+
+ENTRY = "hosts/training.js"
+LARGEST = 96 << 20  # bytes of attention weights in the page
+MOST_SNAPSHOTS = 400
+
+ABOUT = {
+    "lookup": "Pairs of a key and a value, then keys alone: the model gives the value that came after each key.",
+    "relations": "Sentences, then questions about them: who, whose, where, when. The model answers with a word.",
+    "induction": "A B … A: the model gives B, the token that came after A before.",
+    "copy": "A sequence, then the same sequence again: the model repeats it.",
+    "sort": "A sequence, then its tokens in order: the model sorts.",
+    "text": "A text: the model gives the next character.",
+}
+
+
+def save(record: Record, path: str | os.PathLike[str]) -> Path:
+    """Write the page of a run; an existing file is replaced only when all is written."""
+    return atomic_file.write(path, pieces(record))
+
+
+def pieces(record: Record) -> Iterator[str]:
+    """The page in pieces."""
+    title = f"Training on {record.task}"
+    yield from document(title, ENTRY, [block("training", frames.pack(*film(record, title)))])
+
+
+def film(record: Record, title: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the page shows: a header, and arrays with one row per snapshot."""
+    if not record.snapshots:
+        raise errors.OptionError("`record` has no snapshot: nothing was measured yet.")
+    shown = _evenly(record)
+    layers, heads = shown[0].entropy.shape
+    probes = [_probe(record, probe) for probe in range(len(record.probes))]
+    header = {
+        "title": title,
+        "about": ABOUT.get(record.task, ""),
+        "steps": [one.step for one in shown],
+        "loss": [_finite(one.loss) for one in shown],
+        "test_loss": [_finite(one.test_loss) for one in shown],
+        "answers": [_finite(one.accuracy) for one in shown],
+        "layers": layers,
+        "heads": heads,
+        "relations": record.relations,
+        "probes": probes,
+        "causal": True,
+        "largest_weight": LARGEST_WEIGHT,  # weights are stored in 8 bits
+    }
+    arrays: dict[str, Any] = {
+        "head_accuracy": np.stack([one.head_accuracy for one in shown]).astype(np.float32),
+        "entropy": np.stack([one.entropy for one in shown]).astype(np.float32),
+        "wq": np.stack([one.w_q for one in shown]),
+        "wk": np.stack([one.w_k for one in shown]),
+    }
+    for place, probe in enumerate(probes):
+        count = len(probe["tokens"])
+        arrays[f"weights_{place}"] = np.stack([one.weights[place, :, :, :count, :count] for one in shown])
+    return header, arrays
+
+
+def _evenly(record: Record) -> list[Any]:
+    """All snapshots, or as many of them as a page can hold; the first and the last are always among them."""
+    snapshots = record.snapshots
+    most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, snapshots[0].weights.size)))
+    if len(snapshots) <= most:
+        return list(snapshots)
+    return [snapshots[place] for place in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
+
+
+def _probe(record: Record, probe: int) -> dict[str, Any]:
+    words = record.probe_words(probe)
+    return {
+        "text": " ".join(words),
+        "tokens": words,
+        "keys": record.probe_keys[probe][: len(words)].tolist(),
+        "relations": record.probe_relations[probe][: len(words)].tolist(),
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
