@@ -1,0 +1,32 @@
+"""ARCHITECTURE.md names files that exist, and its map is the one that the import test enforces."""
+
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PLACES = (ROOT, ROOT / "src" / "regard", ROOT / "src" / "regard" / "web" / "views" / "sentence", ROOT / "native")
+
+
+def test_every_file_it_names_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+\.(?:py|js|h|cpp))`", text))
+    assert len(named) > 30
+    everywhere = {path.name for place in ("src", "native") for path in (ROOT / place).rglob("*") if path.is_file()}
+    missing = [
+        name
+        for name in named
+        if not (name in everywhere if "/" not in name else any((place / name).is_file() for place in PLACES))
+    ]
+    assert missing == []
+
+
+def test_the_map_of_packages_is_current():
+    drawn = runpy.run_path(str(ROOT / "docs" / "draw_packages.py"))["draw"]()
+    assert (ROOT / "docs" / "packages.svg").read_text(encoding="utf-8") == drawn, "run `make picture`"
+
+
+def test_every_package_is_on_the_map():
+    about = runpy.run_path(str(ROOT / "docs" / "draw_packages.py"))["ABOUT"]
+    packages = {path.parent.name for path in (ROOT / "src" / "regard").glob("*/__init__.py")}
+    assert packages <= set(about)
