@@ -15,16 +15,40 @@ import numpy as np
 RELATIONS = ("where", "whose", "who", "whom", "when", "they")
 PAD = "_"
 
-THINGS = ("keys", "books", "shoes", "cups", "bags", "coins", "pens", "hats")
-PLACES = ("table", "chair", "shelf", "floor", "bed", "box", "desk", "roof")
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# Many words of each kind: with 8, a model learned the combinations of the training by heart (training loss 0.05, 85% of
+# the unseen combinations right) instead of looking the answer up.
+THINGS = _words(
+    "keys books shoes cups bags coins pens hats maps toys rings boots forks bowls belts lamps ropes dolls scarves "
+    "gloves tickets letters bottles candles"
+)
+PLACES = _words(
+    "table chair shelf floor bed box desk roof sofa bench stairs wall door window carpet stove fridge basket drawer "
+    "cupboard tree fence gate bridge"
+)
 SIDES = ("on", "under", "behind", "near")
-PEOPLE = ("sarah", "tom", "anna", "ben", "emma", "max", "nina", "paul")
-GROUPS = ("kids", "girls", "boys", "students", "lions", "dogs", "wolves", "bears")
-DEEDS = ("saw", "chased", "followed", "heard", "met", "found", "helped", "watched")
-DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-ARRIVALS = ("arrived", "called", "sang", "worked")
-FLEEING = ("left", "ran", "hid", "cried")  # "they" is the subject
-THREATENING = ("roared", "growled", "attacked", "barked")  # "they" is the object
+PEOPLE = _words(
+    "sarah tom anna ben emma max nina paul lucy mark julia peter clara simon laura david alice oscar helen felix maria "
+    "jacob sofia henry"
+)
+GROUPS = _words(
+    "kids girls boys students lions dogs wolves bears cats horses goats geese tigers foxes pirates soldiers farmers "
+    "sailors dancers nurses robots giants tourists thieves"
+)
+DEEDS = _words(
+    "saw chased followed heard met found helped watched called painted fed visited invited greeted warned passed "
+    "caught carried pushed stopped admired ignored trusted thanked"
+)
+DAYS = _words(
+    "monday tuesday wednesday thursday friday saturday sunday christmas easter thanksgiving halloween midsummer"
+)
+ARRIVALS = ("arrived", "phoned", "sang", "worked")
+FLEEING = ("left", "ran", "hid", "cried", "trembled", "fled", "screamed", "fainted")  # "they" is the subject
+THREATENING = ("roared", "growled", "attacked", "barked", "hissed", "charged", "snarled", "bit")  # the object
 
 WORDS = (
     PAD, ".", "?", "the", "belong", "to", "were", "scared", "of", "so", "because", "they",

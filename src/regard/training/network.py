@@ -26,7 +26,7 @@ def network(
     width: int = 128,
     hidden: int | None = None,
     tied: bool = False,
-    waves: bool = False,
+    waves: float = 0.0,
     seed: int = 0,
     dtype: Any = np.float32,
 ) -> Transformer:
@@ -36,8 +36,8 @@ def network(
     length      how many positions are learned
     hidden      width of the feed-forward layers; 4 · width by default
     tied        whether the head shares the embedding's weights
-    waves       whether positions start as sines and cosines instead of random numbers: then a head learns to look a
-                fixed distance back from few examples (relations: as accurate after 500 steps as otherwise after 850)
+    waves       positions start as sines and cosines this many times as large as tokens, 0 for random numbers: then a
+                head learns to look a fixed distance back from few examples (lookup: 1,200 steps instead of 2,500)
 
     >>> network(vocabulary=11, length=8, layers=1, heads=2, width=4)([1, 2, 3]).shape
     (3, 11)
@@ -65,7 +65,7 @@ def network(
     model = shape.map(lambda array: _start(names[id(array)], array, width, layers, root))
     if not waves:
         return model
-    amplitude = math.sqrt(2) * _deviation(width)  # as large as random ones
+    amplitude = waves * math.sqrt(2) * _deviation(width)
     return replace(model, positions=Learned((amplitude * sinusoidal(length, width, WAVE_BASE)).astype(dtype)))
 
 

@@ -21,7 +21,7 @@ class Preset:
     recipe: Recipe
     hidden: int | None = None
     tied: bool = False
-    waves: bool = True
+    waves: float = 1.0
 
     def network(self, task: Task, **changes: Any) -> Transformer:
         """A transformer for a task; `changes` are options of `network`, None for those that stay."""
@@ -41,7 +41,7 @@ PRESETS = {
     "sort": Preset(2, 8, 64, Recipe(steps=1500, batch=16, **SMALL), hidden=64),
     # nanoGPT's recipe for a CPU
     "text": Preset(
-        4, 4, 128, Recipe(steps=2000, batch=12, rate=1e-3, betas=(0.9, 0.99), warmup=100), tied=True, waves=False
+        4, 4, 128, Recipe(steps=2000, batch=12, rate=1e-3, betas=(0.9, 0.99), warmup=100), tied=True, waves=0.0
     ),
 }
 
