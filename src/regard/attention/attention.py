@@ -575,7 +575,16 @@ class Attention:
         """
         from regard.trace.attention_steps import explain
 
-        return explain(self, values, query, words, query_words=query_words)
+        return explain(
+            self.scores,
+            (self.queries, self.keys),
+            values,
+            query,
+            words,
+            query_words=query_words,
+            is_cosine=self.similarity == "cosine",
+            has_offset=self.offset is not None,
+        )
 
 
 # Lazy views of an attention, and results with several parts

@@ -11,11 +11,10 @@ Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTo
 
 from regard.layers.codec import load, save
 from regard.layers.decoder import Decoder
-from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder, Heads, Step
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
-from regard.layers.linear import Linear
+from regard.layers.linear import Embedding, Linear
 from regard.layers.multi_head import MultiHead, Seen
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, sinusoidal

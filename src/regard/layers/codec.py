@@ -8,11 +8,10 @@ from typing import Any
 from regard import codec
 from regard.arrays import Array
 from regard.layers.decoder import Decoder
-from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
-from regard.layers.linear import Linear
+from regard.layers.linear import Embedding, Linear
 from regard.layers.multi_head import MultiHead
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal

@@ -35,9 +35,7 @@ class FeedForward(Layer):
         if self.up.outputs != self.down.inputs or (self.gate and self.gate.weight.shape != self.up.weight.shape):
             gate = "" if self.gate is None else f", `gate` {tuple(self.gate.weight.shape)}"
             shapes = f"`up` is {tuple(self.up.weight.shape)}, `down` {tuple(self.down.weight.shape)}{gate}"
-            raise errors.ShapeError(
-                f"{shapes}; expected (hidden, width), (width, hidden), and a gate like `up`."
-            )
+            raise errors.ShapeError(f"{shapes}; expected (hidden, width), (width, hidden), and a gate like `up`.")
 
     @property
     def width(self) -> int:

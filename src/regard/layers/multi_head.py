@@ -326,9 +326,7 @@ def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
 def _check(layer: MultiHead) -> None:
     heads, groups = validate.integer("heads", layer.heads, 1), validate.integer("kv_heads", layer.groups, 1)
     if heads % groups:
-        raise errors.option(
-            "kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly."
-        )
+        raise errors.option("kv_heads", groups, f"a divisor of the {heads} heads", "Key heads are shared evenly.")
     query, key, value = (part.outputs for part in (layer.w_q, layer.w_k, layer.w_v))
     after = None if layer.w_o is None else layer.w_o.inputs
     fits = query % heads == 0 and key * heads == query * groups and value % groups == 0

@@ -12,10 +12,9 @@ from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Cache
 from regard.layers.decoder import Decoder
-from regard.layers.embedding import Embedding
 from regard.layers.encoder import Encoder, Step
 from regard.layers.layer import Layer, Seed, seed_of
-from regard.layers.linear import Linear
+from regard.layers.linear import Embedding, Linear
 from regard.layers.multi_head import Seen
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, positions_of

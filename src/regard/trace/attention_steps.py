@@ -1,10 +1,10 @@
-"""The trace of an `Attention`: from queries, keys and values to the outputs of every head."""
+"""The trace of one attention: from queries, keys and values to the outputs of every head."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,34 +18,34 @@ from regard.trace.labels import place_of, words_for
 from regard.trace.steps import Origin, Step, weigh
 from regard.trace.trace import Trace
 
-if TYPE_CHECKING:
-    from regard.attention import Attention
-
 LIMIT = 1 << 30  # bytes of all stages together
 WEIGHTED_LIMIT = 1 << 28  # bytes of the weighted values of all queries
 PER_KEY = ("head", "query", "key")
 
 
 def explain(
-    attention: Attention,
+    scores: Scores,
+    queries_and_keys: tuple[Array, Array],
     values: Any,
     query: Any = None,
     words: Sequence[Any] | None = None,
     *,
     query_words: Sequence[Any] | None = None,
-    note: str | None = None,
+    is_cosine: bool = False,
+    has_offset: bool = False,
 ) -> Trace:
     """All steps of an attention over one sequence, or in O(n) those of one query.
 
-    query_words  words of the queries, if these are not among the keys; by default the words at their positions
+    queries_and_keys   as given, before they are normalised for cosine similarity
+    query_words        words of the queries, if these are not among the keys; by default the words at their positions
+    has_offset         whether the position of the first query was given
     """
-    values = four_axes(arguments.values(values, attention.keys))
-    scores = attention.scores
+    values = four_axes(arguments.values(values, queries_and_keys[1]))
     if scores.queries.shape[0] != 1:
         raise several_sequences(scores.queries.shape[0])
     queries, keys = scores.queries.shape[2], scores.keys.shape[2]
     names = words_for("words", words, keys, "key")
-    own_key = None if query_words is not None else _own_key(scores.offset, attention.offset, queries, keys)
+    own_key = None if query_words is not None else _own_key(scores.offset, has_offset, queries, keys)
     if query_words is not None or own_key is None:
         asking = words_for("query_words", query_words, queries, "query")
     else:
@@ -57,17 +57,17 @@ def explain(
         asking = asking[row : row + 1]
     rows = slice(row, row + len(asking))
     given = tuple(
-        as_step(arrays.wide(part)) for part in _heads(attention.queries, attention.keys, values, rows)
+        as_step(arrays.wide(part)) for part in _heads(*queries_and_keys, values, rows)
     )  # each (head, query or key, head_dim or value_dim)
     origin = Origin(
         scores.scale,
         math.isclose(scores.scale, given[0].shape[-1] ** -0.5, rel_tol=1e-9),
         scores.softcap,
-        attention.similarity == "cosine",
+        is_cosine,
         scores.sinks,
     )
     steps = _steps(scores, origin, *given)
-    return Trace(names, asking, tuple(steps), note, row, None if own_key is None else own_key + row, origin)
+    return Trace(names, asking, tuple(steps), None, row, None if own_key is None else own_key + row, origin)
 
 
 def several_sequences(batch: int) -> ShapeError:
@@ -87,9 +87,9 @@ def as_step(array: Array) -> Array:
     return array
 
 
-def _own_key(offset: Any, given: Any, queries: int, keys: int) -> int | None:
+def _own_key(offset: Any, has_offset: bool, queries: int, keys: int) -> int | None:
     """The key at the position of the first query, if all queries are among the keys."""
-    if given is None and queries != keys:
+    if not has_offset and queries != keys:
         return None
     start = int(offset) if arrays.is_number(offset) else int(offset[0])
     return start if start >= 0 and start + queries <= keys else None

@@ -13,7 +13,7 @@ from regard.layers import Step as BlockStep
 from regard.layers.encoder import Attend
 from regard.layers.layer import token_ids, token_rows
 from regard.masks import Mask
-from regard.trace.attention_steps import as_step, explain, several_sequences
+from regard.trace.attention_steps import as_step, several_sequences
 from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken
 from regard.trace.trace import Trace
 
@@ -153,7 +153,7 @@ def _attend(before: Before, context: Array | None, asked: Asked, normed: bool = 
         words, query_words = (asked.words, None) if context is None else (asked.context_words, asked.words)
         if context is not None and query_words is None:
             query_words = range(x.shape[0])
-        trace = explain(attention, values, asked.query, words, query_words=query_words, note=asked.note)
+        trace = attention.explain(values, asked.query, words, query_words=query_words).noted(asked.note)
         rows = slice(trace.first_query, trace.first_query + len(trace.query_words))
         steps = [*before.steps, *(_projected_step(step, layer, _called(step, normed, context)) for step in trace.steps)]
         parts = {**before.parts, **_projections(layer, x[rows], x if context is None else context)}

@@ -168,23 +168,23 @@ def config_of(metadata: Mapping[str, Any], architecture: str, tensors: Iterable[
 
 
 def _rope_scaling(metadata: Mapping[str, Any], architecture: str, path: Path) -> dict[str, Any] | None:
-    told = {
+    scaling = {
         name.removeprefix(f"{architecture}.rope.scaling."): value
         for name, value in metadata.items()
         if name.startswith(f"{architecture}.rope.scaling.")
     }
-    kind = told.pop("type", "none")
+    kind = scaling.pop("type", "none")
     if kind == "none":
         return None
     names = {"factor": "factor", "original_context_length": "original_max_position_embeddings"}
-    told.pop("finetuned", None)
-    if kind not in ("linear", "yarn") or told.keys() - names:
-        more = ", ".join(sorted(told.keys() - names))
+    scaling.pop("finetuned", None)
+    if kind not in ("linear", "yarn") or scaling.keys() - names:
+        more = ", ".join(sorted(scaling.keys() - names))
         raise unsupported(
             f"Rotary positions of type {str(kind)[:40]!r} {f'with {more[:120]} ' if more else ''}in {path}",
             "Supported are linear and yarn, with factor and original_context_length.",
         )
-    return {"rope_type": kind} | {names[name]: value for name, value in told.items()}
+    return {"rope_type": kind} | {names[name]: value for name, value in scaling.items()}
 
 
 # The tokeniser: vocabulary and merges from the metadata, built with `tokenizers`

@@ -55,24 +55,24 @@ def dequantised(weights: StoredWeights, config: Mapping[str, Any], path: Path) -
 
 
 def _method(config: Mapping[str, Any], path: Path) -> str | None:
-    told = config.get("quantization_config", config.get("compression_config"))
-    if told is None:
+    stated = config.get("quantization_config", config.get("compression_config"))
+    if stated is None:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(stated, dict):
         raise broken(path / "config.json", "its setting 'quantization_config' is not an object")
-    method = told.get("quant_method", "bitsandbytes" if told.get("load_in_8bit") is True else None)
+    method = stated.get("quant_method", "bitsandbytes" if stated.get("load_in_8bit") is True else None)
     if method not in METHODS:
         raise _unsupported(f"Quantisation by {str(method)[:40]!r}", path)
     if method == "bitsandbytes":
-        if told.get("load_in_8bit") is not True or told.get("load_in_4bit"):
+        if stated.get("load_in_8bit") is not True or stated.get("load_in_4bit"):
             raise _unsupported("Quantisation by bitsandbytes to 4 bits", path)
         return "bitsandbytes"
-    if told.get("format") not in FORMATS:
-        raise _unsupported(f"compressed-tensors of format {str(told.get('format'))[:40]!r}", path)
+    if stated.get("format") not in FORMATS:
+        raise _unsupported(f"compressed-tensors of format {str(stated.get('format'))[:40]!r}", path)
     for name in ("kv_cache_scheme", "transform_config"):
-        if told.get(name):
+        if stated.get(name):
             raise _unsupported(f"compressed-tensors with {name}", path)
-    sparsity = told.get("sparsity_config") or {}
+    sparsity = stated.get("sparsity_config") or {}
     if not isinstance(sparsity, dict) or sparsity.get("format", "dense") != "dense":
         raise _unsupported("compressed-tensors with sparse weights", path)
     return str(method)
