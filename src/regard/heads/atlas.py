@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,12 +171,11 @@ def run_on_dask(
                 return client.submit(_on_worker, text, unit, key=f"{manifest.weights[:12]}-{unit}", retries=10)
 
             at_once = WINDOW * max(1, len(client.scheduler_info()["workers"]))
-            futures = as_completed([submit(unit) for unit, _ in zip(waiting, range(at_once), strict=False)])
+            futures = as_completed([submit(unit) for unit in islice(waiting, at_once)], loop=client.loop)
             for future in futures:
                 yield future.result()
-                for unit in waiting:
+                for unit in islice(waiting, 1):
                     futures.add(submit(unit))
-                    break
 
     _each(Path(folder), manifest, units, on_unit, results)
 
