@@ -121,3 +121,12 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(tiny):
     found = predictions(reader, Treebank("", (words, short), ()))
     assert found.omitted == 1
     assert (found.partner[: len(words.words)] == -1).all()
+
+
+def test_a_direction_that_a_causal_model_hardly_sees_is_not_the_one_that_is_shown():
+    interval = relations.Interval(0.5, 0.4, 0.6)
+    few, most = (
+        relations.Score("subject", "who does what", to, 1, 2, interval, 1, interval, None, interval, 9, seen, 0.5, gain)
+        for to, seen, gain in (("to head", 0.05, 0.3), ("to dependent", 0.95, 0.1))
+    )
+    assert best_directions([few, most]) == [most]

@@ -368,10 +368,15 @@ def scores(chosen_on: Read, scored_on: Read, untrained: tuple[Read, Read] | None
 
 
 def best_directions(found: Sequence[Score]) -> list[Score]:
-    """Of each relation the direction in which the best head gains more over the fixed offset, where it was chosen."""
+    """Of each relation the direction in which the best head gains more over the fixed offset, where it was chosen.
+
+    A causal model sees few pairs in one of the directions: one with less than half the pairs of the other is left out.
+    """
     kept: dict[str, Score] = {}
     for one in found:
-        if one.relation not in kept or one.choosing_gain > kept[one.relation].choosing_gain:
+        most = max(other.seen for other in found if other.relation == one.relation)
+        before = kept.get(one.relation)
+        if 2 * one.seen >= most and (before is None or one.choosing_gain > before.choosing_gain):
             kept[one.relation] = one
     return [one for one in found if kept[one.relation] is one]
 
