@@ -80,6 +80,15 @@ def head_accuracy(seen: Sequence[Seen], batch: Batch, relations: int) -> NDArray
     return found
 
 
+def previous_token(seen: Sequence[Seen]) -> NDArray[np.float32]:
+    """(layer, head): the share of queries, from the second on, whose largest weight is on the token before."""
+    found = []
+    for layer in seen:
+        strongest = np.asarray(layer.attention.top(1).index)[..., 1:, 0]  # (batch, head, query)
+        found.append((strongest == np.arange(strongest.shape[-1])).mean(axis=(0, 2)))
+    return np.stack(found).astype(np.float32)
+
+
 def _projections(model: Transformer, name: str) -> NDArray[np.float16]:
     """(layer, head, row, column) of W_Q or W_K, averaged over blocks where a head's matrix is large."""
     found = []

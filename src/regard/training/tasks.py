@@ -186,7 +186,7 @@ class Lookup(Task):
 
 
 class Induction(Task):
-    """A B … A → B: a random segment that repeats; from its second occurrence on, the next token is known.
+    """A B … A → B: a random segment that repeats; in its second occurrence, the next token is known.
 
     The task of Olsson et al. (2022) on induction heads. The period differs from sequence to sequence, so that no fixed
     distance finds the answer.
@@ -205,16 +205,21 @@ class Induction(Task):
             raise errors.OptionError(f"`vocabulary` is {vocabulary}; a length of {length} needs {length // 2} or more.")
         self.length = length
         self.words = tuple(f"t{n}" for n in range(vocabulary))
+        self.levels = tuple(2.0**-power for power in reversed(range(max(1, (length // 16).bit_length()))))
+
+    def length_at(self, level: float) -> int:
+        return round(self.length * level)
 
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
-        longest = self.length // 2
-        segment = _distinct(rng, count, longest, self.vocabulary)
-        period = rng.integers(max(2, self.length // 4), longest + 1, count)[:, None]
-        place = np.arange(self.length + 1)
+        length = self.length_at(level)  # lower levels are shorter and have fewer different tokens
+        longest = length // 2
+        segment = _distinct(rng, count, longest, max(longest, round(self.vocabulary * level)))
+        period = rng.integers(max(2, length // 4), longest + 1, count)[:, None]
+        place = np.arange(length + 1)
         whole = np.take_along_axis(segment, place % period, axis=1)  # (batch, token + 1)
         tokens = np.ascontiguousarray(whole[:, :-1])
         targets, right, relations = _empty(tokens)
-        known = place[:-1] >= period
+        known = (place[:-1] >= period) & (place[:-1] < 2 * period)  # later there are two right keys
         targets[known] = whole[:, 1:][known]
         right[known] = np.broadcast_to(place[:-1] - period + 1, known.shape)[known]
         relations[known] = 0
