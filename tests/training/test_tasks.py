@@ -123,6 +123,7 @@ BAD = [
     (("copy",), {"pairs": 3}, "The task copy has no option pairs; it takes length, vocabulary"),
     (("sort",), {"length": 64, "vocabulary": 10}, "32 different numbers need 33"),
     (("induction",), {"length": 200}, "a length of 200 needs 100"),
+    (("induction",), {"length": 9}, "`length` is 9; expected an even number"),
     (("text",), {}, "The task text needs path"),
     (("text",), {"path": "absent.txt"}, "'absent.txt' cannot be read: no such file"),
 ]

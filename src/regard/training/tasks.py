@@ -186,21 +186,21 @@ class Lookup(Task):
 
 
 class Induction(Task):
-    """A B … A → B: a random segment that repeats; in its second occurrence, the next token is known.
+    """A B … A → B: different tokens, then pieces of the same text in random order; inside a piece, the next is known.
 
-    The task of Olsson et al. (2022) on induction heads. The period differs from sequence to sequence, so that no fixed
-    distance finds the answer.
+    The task of induction heads (Olsson et al., 2022). Pieces have 2 to 6 tokens and no fixed distance to their first
+    occurrence, so that only the tokens themselves lead to the answer.
 
-    >>> Induction(length=8, vocabulary=4).batch(1, seed=1).tokens
-    array([[3, 1, 0, 3, 1, 0, 3, 1]])
+    >>> Induction(length=8, vocabulary=8).batch(1, seed=1).tokens
+    array([[3, 1, 4, 7, 4, 7, 3, 1]])
     """
 
     name = "induction"
-    relations = ("token after the last occurrence",)
+    relations = ("token after the first occurrence",)
 
     def __init__(self, length: int = 64, vocabulary: int = 64) -> None:
-        if length < 8:
-            raise errors.OptionError(f"`length` is {length}; expected 8 or more.")
+        if length < 8 or length % 2:
+            raise errors.OptionError(f"`length` is {length}; expected an even number from 8 on.")
         if vocabulary < length // 2:
             raise errors.OptionError(f"`vocabulary` is {vocabulary}; a length of {length} needs {length // 2} or more.")
         self.length = length
@@ -208,22 +208,29 @@ class Induction(Task):
         self.levels = tuple(2.0**-power for power in reversed(range(max(1, (length // 16).bit_length()))))
 
     def length_at(self, level: float) -> int:
-        return round(self.length * level)
+        return max(8, round(self.length * level))
 
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
-        length = self.length_at(level)  # lower levels are shorter and have fewer different tokens
-        longest = length // 2
-        segment = _distinct(rng, count, longest, max(longest, round(self.vocabulary * level)))
-        period = rng.integers(max(2, length // 4), longest + 1, count)[:, None]
-        place = np.arange(length + 1)
-        whole = np.take_along_axis(segment, place % period, axis=1)  # (batch, token + 1)
-        tokens = np.ascontiguousarray(whole[:, :-1])
+        half = self.length_at(level) // 2  # lower levels are shorter and have fewer different tokens
+        first = _distinct(rng, count, half, max(half, round(self.vocabulary * level)))
+        order = np.stack([_pieces(rng, half) for _ in range(count)])  # (batch, half): positions in the first half
+        tokens = np.concatenate([first, np.take_along_axis(first, order, axis=1)], axis=1)
         targets, right, relations = _empty(tokens)
-        known = (place[:-1] >= period) & (place[:-1] < 2 * period)  # later there are two right keys
-        targets[known] = whole[:, 1:][known]
-        right[known] = np.broadcast_to(place[:-1] - period + 1, known.shape)[known]
-        relations[known] = 0
+        follows = np.zeros((count, half), bool)
+        follows[:, :-1] = np.diff(order, axis=1) == 1
+        at = np.concatenate([np.zeros_like(follows), follows], axis=1)
+        targets[at], relations[at] = np.roll(tokens, -1, axis=1)[at], 0
+        right[at] = (order + 1)[follows]
         return Batch(tokens, targets, right, relations)
+
+
+def _pieces(rng: np.random.Generator, length: int) -> Integers:
+    """Positions 0 to length − 1, cut into pieces of 2 to 6 that are put into random order."""
+    cuts = [0]
+    while length - cuts[-1] > 3:
+        cuts.append(cuts[-1] + int(rng.integers(2, min(6, length - cuts[-1] - 2) + 1)))
+    pieces = np.split(np.arange(length), cuts[1:])
+    return np.concatenate([pieces[place] for place in rng.permutation(len(pieces))])
 
 
 class _Rewriting(Task):
