@@ -138,7 +138,7 @@ def four_axes(array: Array) -> Array:
 
 
 def leading_axes_of(ndim: int, array: Array) -> Array:
-    """An engine's array, with batch and head in front, with just those of them that an attention of `ndim` axes has."""
+    """An engine's array without the leading axes that an attention of `ndim` axes does not have."""
     return array if ndim == 4 else array[(0,) * (4 - ndim)]
 
 
@@ -186,10 +186,10 @@ def uninitialised(shape: tuple[int, ...], like: Array) -> Array:
     return like.new_empty(shape) if is_tensor(like) else np.empty(shape, like.dtype)
 
 
-def write_unnoticed(room: Array, start: int, new: Array) -> None:
+def write_uncounted(buffer: Array, start: int, new: Array) -> None:
     """Write after the used part of a buffer, without incrementing the version counter of its views."""
-    room = room.data if is_tensor(room) else room  # `.data` is not counted: a backward pass may need the views
-    room[..., start : start + new.shape[-2], :] = new
+    buffer = buffer.data if is_tensor(buffer) else buffer  # `.data` is not counted: a backward pass may need the views
+    buffer[..., start : start + new.shape[-2], :] = new
 
 
 def needs_gradient(array: Array) -> bool:

@@ -44,7 +44,7 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
     if queries.ndim >= 3 and (0 in (queries.shape[-3], keys.shape[-3]) or queries.shape[-3] % keys.shape[-3] != 0):
         raise errors.misfit(
             f"{count(queries.shape[-3], 'query head')} cannot share {count(keys.shape[-3], 'key head')} evenly.",
-            "Each key head serves the same number of query heads: check the order of the axes.",
+            "Each key head is shared by the same number of query heads: check the order of the axes.",
             queries=queries, keys=keys,
         )  # fmt: skip
     if queries.shape[-1] != keys.shape[-1]:
@@ -135,7 +135,7 @@ def bias(given: Any, queries: Array, shape: tuple[int, ...]) -> Any:
         return given
     array = floats("bias", [given] if isinstance(given, (int, float)) else given, queries)
     same_device(queries=queries, bias=array)
-    if array.ndim > len(shape) or not _serves(array.shape, shape):
+    if array.ndim > len(shape) or not _broadcasts(array.shape, shape):
         came = f"`bias` of shape {tuple(array.shape)} does not fit attention of shape {tuple(shape)}."
         fix = "Each axis has full size or 1, as in (head, query, key) or (batch, 1, 1, key)."
         raise errors.OptionError(errors.with_shapes(came, fix, bias=array, attention=shape))
@@ -190,7 +190,7 @@ def values(given: Any, keys: Array) -> Array:
     full = (*keys.shape[:-1], array.shape[-1])
     if tuple(array.shape) == full:
         return array
-    if not _serves(array.shape, full):
+    if not _broadcasts(array.shape, full):
         raise values_do_not_fit(keys, array)
     return arrays.library(array).broadcast_to(array, full)
 
@@ -202,7 +202,7 @@ def rows(given: Any, queries: Array) -> Array:
     full = (*queries.shape[:-1], array.shape[-1] if array.ndim else 0)
     if tuple(array.shape) == full:
         return array
-    if not 2 <= array.ndim <= queries.ndim or not _serves(array.shape, full) or array.shape[-2] != full[-2]:
+    if not 2 <= array.ndim <= queries.ndim or not _broadcasts(array.shape, full) or array.shape[-2] != full[-2]:
         raise errors.ShapeError(
             f"`u` has shape {tuple(array.shape)}; the product with the transposed weights needs {full}.\n"
             "Give one row per query, with the head and batch axes of the attention."
@@ -210,7 +210,7 @@ def rows(given: Any, queries: Array) -> Array:
     return arrays.library(array).broadcast_to(array, full)
 
 
-def _serves(shape: Any, full: tuple[int, ...]) -> bool:
+def _broadcasts(shape: Any, full: tuple[int, ...]) -> bool:
     """Whether this shape broadcasts to the full shape."""
     # Not `size in (1, whole)`: a symbolic size (torch.compile) is found in no tuple.
     return all(size == 1 or size == whole for size, whole in zip(shape, full[len(full) - len(shape) :], strict=True))
@@ -371,10 +371,7 @@ def are_usual_values(values: Any, keys: Array) -> bool:
     """Whether values need neither a conversion nor broadcasting: all axes but the last are those of the keys."""
     if type(values) is not type(keys) or values.dtype is not keys.dtype:
         return False
-    if type(values) is np.ndarray:
-        if values.dtype.kind != "f":  # bfloat16, which NumPy does not know
-            return False
-    elif (
+    if type(values) is not np.ndarray and (
         values.is_nested
         or values.layout is not keys.layout
         or not ((values.is_cpu and keys.is_cpu) or values.device == keys.device)

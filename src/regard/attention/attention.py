@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from regard import arrays, errors, validate
-from regard.arrays import Array, are_plain, four_axes
+from regard.arrays import Array, are_plain, four_axes, tracing
 from regard.attention import arguments
+from regard.attention.arguments import are_usual_values, fit
 from regard.attention.index import LIMIT, chosen_keys, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
 from regard.attention.row_statistics import KEPT, RowStatistics, is_long
@@ -61,7 +62,7 @@ class Attention:
     offset: Any = None
 
     __array_ufunc__ = None  # makes NumPy call A.__rmatmul__ for `array @ A`
-    _has_options = False  # whether any option besides the mask is set
+    _is_direct = True  # whether a product needs nothing but the kernel: usual arrays, and no option but a mask
     _statistics = None  # RowStatistics, from first use on
 
     def __init__(
@@ -78,10 +79,12 @@ class Attention:
         offset: Any = None,
     ) -> None:
         # Only the options that were given are set: setting all nine fields takes longer than a short product.
-        usual = are_plain(queries, keys) and arguments.fit(queries, keys)
+        usual = are_plain(queries, keys) and fit(queries, keys)
         placeholder = not usual and arrays.is_placeholder(queries)
-        if not usual and not placeholder:
-            queries, keys = arguments.queries_and_keys(queries, keys)
+        if not usual:
+            object.__setattr__(self, "_is_direct", False)
+            if not placeholder:
+                queries, keys = arguments.queries_and_keys(queries, keys)
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "keys", keys)
         if mask is not None:
@@ -90,7 +93,7 @@ class Attention:
             if mask is not None and not placeholder:
                 self._check_mask()
             return
-        object.__setattr__(self, "_has_options", True)
+        object.__setattr__(self, "_is_direct", False)
         given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
         for name, value in given.items():
             object.__setattr__(self, name, value)
@@ -141,7 +144,7 @@ class Attention:
             queries, keys = (arrays.unit_length(arrays.wide(vectors)) for vectors in (queries, keys))
         visible = None if mask is None else arguments.visible(mask, self.offset, queries, keys)
         scale = queries.shape[3] ** -0.5 if self.scale is None else self.scale
-        if not self._has_options:
+        if self._is_direct:
             return Scores(queries, keys, scale, visible=visible)
         bias, relative, relative_zero = self.bias, None, 0
         if isinstance(bias, Bias):
@@ -229,8 +232,8 @@ class Attention:
         """The outputs: for each query, the values averaged by weight."""
         queries, keys, mask = self.queries, self.keys, self.mask
         is_numpy = type(keys) is np.ndarray
-        needs_more = self._has_options or (is_long(queries, keys) if is_numpy else arrays.tracing())
-        if not needs_more and arguments.are_usual_values(values, keys):
+        needs_more = is_long(queries, keys) if is_numpy else tracing()  # a row state to cache, or nodes of a graph
+        if self._is_direct and not needs_more and are_usual_values(values, keys):
             if mask is None:
                 return eager_engine_for(keys).product(queries, keys, values)
             if mask._only_numbers and (is_numpy or keys.is_cpu):
@@ -241,7 +244,7 @@ class Attention:
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
         one_column = False
-        if not (are_plain(values, self.keys) and arguments.are_usual_values(values, self.keys)):
+        if not (are_plain(values, self.keys) and are_usual_values(values, self.keys)):
             one_column = arguments.is_vector(values)
             values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores

@@ -219,7 +219,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
 
     The axes of the points replace the indexed axes if the index arrays are adjacent, and come first if they are not.
     The libraries differ in what counts as adjacent: in NumPy an integer is an index array too, and `...` separates even
-    if it stands for no axis; PyTorch applies integers and `...` first.
+    if it expands to no axis; PyTorch applies integers and `...` first.
 
     >>> read((..., slice(None, None, 2), 3), (7, 5)).shape
     (4,)
@@ -236,7 +236,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
         place += 1
         if item is None:
             reading.kept.append(1)
-        elif item is ...:  # stands for no axis
+        elif item is ...:  # expands to no axis
             place -= library == "torch"
         elif isinstance(item, slice):
             needed, length = _from_slice(item, shape[axis])
@@ -283,7 +283,7 @@ def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], adva
 
 
 def _filled(index: Any, axes: int) -> list[Any]:
-    """The items of an index: `...` expanded unless it stands for no axis, boolean arrays as integer arrays."""
+    """The items of an index: `...` expanded unless that gives no axis, boolean arrays as integer arrays."""
     items: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         items.extend(_item(item))

@@ -34,8 +34,8 @@ class Cache:
         return self._count
 
     def __repr__(self) -> str:
-        room = 0 if self._keys is None else self._keys.shape[-2]
-        return f"Cache({self._count} keys, capacity {room})"
+        capacity = 0 if self._keys is None else self._keys.shape[-2]
+        return f"Cache({self._count} keys, capacity {capacity})"
 
     @property
     def keys(self) -> Array:
@@ -62,7 +62,7 @@ class Cache:
             raise arguments.values_do_not_fit(keys, values)
         count = self._count + keys.shape[-2]
         # Both are built before either is stored: an error leaves the cache unchanged.
-        grown = _with_room(self._keys, keys, self._count, count), _with_room(self._values, values, self._count, count)
+        grown = _appended(self._keys, keys, self._count, count), _appended(self._values, values, self._count, count)
         self._keys, self._values = grown
         self._count = count
 
@@ -76,27 +76,29 @@ class Cache:
             offset = self._count - queries.shape[-2]
         return Attention(queries, self.keys, offset=offset, **options)
 
-    def _filled(self, room: Array | None) -> Array:
-        if room is None:
+    def _filled(self, buffer: Array | None) -> Array:
+        if buffer is None:
             raise errors.option("cache", self, "at least one key", "Append keys and values first.")
-        return room[..., : self._count, :]
+        return buffer[..., : self._count, :]
 
 
-def _with_room(room: Array | None, new: Array, used: int, count: int) -> Array:
+def _appended(buffer: Array | None, new: Array, used: int, count: int) -> Array:
     """The buffer with `new` written after its first `used` keys; a buffer of twice the length if it is full."""
     if arrays.needs_gradient(new):
         raise errors.unsupported(
             "A cache of tensors that require gradients", "Append tensor.detach(), or decode under torch.no_grad()."
         )
-    if room is not None:
-        arguments.same_kind(cache=room, new=new)
-        if (*room.shape[:-2], room.shape[-1]) != (*new.shape[:-2], new.shape[-1]):
-            expected = (*room.shape[:-2], new.shape[-2], room.shape[-1])
-            raise errors.option("keys or values", tuple(new.shape), f"the shape {expected}, as what the cache holds")
-    if room is None or count > room.shape[-2]:
+    if buffer is not None:
+        arguments.same_kind(cache=buffer, new=new)
+        if (*buffer.shape[:-2], buffer.shape[-1]) != (*new.shape[:-2], new.shape[-1]):
+            expected = (*buffer.shape[:-2], new.shape[-2], buffer.shape[-1])
+            raise errors.option(
+                "keys or values", tuple(new.shape), f"the shape {expected}, that of the keys and values in the cache"
+            )
+    if buffer is None or count > buffer.shape[-2]:
         larger = arrays.uninitialised((*new.shape[:-2], max(2 * used, count), new.shape[-1]), new)
-        if room is not None:
-            larger[..., :used, :] = room[..., :used, :]
-        room = larger
-    arrays.write_unnoticed(room, used, new)
-    return room
+        if buffer is not None:
+            larger[..., :used, :] = buffer[..., :used, :]
+        buffer = larger
+    arrays.write_uncounted(buffer, used, new)
+    return buffer

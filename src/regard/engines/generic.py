@@ -133,7 +133,7 @@ def tile(
     rows: slicing.Index = slicing.EVERYTHING,
     columns: slicing.Index = slicing.EVERYTHING,
 ) -> Array:
-    """Some queries and keys of the matrix at one stage; weights by way of whole rows."""
+    """Some queries and keys of the matrix at one stage; weights are computed from whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
     chunks = [rows]
     if is_weight and not slicing.is_run(rows):  # their masks and biases become arrays (rows, keys)
@@ -249,7 +249,7 @@ def scaled(score: Array, scores: Scores) -> Array:
 
 
 def capped(score: Array, scores: Scores) -> Array:
-    """softcap · tanh(score / softcap), where there is a soft cap."""
+    """softcap · tanh(score / softcap), if there is a soft cap."""
     cap = scores.softcap
     return cap * namespace(score).tanh(score / cap) if cap else score
 

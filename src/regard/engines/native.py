@@ -42,7 +42,7 @@ def forward(
     """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
     queries = scores.queries
     shape = queries.shape[:3]
-    output = None if values is None else room_like(queries, values.shape[3], values.dtype)
+    output = None if values is None else result_like(queries, values.shape[3], values.dtype)
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
         _core.forward(held(scores), readable(values), readable(output))
         return output, {}
@@ -53,11 +53,11 @@ def forward(
         found["top_weight"] = np.empty((*shape, top), kind)
     for rows, strip in strips(scores):
         whole = rows == slicing.EVERYTHING
-        room = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
+        target = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
         part = None if output is None else output[:, :, rows]
-        _core.forward(held(strip), readable(values), readable(part), **room, top=top)
+        _core.forward(held(strip), readable(values), readable(part), **target, top=top)
         if not whole:
-            for name, array in room.items():
+            for name, array in target.items():
                 found[name][:, :, rows] = array
     return output, found
 
@@ -73,8 +73,8 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
         state,
         shape,
         rows.dtype,
-        lambda strip, row_max, row_sum, place, room: _core.backflow(
-            held(strip), row_max, row_sum, readable(rows[:, :, place]), readable(room)
+        lambda strip, row_max, row_sum, place, target: _core.backflow(
+            held(strip), row_max, row_sum, readable(rows[:, :, place]), readable(target)
         ),
     )
 
@@ -87,7 +87,7 @@ def received(scores: Scores, state: RowState) -> Array:
         state,
         shape,
         computing(scores.queries),
-        lambda strip, row_max, row_sum, place, room: _core.backflow(held(strip), row_max, row_sum, None, room),
+        lambda strip, row_max, row_sum, place, target: _core.backflow(held(strip), row_max, row_sum, None, target),
     )[..., 0]
 
 
@@ -97,11 +97,11 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
     result = np.zeros(shape, computing(scores.queries))
     for rows, strip in strips(scores):
-        room = np.empty_like(result)
+        target = np.empty_like(result)
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
-        _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", room)
-        result = room if rows == slicing.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, room)
+        _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", target)
+        result = target if rows == slicing.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, target)
     return result
 
 
@@ -117,11 +117,11 @@ def tile(
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for some, strip in strips(scores):
         whole = some == slicing.EVERYTHING
-        room = result if whole else np.empty_like(result[:, :, some])
+        target = result if whole else np.empty_like(result[:, :, some])
         row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, some])
-        _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), room)
+        _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), target)
         if not whole:
-            result[:, :, some] = room
+            result[:, :, some] = target
     return result
 
 
@@ -146,8 +146,8 @@ def wide_gradients(
     sinks = np.zeros((batch, head), DOUBLE)
     for rows, strip in strips(scores):
         whole = rows == slicing.EVERYTHING
-        room_keys, room_values = (keys, of_values) if whole else (np.empty_like(keys), np.empty_like(of_values))
-        room_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
+        part_keys, part_values = (keys, of_values) if whole else (np.empty_like(keys), np.empty_like(of_values))
+        part_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
         bias = options.get("bias")
         _core.backward(
             held(strip),
@@ -156,18 +156,18 @@ def wide_gradients(
             *state_rows(scores, state[:, :, rows]),
             readable(flow[:, :, rows]),
             queries[:, :, rows],
-            room_keys,
-            room_values,
+            part_keys,
+            part_values,
             grad_bias=None if bias is None else slicing.shared(bias, rows, 2),
             grad_relative=options.get("relative"),
-            grad_sinks=room_sinks,
+            grad_sinks=part_sinks,
         )
-        if room_sinks is not None:
-            sinks += room_sinks
+        if part_sinks is not None:
+            sinks += part_sinks
         if not whole:
             first = rows.start == 0
-            keys = room_keys if first else keys + room_keys
-            of_values = room_values if first else of_values + room_values
+            keys = part_keys if first else keys + part_keys
+            of_values = part_values if first else of_values + part_values
     if "sinks" in wanted:
         options["sinks"] = sinks.sum(axis=0)
     return {"queries": queries, "keys": keys, "values": of_values, **options}
@@ -210,7 +210,7 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
     """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
-    output = x if in_place and x.dtype is SINGLE and x.flags.behaved else room_like(x, x.shape[3], x.dtype)
+    output = x if in_place and x.dtype is SINGLE and x.flags.behaved else result_like(x, x.shape[3], x.dtype)
     if x.size:
         _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
     return output
@@ -275,7 +275,7 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
         yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
 
 
-def room_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
+def result_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
     """An uninitialised result (batch, head, token, size) with the memory order of `rows`.
 
     If the heads of a token are contiguous, those of the result are too: concatenating them is a view.
@@ -332,7 +332,7 @@ def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, 
     """Results of strips, added up."""
     result: Array | None = None
     for rows, strip in strips(scores):
-        room = np.empty(shape, kind)
-        fill(strip, *state_rows(scores, state[:, :, rows]), rows, room)
-        result = room if result is None else result + room
+        target = np.empty(shape, kind)
+        fill(strip, *state_rows(scores, state[:, :, rows]), rows, target)
+        result = target if result is None else result + target
     return np.zeros(shape, kind) if result is None else result

@@ -16,7 +16,7 @@ from regard.engines import generic, torch_compile
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import in_forward_mode, transformed
-from regard.engines.torch_flat import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
+from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # instead of the tensors of a flattened mask
 

@@ -128,39 +128,21 @@ def backward(
     return Gradients(**{name: torch.from_numpy(array).to(given[name].dtype) for name, array in found.items()})
 
 
-def linear(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    activation: str | None = None,
-    residual: Tensor | None = None,
-    times: Tensor | None = None,
-) -> Tensor:
-    """activation(x @ weightᵀ + bias) · times + residual."""
-    if followed(x, weight, bias, residual, times):
-        return generic.linear(x, weight, bias, activation, residual, times)
-    return tensor(native.linear(view(x), view(weight), _view(bias), activation, _view(residual), _view(times)))
+def _layer(name: str) -> Any:
+    """A function of layers on NumPy views, or by the generic engine while PyTorch differentiates or transforms."""
+    native_layer, generic_layer = getattr(native, name), getattr(generic, name)
+
+    def layer(*given: Any, **options: Any) -> Tensor:
+        if followed(*(part for part in (*given, *options.values()) if isinstance(part, Tensor))):
+            recorded: Tensor = generic_layer(*given, **options)
+            return recorded
+        named = {name: view(part) if isinstance(part, Tensor) else part for name, part in options.items()}
+        return tensor(native_layer(*(view(part) if isinstance(part, Tensor) else part for part in given), **named))
+
+    return layer
 
 
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
-    """Layer norm over the last axis."""
-    if followed(x, weight, bias):
-        return generic.layer_norm(x, weight, bias, epsilon)
-    return tensor(native.layer_norm(view(x), view(weight), _view(bias), epsilon))
-
-
-def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """Root mean square norm over the last axis."""
-    if followed(x, weight):
-        return generic.rms_norm(x, weight, epsilon)
-    return tensor(native.rms_norm(view(x), view(weight), epsilon))
-
-
-def rotary(x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool, in_place: bool = False) -> Tensor:
-    """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
-    if followed(x, cosines, sines):
-        return generic.rotary(x, cosines, sines, interleaved)
-    return tensor(native.rotary(view(x), view(cosines), view(sines), interleaved))
+linear, layer_norm, rms_norm, rotary = map(_layer, ("linear", "layer_norm", "rms_norm", "rotary"))
 
 
 # NumPy views of tensors

@@ -11,6 +11,7 @@ import numpy as np
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.engines import generic, slicing
+from regard.engines.interface import ROW_STATE
 from regard.engines.select import engine_for
 from regard.layers import Seen
 
@@ -71,14 +72,15 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     key_heads = slicing.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
     truth = slicing.lattice(_in_double(part).scores, rows, slicing.EVERYTHING)
-    expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ("logsumexp",))
+    expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ROW_STATE)
     assert expected is not None
     forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
     weights = numpy_of(part[:, rows, :]).astype(np.float64)
     sums = weights.sum(axis=-1)
     if attention.sinks is not None:
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = sums + np.exp(numpy_of(part.sinks).astype(np.float64)[:, None] - found["logsumexp"][0])
+        with np.errstate(all="ignore"):  # a sink of −inf, and no visible key
+            sink = np.exp(numpy_of(part.sinks).astype(np.float64)[:, None] - found["row_max"][0]) / found["row_sum"][0]
+        sums = sums + sink
     sees = ~forbidden.all(axis=-1)
     if used is None:
         mine = part.scores
