@@ -15,7 +15,7 @@ from regard.attention import arguments
 from regard.attention.arguments import are_usual_values, fit
 from regard.attention.index import LIMIT, chosen_keys, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
-from regard.attention.row_statistics import KEPT, RowStatistics, is_long
+from regard.attention.row_statistics import KEPT, LONG, RowStatistics
 from regard.biases import Bias, PartOfBias
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATISTICS, Scores
@@ -232,7 +232,8 @@ class Attention:
         """The outputs: for each query, the values averaged by weight."""
         queries, keys, mask = self.queries, self.keys, self.mask
         is_numpy = type(keys) is np.ndarray
-        needs_more = is_long(queries, keys) if is_numpy else tracing()  # a row state to cache, or nodes of a graph
+        # A long product also caches its row state; a traced one becomes nodes of a graph.
+        needs_more = queries.shape[-2] >= LONG <= keys.shape[-2] if is_numpy else tracing()
         if self._is_direct and not needs_more and are_usual_values(values, keys):
             if mask is None:
                 return eager_engine_for(keys).product(queries, keys, values)
@@ -249,7 +250,7 @@ class Attention:
             values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores
         values = arrays.cast(four_axes(values), scores.queries.dtype)
-        long = is_long(self.queries, self.keys)
+        long = type(self.keys) is np.ndarray and self.queries.shape[-2] >= LONG <= self.keys.shape[-2]
         wanted = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
         output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
         if long:

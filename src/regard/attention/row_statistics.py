@@ -19,7 +19,7 @@ from regard.engines.select import engine_for
 KEPT = (*ROW_STATE, "logsumexp")  # cached after a long product
 TOGETHER = (*KEPT, "entropy", "peak")  # one pass computes all of them at the cost of the first
 CHUNK = 1 << 22  # weights of scattered rows at once, whose masks are arrays
-LONG = 2048  # from this length on, hashing takes less than 1% of a pass: a product caches its row state
+LONG = 2048  # queries and keys: from here on hashing takes less than 1% of a pass, so a product caches its row state
 
 Fingerprints = tuple[int, ...]
 
@@ -95,11 +95,6 @@ def state_of_rows(scores: Scores, rows: slicing.Index) -> RowState:
     ]
     join = arrays.library(scores.queries).concatenate
     return RowState.of({name: join([piece[name] for piece in found], -1) for name in ROW_STATE})
-
-
-def is_long(queries: Array, keys: Array) -> bool:
-    """Whether a product caches its row state: a later `received()` or `pooled()` then takes one pass less."""
-    return type(queries) is np.ndarray and queries.shape[-2] >= LONG and keys.shape[-2] >= LONG
 
 
 def _computed(scores: Scores, names: Sequence[str]) -> dict[str, Array]:
