@@ -43,7 +43,6 @@ def explain(
     values = four_axes(arguments.values(values, queries_and_keys[1]))
     if scores.queries.shape[0] != 1:
         raise several_sequences(scores.queries.shape[0])
-    of_queries, of_keys = directions_of or (scores.queries, scores.keys)
     queries, keys = scores.queries.shape[2], scores.keys.shape[2]
     names = words_for("words", words, keys, "key")
     own_key = None if query_words is not None else _own_key(scores.offset, has_offset, queries, keys)
