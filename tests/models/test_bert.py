@@ -152,7 +152,7 @@ def test_a_missing_tensor_is_named_with_its_file(tmp_path: Path) -> None:
         ({"hidden_size": 24}, r"word_embeddings\.weight"),
         ({"intermediate_size": 31}, r"intermediate\.dense\.weight"),
         ({"num_hidden_layers": 4}, r"encoder\.layer\.3\."),
-        ({"num_attention_heads": 5}, "5 heads"),
+        ({"num_attention_heads": 5}, "5 query heads"),
         ({"num_attention_heads": "3"}, "num_attention_heads"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
         ({"hidden_act": "sine"}, "sine"),
