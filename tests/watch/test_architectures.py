@@ -73,3 +73,18 @@ def test_weights_without_one_option_are_wrong(name, dropped):
         wrong_call = replace(call, **{dropped: None})
     wrong = (wrong_call.attention().dense() - truth[layer.name][0]).abs().max()
     assert right < TOLERANCE and wrong > 1e-2, (right, wrong)
+
+
+def test_statistics_of_a_sequence_in_parts():
+    """Qwen2-VL calls attention once per image: rows, keys and indices go on from one part to the next."""
+    architecture = BY_NAME["Qwen2-VL"]
+    model, inputs = build(architecture), inputs_of(architecture)
+    names = ["entropy", "top", "received"]
+    with regard.watch(model) as every, regard.watch(model, keep=names) as some, torch.no_grad():
+        model(**inputs)
+    for layer, whole in zip(some.vision, every.vision, strict=True):
+        attention = whole.attention
+        assert attention.shape[-1] == 32
+        torch.testing.assert_close(layer.entropy(), attention.entropy(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(layer.received(), attention.received(), atol=1e-5, rtol=1e-5)
+        assert torch.equal(layer.top(3).index, attention.top(3).index)

@@ -64,8 +64,15 @@ def test_generated_tokens_have_the_attention_of_one_pass(make, cache):
     check_equal_to_one_pass(model, seen, found)
 
 
-@pytest.mark.parametrize("make", [llama, gemma3])
-@pytest.mark.parametrize("cache", [None, "static"])
+@pytest.mark.parametrize(
+    ("make", "cache"),
+    [
+        (llama, None),
+        (gemma3, "static"),
+        pytest.param(llama, "static", marks=pytest.mark.slow),
+        pytest.param(gemma3, None, marks=pytest.mark.slow),
+    ],
+)
 def test_left_padded_batches(make, cache):
     model, ids = make(), tokens(3, 7)
     mask = torch.ones_like(ids)
@@ -78,8 +85,15 @@ def test_left_padded_batches(make, cache):
     check_equal_to_one_pass(model, seen, found, mask)
 
 
-@pytest.mark.parametrize("make", [llama, gemma3])
-@pytest.mark.parametrize("cache", [None, "static"])
+@pytest.mark.parametrize(
+    ("make", "cache"),
+    [
+        (llama, None),
+        (gemma3, "static"),
+        pytest.param(llama, "static", marks=pytest.mark.slow),
+        pytest.param(gemma3, None, marks=pytest.mark.slow),
+    ],
+)
 def test_beam_search_follows_the_returned_sequences(make, cache):
     model, ids = make(), tokens(2, 5)
     options = {"num_beams": 3, "num_return_sequences": 2, "cache_implementation": cache}

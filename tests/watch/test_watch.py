@@ -305,6 +305,7 @@ def test_patches_of_an_image_have_rows_and_columns():
         seen.patches(grid=(4, 4))
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_recorded_and_computes_as_before():
     model, ids = llama(), tokens(1, 6)
     compiled = torch.compile(model, backend="eager")

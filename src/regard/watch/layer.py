@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import errors
 from regard.attention import Attention, PooledMap, Top
-from regard.watch.run import ROW_STATISTICS, Run
+from regard.watch.run import ROW_STATISTICS, Run, widened
 
 Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
@@ -33,7 +33,6 @@ class Layer:
     cross: bool = False
     runs: list[Run] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)  # what to know about these numbers, in order
-    causal_only: bool = False
 
     def __repr__(self) -> str:
         kind = "cross-attention" if self.cross else "self-attention"
@@ -77,7 +76,7 @@ class Layer:
         run = self._run
         if run.statistics and not run.outputs:
             raise errors.OptionError(
-                f"`{what}` was not kept: this layer was watched for {', '.join(run.statistics[0])} only.\n"
+                f"`{what}` was not kept: this layer was watched for statistics only.\n"
                 'Watch with keep="all" for queries, keys and values, at O(n · head_dim) memory.'
             )
         return run
@@ -107,18 +106,20 @@ class Layer:
     def top(self, k: int = 8) -> Top:
         """The k keys of largest weight for every query, strongest first."""
         run = self._run
+        run.check()
         if not run.top:
             return self._kept("top").attention().top(k)
         if run.top[0][0].shape[-1] < min(k, run.calls[0].keys.shape[2]):
             raise errors.option("k", k, f"at most {run.top[0][0].shape[-1]}, which were kept")
         width = max(part[0].shape[-1] for part in run.top)
-        index = run._gathered([_widened(part[0], width, -1) for part in run.top], None)
-        weight = run._gathered([_widened(part[1], width, 0) for part in run.top], None)
-        return Top(index[..., :k], weight[..., :k])
+        index = run._gathered([widened(part[0], width, -1) for part in run.top], None)
+        weight = run._gathered([widened(part[1], width, 0) for part in run.top], None)
+        return Top(index[..., :k].long(), weight[..., :k])
 
     def received(self) -> Tensor:
         """The total weight that every key receives from all queries, (batch, head, key)."""
         run = self._run
+        run.check()
         return run.received if run.received is not None else self._kept("received").attention().received()
 
     def pooled(self, shape: tuple[int, int] = (64, 64)) -> PooledMap:
@@ -131,6 +132,7 @@ class Layer:
 
     def _row_statistic(self, name: str) -> Tensor:
         run = self._run
+        run.check()
         if run.statistics and name in run.statistics[0]:
             return run.row_statistic(name)
         return getattr(self._kept(name).attention(), name)()
@@ -148,10 +150,6 @@ class Layer:
             total = torch.where(seen, rows, rows.new_zeros(())).sum((0, 2))
             found[name] = total / seen.sum((0, 2)).clamp(min=1)
         return found
-
-
-def _widened(part: Tensor, width: int, fill: int) -> Tensor:
-    return torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=fill)
 
 
 class Layers(Sequence[Layer]):

@@ -174,10 +174,7 @@ class Recorder:
             state.fresh = call.query_offset == 0
             continues = bool(layer.runs) and layer.runs[-1].continues(call)
         if part and layer.runs:  # several calls in one forward of the module: images or windows of one sequence
-            part_call, part_output = call.of_heads(layer.heads), output
-            if layer.heads is not None:
-                part_output = output[:, :, layer.heads]
-            layer.runs[-1].add_part(part_call, part_output, self.keep.vectors)
+            self._record_part(layer, call, output, attended)
             return
         if not continues:
             layer.runs.append(Run())
@@ -190,12 +187,23 @@ class Recorder:
         keep = self.keep
         if keep.statistics:
             with torch.no_grad():
-                self._add_statistics(run, call, attended)
+                self._add_statistics(run, call, attended, state.parents)
         run.add(call, output, keep.vectors, state.parents)
         if not call.cross:
             state.parents = run.parents[-1]
 
-    def _add_statistics(self, run: Run, call: Call, attended: Attended | None) -> None:
+    def _record_part(self, layer: Layer, call: Call, output: Tensor, attended: Attended | None) -> None:
+        """A further part of the sequence that the last call began."""
+        call = call.of_heads(layer.heads)
+        if layer.heads is not None:
+            output = output[:, :, layer.heads]
+        run, part = layer.runs[-1], Run()
+        if self.keep.statistics:
+            with torch.no_grad():
+                self._add_statistics(part, call, attended, None)
+        run.add_part(call, output, part, self.keep.vectors)
+
+    def _add_statistics(self, run: Run, call: Call, attended: Attended | None, parents: Tensor | None) -> None:
         keep, call = self.keep, call.trimmed()
         attention: Attention | None = None
         if attended is None:
@@ -203,25 +211,24 @@ class Recorder:
             attended = attention.attend(call.values[..., :1], rows_of(keep, call), keep.top)
         run.statistics.append({name: getattr(attended, name) for name in rows_of(keep, call)})
         if keep.top:
-            run.top.append((attended.top.index, attended.top.weight))  # type: ignore[union-attr]
+            top: Any = attended.top
+            small = torch.int16 if call.keys.shape[2] < 1 << 15 else torch.int32  # most of what a summary keeps
+            run.top.append((top.index.to(small), top.weight))
         if keep.received:
             attention = attention or call.attention()
-            self._add_received(run, call, attention.received())
-        if keep.pooled and not run.calls:
+            self._add_received(run, call, attention.received(), parents)
+        if keep.pooled:  # of the first call only: the cells of a growing matrix would change
             attention = attention or call.attention()
             cells = min(CELLS, attention.shape[-2]), min(CELLS, attention.shape[-1])
-            run.pooled = attention.pooled(cells)
-        elif keep.pooled:
-            run.pooled = None
-            run.problem = run.problem
+            run.pooled = None if run.calls else attention.pooled(cells)
 
     @staticmethod
-    def _add_received(run: Run, call: Call, received: Tensor) -> None:
+    def _add_received(run: Run, call: Call, received: Tensor, parents: Tensor | None) -> None:
         if run.received is None:
             run.received = received
             return
         before = run.received
-        parents = None if call.cross else run._parents(call)
+        parents = parents if call.cross else run._parents(call)
         if parents is not None:
             before = before[parents]
         start = 0 if call.cross else call.key_offset - run.calls[0].key_offset

@@ -55,13 +55,20 @@ class Run:
             self.outputs.append(output)
         self.calls.append(kept if keep_vectors else _without_vectors(kept))
 
-    def add_part(self, call: Call, output: Tensor, keep_vectors: bool) -> None:
-        """A further part of the same sequence, which attends only to itself: one image, or one window, of several."""
+    def add_part(self, call: Call, output: Tensor, part: Run, keep_vectors: bool) -> None:
+        """A further part of the same sequence, which attends only to itself: one image, or one window, of several.
+
+        `part` holds its statistics.
+        """
         first = self.calls[-1]
-        if not keep_vectors or first.batch != 1 or call.batch != 1:
-            self.problem = (
-                "this layer computes its sequence in parts, of which only queries, keys and values are joined"
-            )
+        if first.batch != 1 or call.batch != 1 or self.pooled is not None:
+            self.problem = "this layer computes its sequence in parts, which cannot be joined into one batch or map"
+            return
+        if not keep_vectors:
+            self._add_part_statistics(part)
+            shape = (1, first.queries.shape[1], self.parts[0] + call.queries.shape[2], first.queries.shape[3])
+            self.calls[-1] = replace(first, queries=first.queries.new_empty((1,)).expand(shape))
+            self.parts = [shape[2]]
             return
         sizes = [int(count) for count in (*self.parts, call.queries.shape[2])]
         ids = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))[None].to(call.queries.device)
@@ -74,6 +81,21 @@ class Run:
         self.outputs[-1] = torch.cat([self.outputs[-1], output], 1)
         self.parts = sizes
         self._joined = None
+
+    def _add_part_statistics(self, part: Run) -> None:
+        self.statistics[-1] = {
+            name: torch.cat([rows, part.statistics[0][name]], 2) for name, rows in self.statistics[-1].items()
+        }
+        if self.top:
+            (index, weight), (more, more_weight) = self.top[-1], part.top[0]
+            width = max(index.shape[-1], more.shape[-1])
+            more = torch.where(more >= 0, more.int() + self.parts[0], more)  # from the first key of all parts on
+            self.top[-1] = (
+                torch.cat([widened(index.int(), width, -1), widened(more, width, -1)], 2),
+                torch.cat([widened(weight, width, 0), widened(more_weight, width, 0)], 2),
+            )
+        if self.received is not None and part.received is not None:
+            self.received = torch.cat([self.received, part.received], 2)
 
     def continues(self, call: Call) -> bool:
         """Whether a call of self-attention goes on from the last token of this run."""
@@ -144,13 +166,17 @@ class Run:
                 rows = parent if rows is None else parent[rows.to(parent.device)]
         return torch.cat(found[::-1], axis)
 
-    def joined(self) -> Call:
-        """All calls as one, over the prompt and all generated tokens."""
+    def check(self) -> None:
+        """Raise if the calls cannot be joined."""
         if self.problem is not None:
             raise errors.Unsupported(
-                f"The attention of generated tokens is not available: {self.problem}.\n"
-                "Generate with the default cache, or run the model once over the finished text."
+                f"The attention of this layer is not available as one matrix: {self.problem}.\n"
+                "Generate with the default cache, or run the model once over the finished text or on one image."
             )
+
+    def joined(self) -> Call:
+        """All calls as one, over the prompt and all generated tokens."""
+        self.check()
         if self._joined is not None:
             return self._joined
         first, last = self.calls[0], self.calls[-1]
@@ -252,6 +278,11 @@ def _of_rows(call: Call, rows: Tensor) -> Call:
     return replace(
         call, queries=call.queries[rows], keys=call.keys[rows], values=call.values[rows], rule=rule, bias=bias
     )
+
+
+def widened(part: Tensor, width: int, fill: int) -> Tensor:
+    """With so many columns, the further ones filled."""
+    return torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=fill)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
