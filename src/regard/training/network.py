@@ -37,7 +37,7 @@ def network(
     hidden      width of the feed-forward layers; 4 · width by default
     tied        whether the head shares the embedding's weights
     waves       positions start as sines and cosines this many times as large as tokens, 0 for random numbers: then a
-                head learns to look a fixed distance back from few examples (lookup: 1,200 steps instead of 2,500)
+                head learns sooner to look a fixed distance back (relations, one seed: 500 steps instead of 850)
 
     >>> network(vocabulary=11, length=8, layers=1, heads=2, width=4)([1, 2, 3]).shape
     (3, 11)
