@@ -34,7 +34,8 @@ CALLS = {
 }
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import numpy as np
 import regard
 from regard.engines import native

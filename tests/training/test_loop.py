@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_ends_with_the_bits_of_an_uninterrupted_one(tmp_pat
 
 
 def test_accumulated_parts_give_the_gradients_of_the_whole_batch():
-    one = task("relations")  # passages have unequal numbers of questions
+    one = task("relations")  # passages have unequal numbers of relations
     found = []
     for accumulate in (1, 4):
         model = network(one.vocabulary, length=one.length, **SMALL)
@@ -135,11 +135,11 @@ def test_the_trained_model_is_a_model_like_any_other(tmp_path):
     transformers = pytest.importorskip("transformers")
     one = task("relations")
     trained = train(None, one, steps=2, batch=4, out=tmp_path)
-    text = "Keys on the table belong to Sarah. Whose keys?"
+    text = "Keys on the table belong to Sarah. They left."
     tokens = one.encode(text)
     read = regard.model(tmp_path)
     assert read.tokeniser.encode(text).ids == tokens
-    assert [token.text for token in read.read(text).tokens][-4:] == [".", "Whose", "keys", "?"]
+    assert [token.text for token in read.read(text).tokens][-4:] == [".", "They", "left", "."]
     expected = trained.model(tokens)
     assert_allclose(read.transformer(tokens), expected, atol=1e-6)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
@@ -172,11 +172,12 @@ def test_learning_makes_the_loss_fall_and_is_recorded(tmp_path):
 
 def test_the_attention_of_given_sentences_is_recorded():
     one = task("relations")
-    trained = train(None, one, steps=1, batch=2, sentences=["The kids chased the lions.", "Sarah arrived on Monday."])
+    sentences = ["The kids chased the lions.", "Sarah met the kids on Monday."]
+    trained = train(None, one, steps=1, batch=2, sentences=sentences)
     assert trained.record.probe_words(0) == ["the", "kids", "chased", "the", "lions", "."]
-    assert trained.record.probe_words(1) == ["sarah", "arrived", "on", "monday", "."]
+    assert trained.record.probe_words(1) == ["sarah", "met", "the", "kids", "on", "monday", "."]
     with pytest.raises(errors.OptionError, match="`text` contains 'zebras', which is not in the vocabulary"):
-        train(None, one, steps=1, sentences=["The zebras sang."])
+        train(None, one, steps=1, sentences=["The zebras left."])
 
 
 def test_divergence_stops_with_a_sentence_and_keeps_the_last_checkpoint(tmp_path):

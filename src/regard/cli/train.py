@@ -25,7 +25,7 @@ EXAMPLES = """Examples:
   regard train relations --heads 8 --layers 2 --out trained/relations
   regard train induction --steps 2000 --seed 1 --out trained/induction
   regard train text --text input.txt --out trained/text
-  regard see --model trained/relations "Keys on the table belong to Sarah. Whose keys?"
+  regard see --model trained/relations "The keys on the table belong to Sarah."
 """
 
 

@@ -36,7 +36,7 @@ def silenced(model: Model, heads: Iterable[Head]) -> Model:
 
     >>> from regard.models.model import model
     >>> minilm = model("minilm")
-    >>> silenced(minilm, [(2, 0)]).blocks[2].attention.w_o.weight[:, :32].any()
+    >>> bool(silenced(minilm, [(2, 0)]).blocks[2].attention.w_o.weight[:, :32].any())
     False
     """
     by_layer: dict[int, list[int]] = {}

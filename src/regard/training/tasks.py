@@ -305,15 +305,15 @@ class Sort(_Rewriting):
 
 
 class Relations(Task):
-    """English-like sentences and questions about their relations; every answer is a word of the passage.
+    """English-like sentences in which words name their partner: an earlier word that they stand in a relation to.
 
-    "keys on the table belong to sarah . … whose keys ?" → sarah. The relations are those of `grammar`: where, whose,
-    who (subject), whom (object), when, and what "they" refers to, which only the verb decides. Passages of the test
-    split ask about combinations of words that no training passage contains.
+    "the keys on the table belong to sarah": table → keys, sarah → keys. The relations are those of `grammar`: where,
+    whose, who (subject), whom (object), when, and whom "they" means, which only a verb decides. The test split
+    scores combinations of words that no training passage contains.
 
     >>> relations = Relations()
     >>> relations.relations
-    ('where', 'whose', 'who', 'whom', 'when', 'they')
+    ('where', 'whose', 'who', 'whom', 'when', 'they = subject', 'they = object')
     """
 
     name = "relations"
@@ -327,16 +327,17 @@ class Relations(Task):
         tokens = np.full((count, self.length), self.number_of[grammar.PAD])
         targets, right, relations = _empty(tokens)
         for row in range(count):
-            passage = grammar.passage(rng, held_out=split == "test")
-            words = [*passage.text, *(word for question in passage.questions for word in question.words)][:-1]
-            tokens[row, : len(words)] = [self.number_of[word] for word in words]
-            for place, question in enumerate(passage.questions):
-                if split == "test" and not question.held_out:
-                    continue
-                at = len(passage.text) + 4 * place + 2  # its question mark
-                targets[row, at] = self.number_of[question.answer]
-                right[row, at] = question.answer_at
-                relations[row, at] = grammar.RELATIONS.index(question.relation)
+            start = 0
+            for clause in grammar.passage(rng, held_out=split == "test"):
+                numbers = [self.number_of[word] for word in clause.words]
+                tokens[row, start : start + len(numbers)] = numbers
+                for fact in clause.facts:
+                    if split == "train" or fact.held_out:
+                        query = start + fact.query_at
+                        targets[row, query] = numbers[fact.key_at]
+                        right[row, query] = start + fact.key_at
+                        relations[row, query] = grammar.RELATIONS.index(fact.relation)
+                start += len(numbers)
         return Batch(tokens, targets, right, relations)
 
 
