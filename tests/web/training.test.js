@@ -25,7 +25,7 @@ function film() {
       layers: LAYERS,
       heads: HEADS,
       relations: RELATIONS,
-      test_loss: [3, 2.9, 0.1],
+      answers: [0.1, 0.2, 0.9],
       probes: [{ text: "a b c", tokens: ["a", "b", "c"], keys: [-1, 0, 1], relations: [-1, 0, 1] }],
     },
     arrays: {
@@ -58,7 +58,7 @@ test("the page opens on the head that is best at the end", () => {
   assert.deepEqual(firstHead(film()), { layer: 1, head: 0 });
 });
 
-test("what is learned is where the test loss falls fastest", () => {
+test("what is learned is where right answers rise fastest", () => {
   assert.equal(steepest(film()), 2);
 });
 

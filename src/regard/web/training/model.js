@@ -80,12 +80,12 @@ export function firstHead(film) {
   return film.all[bestOf(scores)?.place ?? 0];
 }
 
-/** The snapshot at which the test loss falls fastest: where something is learned. @param {Film} film */
+/** The snapshot at which right answers rise fastest: where something is learned. @param {Film} film */
 export function steepest(film) {
-  let [found, fall] = [0, 0];
+  let [found, rise] = [0, 0];
   for (let at = 1; at < film.snapshots; at++) {
-    const drop = film.test_loss[at - 1] - film.test_loss[at];
-    if (drop > fall) [found, fall] = [at, drop];
+    const gained = film.answers[at] - film.answers[at - 1];
+    if (gained > rise) [found, rise] = [at, gained];
   }
   return found;
 }

@@ -59,7 +59,7 @@ export function showTraining(el, frame) {
       type: "button",
       class: "regard-button",
       text: "Where it is learned",
-      title: "The snapshot at which the test loss falls fastest",
+      title: "The snapshot at which right answers rise fastest",
       onclick: () => go(steepest(film)),
     });
     const numbers = element("p", { class: "regard-training-numbers" });
