@@ -1,4 +1,4 @@
-"""The link that says most: where a report or a page opens.
+"""Where a report or a page opens: the strongest link between content words.
 
 The strongest weight from one content word to another, over all layers and heads. Sinks, the word itself and its direct
 neighbours are set aside, because most heads put much weight there whatever the text says. A pronoun comes first: what

@@ -341,7 +341,7 @@ class Reading:
         return Table(title, columns, tuple(rows), tuple(notes))
 
     def opening(self, word: Any = None, *, layer: int | None = None, head: int | None = None) -> Opening:
-        """The link that says most: the strongest one between content words, a pronoun's first.
+        """Where a report opens: the strongest link between content words, a pronoun's first.
 
         Sinks, the word itself and its neighbours are set aside; a given word, layer or head is kept.
 

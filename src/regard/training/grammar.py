@@ -3,9 +3,9 @@
 A passage is three clauses such as "the old keys on the table belong to sarah". Words that stand in a relation name
 their partner: table → keys (what is there), sarah → keys (what is hers), chased → kids (who does it), lions → chased
 (what is done to them), monday → met (what happens then). In "the kids feared the lions and they left" left → kids,
-but in "… and they roared" roared → lions: only the verb decides whom "they" means. The partner always comes earlier,
-at varying distance, and other words of its kind stand before and between, so that neither position nor kind of word
-gives it away. Combinations of two partners are split into those for training and those held out.
+but in "… and they roared" roared → lions: only the verb decides what "they" refers to. The partner always comes
+earlier, at varying distance, and other words of its kind stand before and between, so that neither position nor kind of
+word gives it away. Combinations of two partners are split into those for training and those held out.
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ from regard.training.record import LARGEST_WEIGHT, Record, Snapshot
 from regard.training.tasks import NONE, Batch, Task, Text
 
 TEST_SEQUENCES = 128
-PROBES, LONGEST_PROBE = 2, 64  # sentences whose attention is recorded: 4 KiB per head and snapshot at most
+LONGEST_PROBE = 128  # tokens of a sequence whose attention is recorded: 16 KiB per head and snapshot at most
+SHORT_PROBE = 64  # up to this many tokens, two sequences are recorded, else one
 LARGEST = 65504  # of float16
 MOST_ROWS, MOST_COLUMNS = 16, 32  # of a recorded projection
 
 
 def new_record(task: Task, seed: int, sentences: Sequence[str] = ()) -> Record:
-    """An empty record that follows the attention of some sentences, by default of two from the test split."""
+    """An empty record that follows the attention of some sentences, by default of one or two from the test split."""
     if sentences:
         encoded = [task.encode(text)[:LONGEST_PROBE] for text in sentences]
         probes = np.full((len(encoded), max(map(len, encoded))), NONE)
@@ -29,7 +30,7 @@ def new_record(task: Task, seed: int, sentences: Sequence[str] = ()) -> Record:
             row[: len(tokens)] = tokens
         keys = relations = np.full_like(probes, NONE)
     else:
-        drawn = task.batch(PROBES, seed=seed + 1, split="test")
+        drawn = task.batch(2 if task.length <= SHORT_PROBE else 1, seed=seed + 1, split="test")
         probes, keys, relations = (
             array[:, :LONGEST_PROBE] for array in (drawn.tokens, drawn.keys, drawn.relations)
         )

@@ -308,7 +308,7 @@ class Relations(Task):
     """English-like sentences in which words name their partner: an earlier word that they stand in a relation to.
 
     "the keys on the table belong to sarah": table → keys, sarah → keys. The relations are those of `grammar`: where,
-    whose, who (subject), whom (object), when, and whom "they" means, which only a verb decides. The test split
+    whose, who (subject), whom (object), when, and what "they" refers to, which only a verb decides. The test split
     scores combinations of words that no training passage contains.
 
     >>> relations = Relations()

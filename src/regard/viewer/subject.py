@@ -247,7 +247,7 @@ def describe(
 
 
 def start_of(subject: Subject) -> dict[str, int] | None:
-    """Where a view opens: the layer, head and query token of the link that says most; None where that is not known."""
+    """Layer, head and query token of the strongest link between content words: where a view opens; None if unknown."""
     whole = subject.first_query == 0 and subject.queries == subject.keys
     if not whole or not subject.words or subject.is_long:
         return None

@@ -184,7 +184,7 @@ function carriedOver(chosen, before, after) {
 }
 
 /**
- * Another text opens where it says most, unless a head was chosen by hand: then that head stays, and the word if it is
+ * Another text opens at its own start, unless a head was chosen by hand: then that head stays, and the word if it is
  * there. @param {any} chosen @param {any} before @param {any} after
  */
 function openingOf(chosen, before, after) {
