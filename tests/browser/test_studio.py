@@ -49,7 +49,8 @@ def reader() -> Reader:
 @pytest.fixture
 def studio(reader: Reader) -> Iterator[str]:
     """The first address of a studio that runs."""
-    from regard.studio.auth import LOCAL, Guard, Secrets
+    from regard.studio.auth import Access, Guard
+    from regard.studio.connections import LimitedConnection
     from regard.studio.library import Library
     from regard.studio.server import Studio
 
@@ -58,13 +59,13 @@ def studio(reader: Reader) -> Iterator[str]:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen()  # a browser that comes early waits
-    port, secrets = listening.getsockname()[1], Secrets()
+    port, access = listening.getsockname()[1], Access()
     made = Studio(library, text="The cat sat")
-    guard = Guard(made.application(), secrets, LOCAL, cookie=f"regard_{port}")
-    server = uvicorn.Server(uvicorn.Config(guard, log_level="error", lifespan="on", ws="none"))
+    guard = Guard(made.application(), access)
+    server = uvicorn.Server(uvicorn.Config(guard, http=LimitedConnection, log_level="error", lifespan="on", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{port}/?token={secrets.token}"
+    yield f"http://127.0.0.1:{port}/#ticket={access.ticket()}"
     server.should_exit = True
     reader.go_on.set()
     thread.join(30)
@@ -159,7 +160,28 @@ def test_the_studio_fits_a_narrow_screen(new_page: Callable[..., Page], studio: 
 
 
 def test_the_first_address_may_hold_a_selection(new_page: Callable[..., Page], studio: str) -> None:
-    page = opened(new_page, f"{studio}#head=1&query=cat")
+    page = opened(new_page, f"{studio}&head=1&query=cat")
     expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
-    assert "token" not in page.url
+    assert "ticket" not in page.url
     assert page.url.endswith("/#head=1&query=cat")
+
+
+def test_an_address_works_once_and_its_browser_stays_signed_in(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    own = studio.partition("#")[0]
+    assert page.url.partition("#")[0] == own and page.context.cookies() == []
+    page.reload()
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    for address in (own, studio):  # in another tab, by the plain address or by the used one
+        tab = page.context.new_page()
+        tab.goto(address)
+        expect(words(tab)).to_have_text(["The", "cat", "sat"])
+
+
+def test_another_browser_learns_how_to_sign_in(chromium: Any, new_page: Callable[..., Page], studio: str) -> None:
+    opened(new_page, studio)
+    for address in (studio, studio.partition("#")[0]):
+        stranger = chromium.new_context().new_page()
+        stranger.goto(address)
+        expect(stranger.get_by_role("alert")).to_contain_text("Press Enter in the terminal")
+        stranger.context.close()

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
-from regard.studio.auth import Guard, Secrets
+from regard.studio.auth import Access, Guard
 from regard.studio.library import Library
 from regard.studio.server import Studio
 
-SECRETS = Secrets("the-token", "the-session")
+KEY = "the-key"
 HOST = "127.0.0.1:8000"
 OWN = f"http://{HOST}"
 
@@ -52,12 +52,12 @@ def studio(reader=None, **options):
     return Studio(library, **options)
 
 
-def client(made=None, *, signed_in=True, headers=None, **options):
+def client(made=None, *, signed_in=True, headers=None, access=None, **options):
     made = studio(**options) if made is None else made
-    guard = Guard(made.application(), SECRETS)
+    guard = Guard(made.application(), access or Access(KEY))
     found = TestClient(
         guard, base_url=OWN, headers={"Origin": OWN} if headers is None else headers, raise_server_exceptions=False
     )
     if signed_in:
-        found.cookies.set("regard", SECRETS.session)
+        found.headers["Authorization"] = f"Bearer {KEY}"
     return found

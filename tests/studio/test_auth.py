@@ -2,42 +2,75 @@
 
 import pytest
 
-from regard.studio.auth import Guard
+from regard.studio.auth import MOST_TICKETS, Access, Guard
 from regard.studio.server import web_file
 
-from .cases import HOST, OWN, SECRETS, client, studio
+from .cases import HOST, KEY, OWN, client, studio
 
 ADDRESSES = [
-    ("GET", "/"), ("GET", "/start"), ("GET", "/models"), ("GET", "/web/frames.js"), ("POST", "/read"),
+    ("GET", "/start"), ("GET", "/models"), ("POST", "/web/frames.js"), ("POST", "/read"), ("GET", "/session"),
     ("POST", "/generate"), ("POST", "/open"), ("POST", "/ask/x/describe"), ("GET", "/jobs/x"), ("DELETE", "/jobs/x"),
     ("DELETE", "/readings/x"), ("GET", "/nothing"), ("OPTIONS", "/read"), ("TRACE", "/"), ("PUT", "/read"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "path"), ADDRESSES)
-def test_nothing_is_answered_without_the_cookie(method, path):
-    for cookie in ("", "wrong", SECRETS.session[:-1], SECRETS.token):
-        stranger = client(signed_in=False)
-        if cookie:
-            stranger.cookies.set("regard", cookie)
+def test_nothing_is_answered_without_the_key(method, path):
+    access = Access(KEY)
+    ticket = access.ticket()
+    wrong = ("wrong", KEY[:-1], ticket, "é", "")
+    for given in ("", KEY, f"Ticket {KEY}", "Bearer", *(f"Bearer {one}" for one in wrong)):
+        stranger = client(signed_in=False, access=access, headers={"Origin": OWN, "Authorization": given.encode()})
         reply = stranger.request(method, path)
-        assert reply.status_code == 403 and "error" in reply.json()
+        assert reply.status_code == 401 and "error" in reply.json()
+        stranger.headers["Cookie"] = f"regard={KEY}"
+        assert stranger.request(method, path).status_code == 401
 
 
-def test_the_first_address_gives_a_strict_cookie():
-    browser = client(signed_in=False)
-    reply = browser.get("/", params={"token": SECRETS.token})
-    cookie = reply.headers["set-cookie"]
-    assert reply.status_code == 200
-    assert all(part in cookie for part in (SECRETS.session, "HttpOnly", "SameSite=Strict", "Path=/"))
-    assert SECRETS.token not in reply.text and SECRETS.session not in reply.text
-    assert browser.get("/models").status_code == 200
+@pytest.mark.parametrize("path", ["/", "/web/frames.js"])
+def test_the_page_and_its_modules_hold_no_secret(path):
+    access = Access(KEY)
+    ticket = access.ticket()
+    reply = client(signed_in=False, access=access).get(path)
+    assert reply.status_code == 200 and KEY not in reply.text and ticket not in reply.text
+    assert client(signed_in=False).post(path).status_code == 401
 
 
-@pytest.mark.parametrize("token", ["", "wrong", "the-toke", "the-token-", "thé-token", SECRETS.session])
-def test_a_wrong_token_is_refused(token):
-    reply = client(signed_in=False).get("/", params={"token": token})
-    assert reply.status_code == 403 and "set-cookie" not in reply.headers
+def test_a_ticket_gives_the_key_once_and_no_cookie():
+    access = Access(KEY)
+    ticket, other = access.ticket(), access.ticket()
+    browser = client(signed_in=False, access=access)
+    reply = browser.post("/session", headers={"Authorization": f"Ticket {ticket}"})
+    assert reply.json() == {"key": KEY} and "set-cookie" not in reply.headers
+    again = browser.post("/session", headers={"Authorization": f"Ticket {ticket}"})
+    assert again.status_code == 401 and KEY not in again.text and "works once" in again.json()["error"]
+    assert browser.post("/session", headers={"Authorization": f"Ticket {other}"}).json() == {"key": KEY}
+    assert browser.get("/models", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+
+
+def test_requests_as_an_address_is_previewed_leave_the_ticket_valid():
+    access = Access(KEY)
+    ticket = access.ticket()
+    browser = client(signed_in=False, access=access)
+    for method in ("GET", "HEAD", "OPTIONS"):
+        browser.request(method, f"/?ticket={ticket}")
+        browser.request(method, "/session", headers={"Authorization": f"Ticket {ticket}"})
+    assert access.redeem(ticket)
+
+
+@pytest.mark.parametrize("ticket", ["", "wrong", "thé", KEY])
+def test_a_wrong_ticket_is_refused(ticket):
+    access = Access(KEY)
+    access.ticket()
+    given = {"Authorization": f"Ticket {ticket}".encode()}
+    reply = client(signed_in=False, access=access).post("/session", headers=given)
+    assert reply.status_code == 401 and KEY not in reply.text
+
+
+def test_of_many_tickets_only_the_latest_are_valid():
+    access = Access()
+    tickets = [access.ticket() for _ in range(MOST_TICKETS + 1)]
+    assert [access.redeem(ticket) for ticket in tickets] == [False] + [True] * MOST_TICKETS
 
 
 @pytest.mark.parametrize(
@@ -50,12 +83,19 @@ def test_a_wrong_token_is_refused(token):
         "",
         "0.0.0.0",
         "10.0.0.1",
+        f"{HOST}, evil.example",
+        f"{HOST} evil.example",
+        f"{HOST}; evil.example",
+        "127.0.0.1:8000@evil.example",
+        "127.0.0.1:80:80",
+        "127.0.0.1:",
+        "[::1]evil.example",
     ],
 )
 def test_other_host_names_are_refused(host):
-    for path in ("/", "/models", f"/?token={SECRETS.token}"):
+    for path in ("/", "/models"):
         reply = client(headers={"Host": host, "Origin": f"http://{host}"}).get(path)
-        assert reply.status_code == 421 and "set-cookie" not in reply.headers
+        assert reply.status_code == 421
 
 
 @pytest.mark.parametrize("host", [HOST, "localhost:9999", "LOCALHOST", "[::1]:8000", "127.0.0.1"])
@@ -64,7 +104,7 @@ def test_its_own_names_are_known_at_any_port(host):
 
 
 def test_ip_addresses_are_accepted_when_listening_on_all_of_them():
-    guard = Guard(studio().application(), SECRETS, any_address=True)
+    guard = Guard(studio().application(), Access(), any_address=True)
     assert guard._check_host({"host": "192.168.1.4:8000"}) is None
     with pytest.raises(Exception, match="name"):
         guard._check_host({"host": "evil.example"})

@@ -1,11 +1,14 @@
 """A real server on this machine: its address, its answers, and no process left after it is killed."""
 
+import fcntl
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,27 +23,43 @@ SOURCE = Path(__file__).parents[2] / "src"
 COUNT = 5000  # tokens, so that a matrix counts as long
 
 
+COMMAND = [sys.executable, "-m", "regard", "studio", "--synthetic", str(COUNT)]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+
 @pytest.fixture
 def server():
-    command = [sys.executable, "-m", "regard", "studio", "--no-browser", "--synthetic", str(COUNT)]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    running = subprocess.Popen(
+        [*COMMAND, "--no-browser"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
+    )
     try:
         yield running
     finally:
-        if running.poll() is None:
-            running.kill()
-        running.wait(30)
+        ended(running)
+
+
+def ended(running):
+    if running.poll() is None:
+        running.kill()
+    running.wait(30)
+    if running.stderr:
         running.stderr.close()
 
 
 @contextmanager
 def opened(server):
     """A browser that opened the address the server printed."""
-    address = re.search(r"http://\S+", server.stderr.readline())[0]
-    own = address.partition("/?")[0]
+    with signed_in(re.search(r"http://\S+", server.stderr.readline())[0]) as browser:
+        yield browser
+
+
+@contextmanager
+def signed_in(address):
+    own, _, ticket = address.partition("/#ticket=")
     with httpx.Client(base_url=own, headers={"Origin": own}, timeout=60, trust_env=False) as browser:
-        assert browser.get(address).status_code == 200
+        reply = browser.post("/session", headers={"Authorization": f"Ticket {ticket}"})
+        assert reply.status_code == 200, reply.text
+        browser.headers["Authorization"] = f"Bearer {reply.json()['key']}"
         yield browser
 
 
@@ -65,7 +84,7 @@ def is_empty(group):
 
 def test_a_real_server_answers_its_browser_alone(server):
     with opened(server) as browser:
-        assert httpx.get(f"{browser.base_url}/start", trust_env=False).status_code == 403
+        assert httpx.get(f"{browser.base_url}/start", trust_env=False).status_code == 401
         begun = browser.get("/start").json()
         whole = {"layer": 0, "head": 0, "rows": [0, COUNT], "columns": [0, COUNT], "shape": [64, 64]}
         reply = browser.post(f"/ask/{begun['reading']}/tile", json={**whole, "quality": "exact"})
@@ -96,3 +115,159 @@ def test_a_port_in_use_gives_a_one_line_error():
 def test_an_invalid_host_gives_a_one_line_error(host):
     with pytest.raises(OptionError, match="cannot listen"):
         _socket(host, 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the browser is a shell script")
+def test_the_browser_gets_the_address_through_a_file_of_the_user_alone(tmp_path):
+    script, got = tmp_path / "browser", tmp_path / "got"
+    script.write_text(
+        f"""#!{sys.executable}
+import os, shutil, sys, urllib.parse
+path = urllib.parse.urlsplit(sys.argv[1]).path
+modes = [oct(os.stat(one).st_mode & 0o777) for one in (path, os.path.dirname(path))]
+open({str(got)!r} + ".part", "w").write("\\n".join([sys.argv[1], *modes, open(path).read()]))
+os.replace({str(got)!r} + ".part", {str(got)!r})
+""",
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    environment = {**ENVIRONMENT, "BROWSER": f"{script} %s", "TMPDIR": str(tmp_path)}
+    running = subprocess.Popen(COMMAND, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    try:
+        said = running.stderr.readline()
+        wait_until(got.exists)
+        opened, of_file, of_folder, page = got.read_text(encoding="utf-8").split("\n", 3)
+        address = re.search(r"url=(http://[^\"]+)", page)[1]
+        assert opened.startswith("file:") and (of_file, of_folder) == ("0o600", "0o700")
+        assert "ticket" not in said + opened and said.split()[4] == address.partition("#")[0]
+        with signed_in(address) as browser:
+            assert browser.get("/start").status_code == 200
+        wait_until(lambda: not list(tmp_path.glob("regard-*/*")))  # the file is deleted once it was used
+        running.send_signal(signal.SIGINT)
+        running.wait(30)
+        assert list(tmp_path.glob("regard-*")) == []
+    finally:
+        ended(running)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX's")
+def test_enter_prints_an_address_for_another_browser():
+    import pty
+
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [*COMMAND, "--no-browser"], stdin=theirs, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+    )  # fmt: skip
+    try:
+        lines = iter(running.stderr.readline, "")
+        first = re.search(r"http://\S+", next(lines))[0]
+        assert any("Enter prints an address" in line for line in lines)
+        os.write(ours, b"\n")
+        second = re.search(r"http://\S+", next(lines))[0]
+        assert first != second
+        for address in (first, second):
+            with signed_in(address) as browser:
+                assert browser.get("/start").status_code == 200
+    finally:
+        os.close(ours)
+        os.close(theirs)
+        ended(running)
+
+
+@pytest.mark.parametrize(
+    "path", ["/" + "x" * 300, "/" + "x" * 30_000, "/" + "x" * 60_000, "/web/" + "x" * 30_000, "/web/" + "a/" * 9_000,
+             "/ask/" + "x" * 20_000 + "/row", "/jobs/" + "9" * 9_000, "/web/%00.js", "/web/" + "x" * 250 + ".js",
+             "/?" + "x" * 20_000, "/web/" + "é" * 150 + ".js", "/open?name=" + "x" * 20_000]
+)  # fmt: skip
+def test_an_over_long_path_is_a_client_error(path, real):
+    address, key = real
+    for method in ("GET", "POST", "DELETE"):
+        headers = {"Authorization": f"Bearer {key}", "Origin": address, "Content-Type": "application/json"}
+        reply = httpx.request(method, address + path, headers=headers, content=b"{}", trust_env=False)
+        assert reply.status_code < 500, path[:20]
+
+
+@pytest.fixture
+def real(monkeypatch):
+    """The address of a real server in this process, with short time limits, and its key."""
+    import uvicorn
+
+    from regard.studio import connections, server
+    from regard.studio.auth import Access, Guard
+
+    from .cases import studio
+
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.1)
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.1)
+    listening, access = _socket("127.0.0.1", 0), Access()
+    guard = Guard(studio().application(), access)
+    settings = uvicorn.Config(
+        guard, http=connections.LimitedConnection, log_level="critical", ws="none",
+        h11_max_incomplete_event_size=1 << 15,
+    )  # fmt: skip
+    running = uvicorn.Server(settings)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}", access.key
+    running.should_exit = True
+    thread.join(30)
+    listening.close()
+
+
+HALVES = {
+    "nothing": "",
+    "half a line": "GET / HT",
+    "half the headers": "GET / HTTP/1.1\r\nHost: {host}\r\n",
+    "no body": "POST /read HTTP/1.1\r\nHost: {host}\r\nContent-Length: 50\r\n{known}\r\n",
+    "half a body": "POST /read HTTP/1.1\r\nHost: {host}\r\nContent-Length: 50\r\n{known}\r\n{{",
+    "half a body of a stranger": "POST /read HTTP/1.1\r\nHost: {host}\r\nContent-Length: 50\r\n\r\n{{",
+    "half a second request": "GET / HTTP/1.1\r\nHost: {host}\r\n\r\nGET / HT",
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_half_open_connections_end(name, real, monkeypatch):
+    address, key = real
+    host = address.removeprefix("http://")
+    known = f"Authorization: Bearer {key}\r\nOrigin: {address}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(tuple(host.split(":"))) as connection:
+        connection.settimeout(60)
+        connection.sendall(HALVES[name].format(host=host, known=known).encode())
+        while connection.recv(1 << 16):
+            pass  # until the server closes it
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files without a name are POSIX's")
+@pytest.mark.parametrize("by", ["the server", "the browser"])
+def test_an_upload_killed_half_way_leaves_nothing(tmp_path, by):
+    environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
+    running = subprocess.Popen(
+        [*COMMAND, "--no-browser"], stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    try:
+        with opened(running) as browser:
+            host, port = browser.base_url.host, browser.base_url.port
+            head = "".join(f"{name}: {value}\r\n" for name, value in browser.headers.items())
+            with socket.create_connection((host, port)) as connection:
+                connection.sendall(
+                    f"POST /open HTTP/1.1\r\nHost: {host}:{port}\r\n{head}Content-Length: 9000000\r\n\r\n".encode()
+                )
+                connection.sendall(b"x" * 4_000_000)
+                browser.get("/models")  # in between, the server has stored some of it
+                if by == "the server":
+                    running.kill()
+                    running.wait(30)
+            if by == "the browser":
+                assert browser.get("/models").status_code == 200
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        ended(running)
+
+
+def wait_until(holds):
+    for _ in range(600):
+        if holds():
+            return
+        threading.Event().wait(0.05)
+    pytest.fail("It did not come to pass within 30 s.")

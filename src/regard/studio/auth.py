@@ -1,23 +1,33 @@
-"""Access control: only the browser that was given the address, and only from the studio's own page."""
+"""Access control: only the browser that was given the address, and only from the studio's own page.
+
+The address holds a ticket in its fragment, which no request line, log or referrer contains. The page exchanges it once
+for the key (POST /session), keeps the key in its origin's storage, and sends it with every request. A cookie would go
+to every port of the machine. The page and the viewer's modules are public: they contain nothing of the user's.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
+import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
 
 Scope = Any
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+MOST_TICKETS = 8
+STALLED = 60.0  # seconds that a part of an answer waits to be read
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 SAFE_METHODS = ("GET", "HEAD")
-MOST_HEADERS = 1 << 14  # bytes
+SESSION = "/session"
+_HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -31,21 +41,37 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 )
-# A SameSite=Strict cookie is not sent on a redirect that follows a link from another site, but is from our own page.
-# The script forwards at once and keeps the URL fragment; without JavaScript, the meta refresh does it after a second.
-WELCOME = (
-    b'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1;url=/">'
-    b'<script src="/web/hosts/welcome.js"></script><link rel="icon" href="data:,">'
-    b"<title>Regard</title></head><body></body></html>"
-)
 
 
-@dataclass(frozen=True)
-class Secrets:
-    """The token of the printed address, and the session cookie it is exchanged for."""
+class Access:
+    """One-time tickets, and the key they are exchanged for."""
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    def __init__(self, key: str | None = None) -> None:
+        self.key = key or secrets.token_urlsafe(32)
+        self.redeemed = threading.Event()  # set once a ticket was exchanged
+        self._tickets: list[str] = []
+        self._lock = threading.Lock()
+
+    def ticket(self) -> str:
+        """A new ticket; the oldest of more than a few expires."""
+        made = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tickets = [*self._tickets[1 - MOST_TICKETS :], made]
+        return made
+
+    def redeem(self, ticket: str) -> bool:
+        """Whether the ticket is valid; from now on it is not."""
+        with self._lock:
+            left = [other for other in self._tickets if not _same(other, ticket)]
+            found = len(left) < len(self._tickets)
+            self._tickets = left
+        if found:
+            self.redeemed.set()
+        return found
+
+
+NEW_ADDRESS = "Press Enter in the terminal where `regard studio` runs: it prints a new address."
+NOT_SIGNED_IN = f"This browser is not signed in. {NEW_ADDRESS}"
 
 
 class Refused(Exception):
@@ -61,10 +87,9 @@ class Guard:
     """Wraps the application; checks every request first."""
 
     application: Application
-    secrets: Secrets
+    access: Access
     hosts: frozenset[str] = LOCAL  # accepted host names
     any_address: bool = False  # accept any IP address: when listening on all of them
-    cookie: str = "regard"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -76,10 +101,11 @@ class Guard:
         try:
             self._check_host(headers)
             self._check_site(scope, headers)
-            if scope["path"] == "/" and scope["method"] == "GET" and scope["query_string"]:
-                await self._welcome(scope, send)
+            if scope["path"] == SESSION and scope["method"] == "POST":
+                await self._sign_in(headers, send)
                 return
-            self._check_cookie(headers)
+            if not _is_public(scope):
+                self._check_key(headers)
         except Refused as problem:
             await refuse(send, problem.status, str(problem))
             return
@@ -103,40 +129,48 @@ class Guard:
         if scope["method"] not in SAFE_METHODS and origin is None and site != "same-origin":
             raise Refused(403, "The Origin header is missing.")
 
-    def _check_cookie(self, headers: dict[str, str]) -> None:
-        for part in headers.get("cookie", "").split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == self.cookie and _same(value, self.secrets.session):
-                return
-        raise Refused(403, "Not signed in: open the address that `regard studio` printed, which contains the token.")
+    def _check_key(self, headers: dict[str, str]) -> None:
+        if not _same(_credential(headers, "Bearer"), self.access.key):
+            raise Refused(401, NOT_SIGNED_IN)
 
-    async def _welcome(self, scope: Scope, send: Send) -> None:
-        """The printed address: exchange its token for a session cookie."""
-        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])
-        if not _same(given[0], self.secrets.token):
-            raise Refused(403, "The token is wrong: open the address that `regard studio` printed.")
-        cookie = f"{self.cookie}={self.secrets.session}; HttpOnly; SameSite=Strict; Path=/"
-        await _reply(send, 200, WELCOME, b"text/html; charset=utf-8", [(b"set-cookie", cookie.encode())])
+    async def _sign_in(self, headers: dict[str, str], send: Send) -> None:
+        """Exchange the ticket of an address for the key."""
+        if not self.access.redeem(_credential(headers, "Ticket")):
+            raise Refused(401, f"This address has been used or is wrong; each works once. {NEW_ADDRESS}")
+        await _reply(send, 200, json.dumps({"key": self.access.key}).encode(), b"application/json")
+
+
+def _is_public(scope: Scope) -> bool:
+    """The page itself and the viewer's modules, which a browser requests without the key."""
+    return scope["method"] in SAFE_METHODS and (scope["path"] == "/" or scope["path"].startswith("/web/"))
+
+
+def _credential(headers: dict[str, str], scheme: str) -> str:
+    given, _, value = headers.get("authorization", "").partition(" ")
+    return value if given == scheme else ""
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
     """Answer with an error as JSON."""
-    await _reply(send, status, json.dumps({"error": sentence}).encode(), b"application/json", [])
+    await _reply(send, status, json.dumps({"error": sentence}).encode(), b"application/json")
 
 
-async def _reply(send: Send, status: int, body: bytes, kind: bytes, more: Iterable[tuple[bytes, bytes]]) -> None:
+async def _reply(send: Send, status: int, body: bytes, kind: bytes) -> None:
     length = (b"content-length", str(len(body)).encode())
-    headers = [(b"content-type", kind), length, *HEADERS, *more]
+    headers = [(b"content-type", kind), length, *HEADERS]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 def _with_headers(send: Send) -> Send:
+    """Adds the strict headers; a client that stops reading is left after a while."""
+
     async def sending(message: Any) -> None:
         if message["type"] == "http.response.start":
             known = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in known)]
-        await send(message)
+        async with asyncio.timeout(STALLED):
+            await send(message)
 
     return sending
 
@@ -152,14 +186,13 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _host_name(host: str) -> str:
-    """The host name without its port.
+    """The host name without its port; empty if the header is anything but one name.
 
-    >>> _host_name("LOCALHOST:8000"), _host_name("[::1]:8000"), _host_name("127.0.0.1")
-    ('localhost', '::1', '127.0.0.1')
+    >>> _host_name("LOCALHOST:8000"), _host_name("[::1]:8000"), _host_name("127.0.0.1:80, evil.example")
+    ('localhost', '::1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    found = _HOST.fullmatch(host)
+    return found["name"].strip("[]").lower() if found else ""
 
 
 def _is_address(name: str) -> bool:

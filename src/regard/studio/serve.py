@@ -1,18 +1,29 @@
-"""Starts the server."""
+"""Starts the server, and hands its first address to the browser."""
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.errors import OptionError, missing_package
-from regard.studio.auth import LOCAL, Guard, Secrets
+from regard.studio.auth import LOCAL, Access, Guard
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
+SLOW_BROWSER = 15.0  # seconds after which the address is printed as well
+# Opened from disk, it forwards to the studio: the address itself is on no command line, which every user can read.
+FORWARD = (
+    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0;url={address}"><title>Regard</title></head><body></body></html>\n'
+)
 
 
 def serve(
@@ -25,31 +36,97 @@ def serve(
         raise missing_package("The studio", *missing)
     import uvicorn
 
+    from regard.studio.connections import LimitedConnection
+
     listening = _socket(host, port)
-    bound, secrets = listening.getsockname()[1], Secrets()
+    bound, access = listening.getsockname()[1], Access()
     made = studio()
     guard = Guard(
-        made.application(), secrets, LOCAL | {host.lower(), socket.gethostname().lower()} - set(ALL_ADDRESSES),
-        any_address=host in ALL_ADDRESSES, cookie=f"regard_{bound}",
+        made.application(), access, LOCAL | {host.lower(), socket.gethostname().lower()} - set(ALL_ADDRESSES),
+        any_address=host in ALL_ADDRESSES,
     )  # fmt: skip
     name = "127.0.0.1" if host in ALL_ADDRESSES else f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{bound}/?token={secrets.token}"
+    own = f"http://{name}:{bound}/"
     settings = uvicorn.Config(
-        guard, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="on",
-        timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15, ws="none",
+        guard, http=LimitedConnection, log_level="warning", access_log=False, server_header=False, date_header=False,
+        lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
+        ws="none",
     )  # fmt: skip
-    tell(f"The studio is at {address}")
-    if host not in LOCAL:
-        tell(f"It listens on {host}: anyone who can reach this machine and has the address can use it.")
-    if browser:  # the request waits in the socket's queue until the server runs
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    def address() -> str:
+        return f"{own}#ticket={access.ticket()}"
+
+    with ExitStack() as opened:
+        if browser and _has_display():  # the request waits in the socket's queue until the server runs
+            tell(f"The studio is at {own} and opens in the browser.")
+            opened.enter_context(_in_browser(address, access, tell))
+        else:
+            tell(f"The studio is at {address()}\nThis address works once, in one browser.")
+            if "SSH_CONNECTION" in os.environ:
+                tell(f"From your own machine, connect by: ssh -L {bound}:{name}:{bound} …, and open the address there.")
+        if host not in LOCAL:
+            tell(f"It listens on {host}: anyone who can reach this machine and has an unused address can use it.")
+        if _may_read_terminal():
+            tell("Enter prints an address for another browser, Ctrl+C ends the studio.")
+            threading.Thread(target=_print_addresses, args=(address, tell), daemon=True).start()
+        try:
+            uvicorn.Server(settings).run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            made.close()
+            listening.close()
+
+
+@contextmanager
+def _in_browser(address: Callable[[], str], access: Access, tell: Callable[[str], None]) -> Iterator[None]:
+    """Open the browser with a page that forwards to the address; the page is deleted once it was used."""
+    with TemporaryDirectory(prefix="regard-", ignore_cleanup_errors=True) as folder:  # a folder of mode 0700
+        path = Path(folder, "studio.html")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(FORWARD.format(address=address()))
+
+        def open_it() -> None:
+            opened = webbrowser.open(path.as_uri())
+            if not (opened and access.redeemed.wait(SLOW_BROWSER)) and not over.is_set():
+                tell(f"No browser has opened the studio yet. This address works once: {address()}")
+            access.redeemed.wait()
+            path.unlink(missing_ok=True)
+
+        over = threading.Event()
+        threading.Thread(target=open_it, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+def _print_addresses(address: Callable[[], str], tell: Callable[[str], None]) -> None:
+    """Print a new address for every line typed."""
     try:
-        uvicorn.Server(settings).run(sockets=[listening])
-    except KeyboardInterrupt:
+        while sys.stdin.readline():
+            tell(f"This address works once: {address()}")
+    except (OSError, ValueError):  # in the background, or closed
         pass
-    finally:
-        made.close()
-        listening.close()
+
+
+def _may_read_terminal() -> bool:
+    """Whether a line can be read from the terminal; in the background it fails instead of stopping."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return False
+    if hasattr(os, "tcgetpgrp"):
+        import signal
+
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    return True
+
+
+def _has_display() -> bool:
+    """Whether a browser can open a window; without a display, Python would start a text browser in the terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -1,6 +1,6 @@
 """The studio's application.
 
-Every route needs the session cookie (auth.py). Requests and answers are JSON, except frames. Errors are
+Every route but / and /web/ needs the key (auth.py). Requests and answers are JSON, except frames. Errors are
 {"error": "message"} with a status of 400 or more.
 
     GET    /                  the page
@@ -27,12 +27,12 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
 from mimetypes import guess_type
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import Any
 
 from starlette.applications import Starlette
@@ -57,6 +57,7 @@ MOST_FILE = 1 << 30  # bytes of a saved reading
 MOST_TOKENS = 2048  # to be generated
 SECONDS = 30.0  # per answer
 SECONDS_WHOLE = 180.0  # per map: an exact map of a long text takes a pass over all its weights
+BODY_SECONDS = 20.0  # without a byte of a body
 TIDY = 2.0  # seconds between checks for unattended jobs
 START = 4096  # bytes that identify a file
 FRAME = "application/octet-stream"
@@ -145,7 +146,9 @@ class Studio:
 
             def work(token: CancelToken) -> dict[str, Any]:
                 token.stop()
-                return self._opened(self.library.model(name).read(text))
+                found = self.library.model(name).read(text)
+                token.stop()  # the client may have sent the next text already
+                return self._opened(found)
 
             return _reply(await self.workers.answer(work, _gone(request), SECONDS))
 
@@ -184,24 +187,21 @@ class Studio:
 
     async def _open(self, request: Request) -> Response:
         """A file: a saved reading is recognised by its header, anything else is a text."""
-        with NamedTemporaryFile(suffix=".regard", delete=False) as file:
-            path = Path(file.name)
-            try:
-                start = await _stored(request, file)
-                file.close()
-                if not is_saved(start):
-                    text = await asyncio.to_thread(_text_in, path)
-                    return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
+        with _uploaded() as (file, path):
+            start = await _stored(request, file)
+            if not is_saved(start):
+                text = await asyncio.to_thread(_text_in, path)
+                return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
 
-                def work(_token: CancelToken) -> dict[str, Any]:
-                    try:
-                        return self._opened(Reading.load(path))
-                    except RegardError as problem:
-                        raise Refused(400, str(problem).replace(str(path), "The file")) from None
+            def work(token: CancelToken) -> dict[str, Any]:
+                try:
+                    found = Reading.load(path)
+                    token.stop()
+                    return self._opened(found)
+                except RegardError as problem:
+                    raise Refused(400, str(problem).replace(str(path), "The file")) from None
 
-                return _reply(await self.workers.answer(work, _gone(request), SECONDS))
-            finally:
-                path.unlink(missing_ok=True)
+            return _reply(await self.workers.answer(work, _gone(request), SECONDS))
 
     async def _ask(self, request: Request) -> Response:
         answers = self.sessions.get(request.path_params["reading"])
@@ -267,12 +267,35 @@ async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
 
 
 async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The parts of the body, each within a time limit, together within `most` bytes."""
     size = 0
-    async for part in request.stream():
+    parts = request.stream()
+    while True:
+        try:
+            part = await asyncio.wait_for(anext(parts), BODY_SECONDS)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise Refused(408, f"The body stopped for more than {BODY_SECONDS:g} seconds.") from None
         size += len(part)
         if size > most:
             raise Refused(413, f"The body has more than {most:,} bytes.")
         yield part
+
+
+@contextmanager
+def _uploaded() -> Iterator[tuple[Any, Path]]:
+    """A temporary file and its path; the file has no name on disk, so that a killed process leaves nothing."""
+    if Path("/dev/fd").exists():
+        with TemporaryFile() as file:
+            yield file, Path(f"/dev/fd/{file.fileno()}")
+        return
+    with NamedTemporaryFile(delete=False) as file:
+        try:
+            yield file, Path(file.name)
+        finally:
+            file.close()
+            Path(file.name).unlink(missing_ok=True)
 
 
 async def _stored(request: Request, file: Any) -> bytes:
@@ -281,6 +304,7 @@ async def _stored(request: Request, file: Any) -> bytes:
     async for part in _limited(request, MOST_FILE):
         start += part[: START - len(start)]
         await asyncio.to_thread(file.write, part)
+    file.flush()
     return start
 
 

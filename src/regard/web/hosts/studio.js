@@ -2,6 +2,7 @@
 import { latestOnly, makeLifetime } from "../lifetime.js";
 import { makeViewer } from "../mount.js";
 import { servedSource } from "../sources/served.js";
+import { send, signIn } from "./studio/access.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 import { described, finished, talk } from "./studio/requests.js";
 
@@ -78,7 +79,7 @@ export function startStudio(el) {
           };
           answer = await finished(answer.job, heard, signal);
         }
-        await viewer.show(described(servedSource(`/ask/${encodeURIComponent(answer.reading)}`), answer.description), {
+        await viewer.show(described(servedSource(`/ask/${encodeURIComponent(answer.reading)}`, send), answer.description), {
           signal,
         });
         return answer;
@@ -100,6 +101,7 @@ export function startStudio(el) {
 
   async function start() {
     try {
+      await signIn();
       const [{ models }, begun] = await Promise.all([talk("GET", "/models"), talk("GET", "/start")]);
       bar.setModels(models, begun.model ?? null);
       if (begun.reading) {

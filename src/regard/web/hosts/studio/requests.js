@@ -1,5 +1,6 @@
 /** Requests to the studio's server, and waiting for jobs. */
 import { messageOf } from "../../sources/served.js";
+import { send } from "./access.js";
 
 /**
  * JSON in, JSON out; throws an Error with the server's message.
@@ -7,11 +8,10 @@ import { messageOf } from "../../sources/served.js";
  */
 export async function talk(method, where, body, signal) {
   const isFile = body instanceof Blob;
-  const reply = await fetch(where, {
+  const reply = await send(where, {
     method,
     headers: body === undefined ? {} : { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
     body: body === undefined ? undefined : isFile ? body : JSON.stringify(body),
-    credentials: "same-origin",
     signal,
   });
   if (!reply.ok) throw new Error(await messageOf(reply));

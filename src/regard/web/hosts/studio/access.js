@@ -1,0 +1,51 @@
+/**
+ * Signing in: the ticket in the address is exchanged once for the key, which every request carries. The key is kept in
+ * the origin's storage, so that reloading and further tabs need no new address; other ports have other storage.
+ */
+import { messageOf } from "../../sources/served.js";
+
+const KEPT = "regard-key";
+const TICKET = /(?:^#|&)ticket=([\w-]+)/;
+let key = stored();
+
+/** Exchange the ticket of the address, if there is one, and remove it from the address. */
+export async function signIn() {
+  const ticket = TICKET.exec(location.hash)?.[1];
+  if (!ticket) return;
+  const rest = location.hash.replace(TICKET, "").replace(/^[#&]+/, "");
+  history.replaceState(history.state, "", location.pathname + (rest ? `#${rest}` : ""));
+  const reply = await fetch("/session", { method: "POST", headers: { Authorization: `Ticket ${ticket}` } });
+  if (reply.ok) keep((await reply.json()).key);
+  else if (!key) throw new Error(await messageOf(reply));
+}
+
+/** `fetch` with the key. @param {string} where @param {RequestInit} [options] */
+export async function send(where, options = {}) {
+  const reply = await fetch(where, {
+    ...options,
+    credentials: "omit",
+    headers: { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) },
+  });
+  const other = reply.status === 401 ? stored() : null; // another tab may have signed in meanwhile
+  if (!other || other === key) return reply;
+  key = other;
+  return send(where, options);
+}
+
+function stored() {
+  try {
+    return localStorage.getItem(KEPT);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} found */
+function keep(found) {
+  key = found;
+  try {
+    localStorage.setItem(KEPT, found);
+  } catch {
+    // without storage, a reloaded page needs a new address
+  }
+}
