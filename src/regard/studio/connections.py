@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_SECONDS = 10.0  # from the first byte, or the connection, to the end of a request's headers
 
 
-class LimitedConnection(H11Protocol):
+class LimitedConnection(H11Protocol):  # type: ignore[misc]
     """Closed if the headers of a request, or a body that is no longer read, take longer than `HEADER_SECONDS`.
 
     Between requests uvicorn's own limit holds (timeout_keep_alive), and while a body is read the application's.
@@ -18,7 +18,7 @@ class LimitedConnection(H11Protocol):
 
     _limit: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         """A client connected."""
         super().connection_made(transport)
         self._watch()
