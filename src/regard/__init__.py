@@ -70,7 +70,7 @@ _HOMES = {
     "regard.tables": ("Table",),
     "regard.trace": ("Trace",),
 }
-_MODULES = ("attention", "errors", "examples", "layers", "masks", "output", "training", "watch")
+_MODULES = ("attention", "errors", "examples", "heads", "layers", "masks", "output", "training", "watch")
 _OTHER_MASKS = ("allowed", "chunks", "documents", "first", "prefix", "where")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

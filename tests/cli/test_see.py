@@ -270,3 +270,24 @@ def test_help_shows_examples_in_80_columns():
     shown = said("--help")
     assert "  regard see " in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_head_is_chosen_by_what_it_is_known_for_and_its_score_is_printed(minilm_path):  # noqa: F811
+    printed = said("Sarah lost her keys", "--relation", "whose")
+    assert "Layer 1, head 7" in printed
+    known = "Measured on UD English EWT: possessor → possession 0.70 of 387 (best fixed offset 0.62"
+    assert known in " ".join(printed.split())
+    found = json.loads(said("Sarah lost her keys", "--relation", "whose", "--show", "json"))
+    assert found["map"]["known"].startswith("layer 1, head 7: possessor → possession 0.70")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--relation", "what refers to what"], "No head of minilm does this"),
+        (["--relation", "colour"], "Ask for who does what, whose, where"),
+        (["--relation", "whose", "--layer", "1"], "give it, or --layer and --head"),
+    ],
+)
+def test_a_relation_without_a_head_is_explained(minilm_path, arguments, why):  # noqa: F811
+    assert why in " ".join(refused("Sarah lost her keys", *arguments).split())

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.heads.treebank import Treebank, read
+
 from ..models.checkpoints import Tiny, transformers, write
 from ..models.conftest import cache, minilm_path, smollm2_path
 
@@ -30,3 +32,10 @@ def tiny_llama(folder: Path) -> Tiny:
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """A BERT and a Llama with grouped keys, of unequal sizes."""
     return request.param(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def small() -> tuple[Treebank, Treebank]:
+    """A small treebank of our own: to choose on, and to score on."""
+    folder = Path(__file__).parent
+    return read(folder / "small-dev.conllu"), read(folder / "small-test.conllu")

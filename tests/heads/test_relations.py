@@ -1,23 +1,14 @@
 """Relations: predictions against plain loops, and the heads that a real model has for them."""
 
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from regard.heads import relations
 from regard.heads.relations import Read, aligned, best_directions, bootstrap, pairs_of, predictions, scores
-from regard.heads.treebank import Sentence, Treebank, parsed, read
+from regard.heads.treebank import Sentence, Treebank, parsed
 from regard.models.model import model
 
 from ..models.checkpoints import base_of, torch
-
-SMALL = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def small():
-    return read(SMALL / "small-dev.conllu"), read(SMALL / "small-test.conllu")
 
 
 def test_the_most_attended_word_equals_plain_loops_over_the_weights_of_transformers(tiny, small):

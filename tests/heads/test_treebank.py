@@ -3,6 +3,7 @@
 import pytest
 
 from regard.errors import OptionError
+from regard.heads import relations
 from regard.heads.treebank import parsed, read
 
 GOOD = """\
@@ -92,3 +93,23 @@ def test_a_folder_and_a_binary_file_do_not_crash(tmp_path):
         read(tmp_path)
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 50)
     assert read(tmp_path / "noise").sentences == ()
+
+
+def test_pronouns_find_earlier_mentions_of_their_entity_by_the_head_word():
+    rows = [
+        "1\tThe\tthe\tDET\t_\t_\t3\tdet\t_\tEntity=(e1-animal-new",
+        "2\told\told\tADJ\t_\t_\t3\tamod\t_\t_",
+        "3\tdog\tdog\tNOUN\t_\t_\t4\tnsubj\t_\tEntity=e1)",
+        "4\tsaw\tsee\tVERB\t_\t_\t0\troot\t_\t_",
+        "5\tits\tits\tPRON\t_\t_\t6\tnmod:poss\t_\tEntity=(e2-person-new(e1-animal-giv)",
+        "6\towner\towner\tNOUN\t_\t_\t4\tobj\t_\tEntity=e2)|SpaceAfter=No",
+        "7\tand\tand\tCCONJ\t_\t_\t8\tcc\t_\tEntity=(e7[1/2]-thing)",
+        "8\tshe\tshe\tPRON\t_\t_\t4\tconj\t_\tEntity=(e2)",
+        "9\tit\tit\tPRON\t_\t_\t8\tobj\t_\tEntity=(e1)",
+        "10\tthat\tthat\tPRON\t_\t_\t8\tobj\t_\tEntity=(e9)e5)",
+    ]
+    sentence = parsed([row.encode() for row in rows]).sentences[0]
+    assert [word.antecedents for word in sentence.words[4:]] == [(2,), (), (), (5,), (2, 4), ()]
+    pairs = [pair[1:] for pair in relations.pairs_of(sentence) if pair.relation == "pronoun"]
+    assert pairs == [(4, 2), (7, 5), (8, 2), (8, 4)]
+    assert relations.group_of("pronoun") == "what refers to what"

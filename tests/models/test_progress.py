@@ -39,3 +39,15 @@ def test_short_texts_and_on_layer_show_no_bar(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     model.read("the cat", on_layer=lambda done, of: None)
     assert not screen.getvalue()
+
+
+def test_long_work_outside_a_terminal_reports_share_and_time_left_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.steps("minilm", 1000, every=20) as advance:
+        for seconds, done in ((1, 400), (5, 450), (30, 500), (35, 510), (61, 700), (80, 1000)):
+            now[0] = 100 + seconds
+            advance(done)  # 400 were there before: they took no time
+    assert screen.getvalue() == ("minilm: 50%, about 2 min left\nminilm: 70%, about 60 s left\n")

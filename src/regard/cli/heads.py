@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
 MERGE = "merge"
+LINE = 20.0  # seconds between lines of progress outside a terminal
 MOST_HEADS = 12  # rows of a table of effects in the terminal
 
 EXAMPLES = """Examples:
@@ -151,7 +152,7 @@ def _treebank(
     chosen: str | None, scored: str | None, reader: Model, untrained: bool, out: Sequence[str] | None,
     show: Format | None, full: bool,
 ) -> None:  # fmt: skip
-    from regard.heads import circuits, profile, relations, statistics
+    from regard.heads import circuits, profile, relations, roles, statistics
     from regard.heads import treebank as treebanks
 
     if chosen is None:
@@ -175,6 +176,7 @@ def _treebank(
     read = _read(reader, files, measurement)
     baseline = _read(relations.untrained_twin(reader), files) if untrained else None
     scores = relations.scores(read[0], read[1], None if baseline is None else (baseline[0], baseline[1]))
+    by_head = relations.scores_by_head(read[0], read[1], scores)
     sums = measurement.sums() + statistics.repetition(reader)
     skipped_sentences = sum(len(one.skipped) for one in files)
     if skipped_sentences:
@@ -185,8 +187,9 @@ def _treebank(
     source = files[1].name
     about = {"sentences": [len(one.sentences) for one in files], "skipped": skipped_sentences}
     found = profile.Profile(
-        reader.name, source, sums, circuits.ranks(reader), tuple(scores), notes=tuple(notes), about=about
-    )
+        reader.name, source, sums, circuits.ranks(reader), tuple(scores), tuple(by_head),
+        tuple(map(roles.digest, reader.blocks)), notes=tuple(notes), about=about,
+    )  # fmt: skip
     table = found.relation_table(every=full or not outputs.is_printed(out, targets))
     _write(found, [table], targets, out, full)
 
@@ -198,11 +201,15 @@ def _read(reader: Model, files: Sequence[Any], measurement: Any = None) -> list[
 
     found = []
     for place, one in enumerate(files):
-        with steps(f"{reader.name} reads {one.name}", len(one.sentences)) as advance:
+        with steps(f"{reader.name} reads {one.name}", 100, every=LINE) as advance:
             counted = measurement if place == 1 else None
-            progress = partial(_advance, advance)
+            progress = partial(_advance_share, advance)
             found.append(Read(one, predictions(reader, one, measurement=counted, on_batch=progress)))
     return found
+
+
+def _advance_share(advance: Callable[[int], None], done: int, total: int) -> None:
+    advance(100 * done // max(total, 1))
 
 
 def _advance(advance: Callable[[int], None], done: int, _total: int) -> None:
@@ -224,7 +231,7 @@ def _corpus(
         terminal.remark(f"Not read: {path}: {reason}.")
     units = atlas.units_of(manifest, part)
     size = sum(manifest.corpus.size(manifest.corpus.units[unit]) for unit in units)
-    with steps(f"{reader.name}: {size / 1e6:,.1f} MB", size) as advance:
+    with steps(f"{reader.name}: {size / 1e6:,.1f} MB", size, every=LINE) as advance:
         if dask is None:
             atlas.run(folder, reader, manifest, units, partial(_advance, advance))
         else:
@@ -284,7 +291,7 @@ def _ablate(
     if chosen is not None:
         tables = [ablation.effect_table([whole.without(chosen)], whole.loss, model.name)]
     else:
-        with steps(f"{model.name} without each head", len(model.blocks) * model.heads) as advance:
+        with steps(f"{model.name} without each head", len(model.blocks) * model.heads, every=LINE) as advance:
             effects = whole.each(partial(_advance, advance))
         layers = [whole.layer(place) for place in range(len(model.blocks))]
         printed = outputs.is_printed(out, targets) and not full

@@ -17,6 +17,7 @@ from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
+    from regard.heads.roles import Role
     from regard.output.see_report import Sight
     from regard.reading import Reading
     from regard.tables import Table
@@ -29,6 +30,7 @@ EXAMPLES = """Examples:
 \b
   regard see "The kids were scared of the lions, so they left right away."
   regard see "Keys on the table belong to Sarah" --query belong
+  regard see "Sarah lost her keys" --relation whose
   regard see "The cat sat" --query cat --layer 4 --head 7 --steps
   regard see "Love Apple phones" --out apple.html --out apple.svg
   regard see "Love Apple phones" --layer 3 --out heads.svg
@@ -61,6 +63,7 @@ class Asked:
     head: int | None
     full: bool
     figure: SeeFigure | None = None
+    relation: str | None = None
 
 
 def see(
@@ -78,6 +81,10 @@ def see(
     ] = None,
     layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The head known for this: whose, where, who does what, when, object …"),
+    ] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Every step for one query in one head.")] = False,
     generate: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
@@ -102,7 +109,7 @@ def see(
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     kept = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
-    asked = Asked(query, layer, head, full, figure)
+    asked = Asked(query, layer, head, full, figure, relation)
     started = time.perf_counter()
     if hf is not None:
         reading = _watched(hf, model, written, generate)
@@ -160,11 +167,31 @@ def _watched(name: str, model: str | None, text: str, generate: int | None) -> R
     return read(name, text, generate)
 
 
+def _role(reading: Reading, asked: Asked) -> Role | None:
+    """The head that is known for the relation that was asked for."""
+    from regard.heads import roles
+
+    if asked.relation is None:
+        return None
+    if asked.layer is not None or asked.head is not None:
+        raise OptionError("--relation chooses layer and head: give it, or --layer and --head.")
+    found = roles.known(reading)
+    if found is None:
+        raise OptionError(
+            f"What the heads of {reading.model} do is not known; it is for {' and '.join(roles.SHIPPED)}.\n"
+            "regard heads --treebank dev.conllu --score test.conllu measures it for any model."
+        )
+    role = found.head_for(asked.relation)
+    if role is None:
+        raise OptionError(f"{found.nothing_for(asked.relation)}\nChoose a head with --layer and --head.")
+    return role
+
+
 def _sight(reading: Reading, asked: Asked) -> Sight:
     from regard.output import see_report
 
     query = asked_for(asked.query, [word.text for word in reading.words])
-    return see_report.sight(reading, query, asked.layer, asked.head)
+    return see_report.sight(reading, query, asked.layer, asked.head, _role(reading, asked))
 
 
 def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:

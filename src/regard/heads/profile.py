@@ -11,7 +11,7 @@ from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
 from regard.heads.patterns import PATTERNS, described
-from regard.heads.relations import Score, best_directions
+from regard.heads.relations import HeadScore, Interval, Score, best_directions
 from regard.heads.statistics import STATISTICS, measured, repetition
 from regard.heads.sums import Sums
 from regard.tables import Column, Table, printed_number
@@ -32,6 +32,8 @@ class Profile:
     sums: Sums
     ranks: Ranks | None = None
     scores: tuple[Score, ...] = ()
+    by_head: tuple[HeadScore, ...] = ()
+    weights: tuple[str, ...] = ()  # digest of each layer, by which the model is recognised
     links: tuple[Link, ...] = ()
     counts: Any = None  # links in each tenth, (layer, head, 10)
     notes: tuple[str, ...] = ()
@@ -101,12 +103,14 @@ class Profile:
             "source": self.source,
             "layers": self.sums.layers,
             "heads": self.sums.heads,
+            "weights": list(self.weights),
             "about": self.about,
             "notes": list(self.notes),
             "statistics": [_statistic(self.sums, one.name, one.meaning) for one in STATISTICS],
             "patterns": [pattern._asdict() for pattern in PATTERNS],
             "labels": [[[label._asdict() for label in head] for head in layer] for layer in self.labels],
             "relations": [_score(one) for one in self.scores],
+            "by_head": [_score(one) for one in self.by_head],
             "examples": [link._asdict() for link in self.links],
         }
         if self.counts is not None:
@@ -137,13 +141,13 @@ def relation_table(scores: Sequence[Score], model: str, source: str, *, every: b
             rows.append((
                 group, one.relation, to, one.layer, one.head, *one.accuracy, *one.offset_accuracy[:1], one.offset,
                 None if one.untrained is None else one.untrained.value, *one.gain,
-                "yes" if one.beats_offset else "no", one.queries, one.seen,
+                "yes" if one.is_named else "no", one.queries, one.seen,
             ))  # fmt: skip
             continue
         if not any(row[0] == group and row[1] is None for row in rows):
             rows.append((group, *[None] * 6))
         interval = "–".join(printed_number(end, 2) for end in one.accuracy[1:])
-        head = f"{one.layer}.{one.head}" if one.beats_offset else "none"
+        head = f"{one.layer}.{one.head}" if one.is_named else "none"
         baseline = None if one.untrained is None else one.untrained.value
         rows.append((f" {one.relation}", to, head, one.accuracy.value, interval, one.offset_accuracy.value, baseline))
     if every:
@@ -152,7 +156,7 @@ def relation_table(scores: Sequence[Score], model: str, source: str, *, every: b
             Column("head", "number", 0), Column("accuracy", "number", shade=True), Column("low", "number"),
             Column("high", "number"), Column("offset accuracy", "number"), Column("offset", "number", 0),
             Column("untrained", "number"), Column("gain", "number"), Column("gain, low", "number"),
-            Column("gain, high", "number"), Column("beats the offset"), Column("words", "number", 0),
+            Column("gain, high", "number"), Column("named"), Column("words", "number", 0),
             Column("seen", "number"),
         )  # fmt: skip
     else:
@@ -162,7 +166,8 @@ def relation_table(scores: Sequence[Score], model: str, source: str, *, every: b
         )  # fmt: skip
     notes = (
         "accuracy: how often the largest weight of a word, sinks and itself aside, is on its head or dependent in this "
-        "relation. The head was chosen on the other file. none: the best head does not beat the best fixed offset.",
+        "relation. The head was chosen on the other file. none: the best head does not beat the best fixed offset, or "
+        "an untrained model.",
     )
     return Table(f"Relations in {model}, over {source}", columns, tuple(rows), notes)
 
@@ -173,8 +178,6 @@ def _statistic(sums: Sums, name: str, meaning: str) -> dict[str, Any]:
     return {"name": name, "meaning": meaning, **parts}
 
 
-def _score(one: Score) -> dict[str, Any]:
-    cells = one._asdict()
-    for name in ("accuracy", "offset_accuracy", "untrained", "gain"):
-        cells[name] = None if cells[name] is None else cells[name]._asdict()
-    return {**cells, "beats_offset": one.beats_offset}
+def _score(one: Score | HeadScore) -> dict[str, Any]:
+    cells = {name: cell._asdict() if isinstance(cell, Interval) else cell for name, cell in one._asdict().items()}
+    return {**cells, "beats_offset": one.beats_offset, "named": one.is_named} if isinstance(one, Score) else cells

@@ -45,7 +45,7 @@ GROUPS = {
     "whose": ("possessor",),
     "where": ("spatial preposition", "place"),
     "when": ("time",),
-    "what refers to what": ("relative pronoun",),
+    "what refers to what": ("pronoun", "relative pronoun"),
 }
 
 
@@ -81,6 +81,8 @@ def pairs_of(sentence: Sentence) -> Iterator[Pair]:
     for place, word in enumerate(words):
         if word.refers >= 0:
             yield Pair("relative pronoun", place, word.refers)
+        for antecedent in word.antecedents:
+            yield Pair("pronoun", place, antecedent)
         if word.head < 0 or word.relation in ("punct", "_", "dep"):
             continue
         yield Pair(NAMED.get(word.relation, word.relation), place, word.head)
@@ -199,7 +201,10 @@ def predictions(
     measurement: Measurement | None = None,
     on_batch: Callable[[int, int], None] | None = None,
 ) -> Predictions:
-    """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass."""
+    """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass.
+
+    on_batch   called with the number of tokens that are done, and of all
+    """
     sentences = treebank.sentences
     found = list(aligned(model, sentences)) if sentences else []
     kept = [place for place, one in enumerate(found) if one is not None]
@@ -210,7 +215,9 @@ def predictions(
     partner = np.full((total, layers * heads), -1, np.int16)
     seen = np.zeros(total, bool)
     documents = [one.document for one in found if one is not None]
-    done = 0
+    done, tokens = 0, sum(map(len, documents))
+    if on_batch is not None:
+        on_batch(0, tokens)
     for batch in batches(documents):
         for group in observe(model, [documents[place] for place in batch]):
             of_group = [kept[batch[place]] for place in group.places]
@@ -223,9 +230,9 @@ def predictions(
                     assert one is not None
                     words = slice(first[number], first[number] + lengths[number])
                     partner[words, columns], seen[words] = _choices(row, one)
-        done += len(batch)
+        done += sum(len(documents[place]) for place in batch)
         if on_batch is not None:
-            on_batch(done, len(documents))
+            on_batch(done, tokens)
     sentence = np.repeat(np.arange(len(sentences)), lengths)
     return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
 
@@ -325,6 +332,23 @@ class Score(NamedTuple):
         """Whether the whole interval of the gain is above 0."""
         return self.gain.low > 0
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the head may be named for the relation: it beats the offset, and an untrained model where known."""
+        return self.beats_offset and (self.untrained is None or self.accuracy.low > self.untrained.value)
+
+
+class HeadScore(NamedTuple):
+    """A relation, in one direction, that a head finds more often than the best fixed offset does."""
+
+    relation: str
+    direction: str
+    layer: int
+    head: int
+    accuracy: Interval
+    gain: Interval  # accuracy minus that of the offset, sentence by sentence
+    choosing_gain: float  # the same on the file that relations were chosen on
+
 
 @dataclass(frozen=True, eq=False)
 class Read:
@@ -365,6 +389,35 @@ def scores(chosen_on: Read, scored_on: Read, untrained: tuple[Read, Read] | None
     return sorted(
         result, key=lambda one: (order.index(one.group), -best[one.relation], one.relation, -one.choosing_gain)
     )
+
+
+def scores_by_head(chosen_on: Read, scored_on: Read, found: Sequence[Score]) -> list[HeadScore]:
+    """What every head finds better than the best fixed offset, on both files; best first for each head.
+
+    A relation of a head must gain on the file to choose on, and the whole interval of its gain on the other file must
+    be above 0.
+    """
+    on_choice, _ = questions(chosen_on.treebank, chosen_on.found)
+    on_score, _ = questions(scored_on.treebank, scored_on.found)
+    result = []
+    for one in found:
+        first, second = on_choice[one.relation, one.direction], on_score[one.relation, one.direction]
+        offset = OFFSETS.index(one.offset)
+        gains = hits(first, chosen_on.found)[1].mean(axis=0) - offset_hits(first, chosen_on.found)[:, offset].mean()
+        heads = np.flatnonzero(gains > 0)
+        if not len(heads):
+            continue
+        sentence, right = hits(second, scored_on.found)
+        of_heads = right[:, heads].astype(int)
+        of_offset = offset_hits(second, scored_on.found)[:, offset].astype(int)
+        intervals = bootstrap(sentence, np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1))
+        for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
+            if gain.low > 0:
+                layer, place = divmod(head, scored_on.found.heads)
+                result.append(
+                    HeadScore(one.relation, one.direction, layer, place, accuracy, gain, float(gains[head]))
+                )
+    return sorted(result, key=lambda one: (one.layer, one.head, -one.choosing_gain, one.relation))
 
 
 def best_directions(found: Sequence[Score]) -> list[Score]:

@@ -6,6 +6,7 @@ A malformed sentence is skipped and reported by its line; the others are read.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ class TreeWord(NamedTuple):
     relation: str
     start: int  # where it stands in the sentence's text, in characters; start = stop where that is not known
     stop: int
-    refers: int = -1  # the word that it refers to, where the file says so
+    refers: int = -1  # the antecedent of a relative pronoun, where the file says so
+    antecedents: tuple[int, ...] = ()  # of a pronoun: earlier mentions of the same entity, by their head words
 
 
 class Sentence(NamedTuple):
@@ -133,9 +135,10 @@ def _sentence(rows: list[tuple[int, bytes]]) -> Sentence:
     heads = [_head(number, columns[6], place, len(words)) for place, (number, columns) in enumerate(words)]
     _check_tree(heads, [number for number, _ in words])
     text, spans = _text([columns for _, columns in words], ranges)
+    before = _antecedents([columns for _, columns in words], heads)
     found = tuple(
-        TreeWord(columns[1], columns[2], columns[3], head, columns[7], *span, _refers(columns[8], len(words)))
-        for (_, columns), head, span in zip(words, heads, spans, strict=True)
+        TreeWord(columns[1], columns[2], columns[3], head, columns[7], *span, _refers(columns[8], len(words)), earlier)
+        for (_, columns), head, span, earlier in zip(words, heads, spans, before, strict=True)
     )
     return Sentence(text, found, rows[0][0])
 
@@ -221,6 +224,43 @@ def _text(
 
 def _no_space(misc: str) -> bool:
     return "SpaceAfter=No" in misc.split("|")
+
+
+def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ...]]:
+    """For each pronoun that is a mention of its own, the head words of earlier mentions of the same entity.
+
+    Mentions are brackets in MISC, as in GUM and CorefUD: Entity=(e1-person … e1). Those that cross a sentence, and the
+    parts of discontinuous ones, are left out.
+    """
+    found: list[tuple[int, ...]] = [()] * len(words)
+    opened: list[tuple[str, int]] = []
+    mentions: list[tuple[str, int, int]] = []  # entity, first and last word
+    for place, columns in enumerate(words):
+        stated = [part.removeprefix("Entity=") for part in columns[9].split("|") if part.startswith("Entity=")]
+        for one in _MENTION.finditer(stated[0] if stated else ""):
+            entity = one["opens"] or one["closes"]
+            if one["opens"]:
+                opened.append((entity, place))
+            if one["closes"] or one["whole"]:
+                at = next((at for at in reversed(range(len(opened))) if opened[at][0] == entity), None)
+                if at is not None:
+                    mentions.append((*opened.pop(at), place))
+    nouns = [(entity, first, last, _top(heads, first, last)) for entity, first, last in mentions]
+    for entity, first, last, _ in nouns:
+        if first == last and words[first][3] == "PRON":
+            earlier = {head for other, _, end, head in nouns if other == entity and end < first}
+            found[first] = tuple(sorted(earlier))
+    return found
+
+
+_MENTION = re.compile(
+    r"\((?P<opens>[^-()\[\]]+)(?:-[^()\[\]]*)?(?P<whole>\))?|(?P<closes>[^-()\[\]]+)(?:-[^()\[\]]*)?\)"
+)  # a part of a discontinuous mention, e1[1/2], is not matched
+
+
+def _top(heads: list[int], first: int, last: int) -> int:
+    """The word of a span whose head is outside it."""
+    return next((place for place in range(first, last + 1) if not first <= heads[place] <= last), first)
 
 
 def _refers(enhanced: str, count: int) -> int:

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, drawn only in a terminal."""
+"""Progress on standard error: a bar in a terminal; elsewhere nothing, or now and then a line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,26 @@ Advance = Callable[[int], None]  # takes the number of bytes that have arrived
 
 
 @contextmanager
-def steps(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of finished steps; it draws a bar after `PATIENCE` seconds."""
-    begun = time.monotonic()
+def steps(what: str, total: int, *, every: float | None = None) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of finished steps; it draws a bar after `PATIENCE` seconds.
+
+    Outside a terminal it writes nothing, or a line after so many seconds with `every`: for work that takes hours in a
+    batch system.
+    """
+    begun = said = time.monotonic()
+    first: tuple[int, float] | None = None  # the first report, and when it came: what an earlier run did took no time
     update: Callable[..., None] | None = None
     with ExitStack() as bars:
 
         def advance(done: int) -> None:
-            nonlocal update
+            nonlocal update, said, first
+            now = time.monotonic()
+            first = (done, now) if first is None else first
+            if every is not None and now - said >= every and done > first[0] and not sys.stderr.isatty():
+                said = now
+                left = f", about {_duration((now - first[1]) * (total - done) / (done - first[0]))} left"
+                sys.stderr.write(f"{what}: {100 * done / max(total, 1):.0f}%{left}\n")
+                sys.stderr.flush()
             if update is None and sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
                 from rich.console import Console
                 from rich.progress import Progress
@@ -31,6 +43,17 @@ def steps(what: str, total: int) -> Iterator[Callable[[int], None]]:
                 update(completed=done)
 
         yield advance
+
+
+def _duration(seconds: float) -> str:
+    """A rough duration in words.
+
+    >>> _duration(40), _duration(400), _duration(40_000)
+    ('40 s', '7 min', '11 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from regard import validate
 from regard.arrays import numpy_of
+from regard.heads.roles import TREEBANK, Role, known
 from regard.output import colours, html, table_formats, text
 from regard.output.characters import printable, printable_lines
 from regard.output.panel import Booleans
@@ -45,15 +46,28 @@ class Sight:
     pairs: Table
     looks: Table
     heads: Table
+    role: Role | None = None  # the relation by which the head was chosen
 
     @property
     def word(self) -> str:
         """The query word as tables name it."""
         return self.reading.labels[self.query]
 
+    @property
+    def known(self) -> str | None:
+        """What the head is known to do: "layer 2, head 0: object → verb 0.74 of 1,153 …"; None for unknown models."""
+        found = known(self.reading)
+        return None if found is None else found.said(self.layer, self.head, self.role)
 
-def sight(reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None) -> Sight:
-    """Choose what to show: the given or an interesting word, and the head with its largest weight on another word."""
+
+def sight(
+    reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None, role: Role | None = None
+) -> Sight:
+    """Choose what to show: the given or an interesting word, and the head with its largest weight on another word.
+
+    role   chooses the head that is known for it
+    """
+    layer, head = (layer, head) if role is None else (role.layer, role.head)
     layer = None if layer is None else validate.index("layer", layer, reading.layers)
     head = None if head is None else validate.index("head", head, reading.heads)
     place = None if query is None else reading.words.index(reading.word(query))
@@ -65,7 +79,7 @@ def sight(reading: Reading, query: Any = None, layer: int | None = None, head: i
     if partner is None:  # no other word except sinks
         looks = reading.looks(place, layer=layer, head=head, sinks=True, itself=True)
     looks = _with_heads(reading, place, looks, layer, head)
-    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS))
+    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS), role)
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
@@ -135,6 +149,8 @@ def terminal(shown: Sight) -> Iterator[RenderableType]:
         )
         yield Group(Beside(looks, heads), *_notes(notes))
     yield WordMap(shown.reading, shown.layer, shown.head, shown.query)
+    if shown.known is not None:
+        yield Text(f"Measured on {TREEBANK}: {shown.known.partition(': ')[2]}.")
 
 
 def _notes(notes: Sequence[str]) -> list[Text]:
@@ -253,6 +269,7 @@ def data(shown: Sight, seconds: float | None = None) -> str:
         "map": {
             "layer": shown.layer,
             "head": shown.head,
+            "known": shown.known,
             "words": list(weights.key_words),
             "weights": [[_finite(weight) for weight in row] for row in weights.array.tolist()],
         },

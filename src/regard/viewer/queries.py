@@ -24,7 +24,7 @@ from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
 from regard.viewer import frames, long_texts, params
 from regard.viewer.long_texts import Asked, Pyramids
-from regard.viewer.subject import Subject, answered, describe, subject_of
+from regard.viewer.subject import Subject, answered, describe, known_heads, subject_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,8 @@ class Answers:
                 found.append(sample.arrays)
             else:
                 found.append(head_statistics(subject, attention))
-        return frames.pack({"sampled": sampled, "patterns": None}, _stacked(found))
+        known = known_heads(subject)
+        return frames.pack({"sampled": sampled, "patterns": known and known["labels"]}, _stacked(found))
 
     def _thumbnails(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "shape"))

@@ -11,6 +11,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.heads.roles import TREEBANK, known
 from regard.layers import Encoder, Linear
 from regard.masks import Mask, allowed
 from regard.masks.kinds import Causal, Window
@@ -242,7 +243,35 @@ def describe(
         "editable": None if subject.trace is None else _editable(subject.trace),
         "lookup": None if subject.lookup is None else _lookup_description(subject.lookup),
         "note": subject.note,
+        "known": known_heads(subject),
         "start": start_of(subject),
+    }
+
+
+def known_heads(subject: Subject) -> dict[str, Any] | None:
+    """What the heads of the subject's model are known to do; None for other models."""
+    found = known(subject)
+    if found is None:
+        return None
+    places = [[(layer, head) for head in range(found.heads)] for layer in range(subject.layers)]
+    return {
+        "treebank": TREEBANK,
+        "source": found.source,
+        "labels": [[found.label(*place) for place in row] for row in places],
+        "said": [[found.short(*place) for place in row] for row in places],
+        "asks": [
+            {
+                "name": name,
+                "roles": [
+                    {**role._asdict(), "arrow": role.arrow, "said": str(role)}
+                    for role in roles
+                    if role.named and role.layer < subject.layers
+                ],
+                "nothing": found.nothing_for(name),
+            }
+            for name, roles in found.groups.items()
+            if name != "grammar"
+        ],
     }
 
 

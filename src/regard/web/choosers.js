@@ -1,6 +1,7 @@
 /** Choosers above every view: layer, heads, words or tokens. */
 import { segments, stepper, walkable } from "./controls.js";
 import { element, replaced } from "./elements.js";
+import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers } from "./state.js";
 
 /**
@@ -92,6 +93,7 @@ function headChooser(state, description, several, lifetime, colours) {
     buttons.forEach((button, place) => {
       button.setAttribute("aria-pressed", String(on.has(place)));
       button.tabIndex = place === head ? 0 : -1;
+      if (!button.disabled) button.title = labelOf(description, state.get().layer, place);
     });
     many.setAttribute("aria-pressed", String(Boolean(heads)));
     every.setAttribute("aria-pressed", String(heads?.length === all.length));

@@ -4,6 +4,7 @@ import { makeColours } from "./colours.js";
 import { element, replaced } from "./elements.js";
 import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
 import { makeLifetime } from "./lifetime.js";
+import { roles } from "./roles.js";
 import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";
 import { VIEWS } from "./views.js";
@@ -68,7 +69,8 @@ export function makeViewer({ el, address = false, remember = false, title = true
     const part = lifetime.part();
     const colours = makeColours(theme.now());
     const inner = element("div", { class: `regard-${view.name}` });
-    replaced(parts.choosers, choosers(state, description, view.uses ?? ["layer", "head"], part, colours));
+    const uses = view.uses ?? ["layer", "head"];
+    replaced(parts.choosers, choosers(state, description, uses, part, colours), roles(state, description, uses, part));
     const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
     replaced(parts.view, old, inner);
     tabs.replaceChildren(
