@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "buffers.h"
+#include "direct.h"
 #include "dispatch.h"
 #include "pool.h"
 
@@ -105,19 +105,43 @@ nb::object outputs_like(nb::handle rows, const Buffer& buffer, int64_t size) {
     return by_token ? nb::object(made.attr("swapaxes")(-3, -2)) : made;
 }
 
-// `Attention(queries, keys) @ values` with no option but one interval of visible keys per query: checks, allocates and
+// Whether queries and keys are plain arrays of the same floating point type and of compatible shapes, so that
+// `Attention` needs no further check: 2 if there are also as many queries as keys, 1 if not, 0 if Python has to look.
+int are_usual(nb::handle queries, nb::handle keys) {
+    if (!all_plain({queries, keys})) return 0;
+    const bool is_numpy = Py_TYPE(queries.ptr()) == numpy_class();
+    Buffer q, k;
+    if (!holds(q, queries, "queries") || !holds(k, keys, "keys")) return 0;
+    if (q.view.type != k.view.type || !is_floating(q, is_numpy) || !are_compatible(q, k)) return 0;
+    return q.view.shape[2] == k.view.shape[2] ? 2 : 1;
+}
+
+// `Attention(queries, keys) @ values` with no option but a mask of one interval per query: checks, allocates and
 // computes in one call, because Python around a few words takes longer than the kernel. Arrays keep their two to four
-// axes.
-nb::object product(nb::handle queries, nb::handle keys, nb::handle values, nb::handle visible) {
+// axes. None if they need more than this: conversion, gradients, another library.
+nb::object product(nb::handle queries, nb::handle keys, nb::handle values, nb::handle mask) {
     const nb::object none = nb::none();
-    const bool all = visible.is_none();
-    const nb::object first = all ? none : nb::object(visible.attr("first"));
-    const nb::object last = all ? none : nb::object(visible.attr("last"));
-    HeldScores held(queries, keys, 1, 0, none, none, none, 0, none, first, last, none, none, none);
+    if (!all_plain({queries, keys, values})) return none;
+    const bool is_numpy = Py_TYPE(queries.ptr()) == numpy_class();
+    if (!is_numpy) {
+        const Torch& torch = *Torch::loaded();
+        if (torch.differentiates({values, queries, keys})) return none;
+        if (torch.is_negated(queries) || torch.is_negated(keys) || torch.is_negated(values)) return none;
+    }
+    HeldScores held(queries, keys, 1, 0, none, none, none, 0, none, none, none, none, none, none);
+    if (!mask.is_none()) {
+        const auto& intervals = KeptIntervals::of(mask, held.scores.rows(), held.scores.columns());
+        if (!intervals.usable) return none;
+        held.hold_intervals(0, intervals.first, intervals.last);
+    }
     held.scores.scale = std::pow(static_cast<double>(held.scores.size()), -0.5);  // the same bits as in Python
-    const Buffer v(values, "values");
-    if (v.dimensions != held.queries.dimensions) shapes("values");
-    const nb::object output = outputs_like(queries, held.queries, v.view.shape[3]);
+    Buffer v;
+    if (!holds(v, values, "values")) return none;
+    const View &k = held.keys.view, &w = v.view;
+    if (w.type != k.type || v.dimensions != held.keys.dimensions ||
+        !same(w, k.shape[0], k.shape[1], k.shape[2], w.shape[3]))
+        return none;
+    const nb::object output = outputs_like(queries, held.queries, w.shape[3]);
     forward(held, values, output, none, none, none, none, none, none, none, none, 0);
     return output;
 }
@@ -340,7 +364,8 @@ NB_MODULE(_core, m) {
           nb::arg("row_max") = nb::none(), nb::arg("row_sum") = nb::none(), nb::arg("logsumexp") = nb::none(),
           nb::arg("entropy") = nb::none(), nb::arg("peak") = nb::none(), nb::arg("distance") = nb::none(),
           nb::arg("top_index") = nb::none(), nb::arg("top_weight") = nb::none(), nb::arg("top") = 0);
-    m.def("product", &product, nb::arg("queries"), nb::arg("keys"), nb::arg("values"), nb::arg("visible") = nb::none());
+    m.def("are_usual", &are_usual, nb::arg().none(), nb::arg().none());
+    m.def("product", &product, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
     m.def("backflow", &backflow, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("rows").none(),
           nb::arg("output"));
     m.def("pooled", &pooled, nb::arg("scores"), nb::arg("row_max"), nb::arg("row_sum"), nb::arg("row_edges"),

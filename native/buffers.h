@@ -282,6 +282,24 @@ struct HeldScores {
         check_relative();
     }
 
+    void hold_intervals(int which, nb::handle first_, nb::handle last_) {
+        if (first_.is_none()) return;
+        first[which].hold(first_, "first");
+        last[which].hold(last_, "last");
+        const int64_t batch = first[which].view.shape[2];
+        if (!fits(batch, scores.batch())) shapes("first");
+        Intervals& to = scores.visible;
+        to.first[which] = first[which].contiguous<int32_t>("first", batch * scores.rows(), {Type::i32});
+        to.last[which] = last[which].contiguous<int32_t>("last", batch * scores.rows(), {Type::i32});
+        const int64_t step = batch > 1 ? scores.rows() : 0;
+        if (which == 1 && step != to.batch) shapes("second_first");
+        to.batch = step;
+        for (int64_t i = 0; i < batch * scores.rows(); ++i)
+            if (to.first[which][i] < to.last[which][i] &&
+                (to.first[which][i] < 0 || to.last[which][i] > scores.columns()))
+                shapes("last");
+    }
+
   private:
     void hold_dense(Buffer& buffer, nb::handle array, const char* name, View& to) {
         buffer.hold(array, name);
@@ -323,23 +341,6 @@ struct HeldScores {
             if (at - (scores.columns() - 1) < 0 || at + scores.rows() - 1 >= scores.relative.shape[3])
                 shapes("relative");
         }
-    }
-    void hold_intervals(int which, nb::handle first_, nb::handle last_) {
-        if (first_.is_none()) return;
-        first[which].hold(first_, "first");
-        last[which].hold(last_, "last");
-        const int64_t batch = first[which].view.shape[2];
-        if (!fits(batch, scores.batch())) shapes("first");
-        Intervals& to = scores.visible;
-        to.first[which] = first[which].contiguous<int32_t>("first", batch * scores.rows(), {Type::i32});
-        to.last[which] = last[which].contiguous<int32_t>("last", batch * scores.rows(), {Type::i32});
-        const int64_t step = batch > 1 ? scores.rows() : 0;
-        if (which == 1 && step != to.batch) shapes("second_first");
-        to.batch = step;
-        for (int64_t i = 0; i < batch * scores.rows(); ++i)
-            if (to.first[which][i] < to.last[which][i] &&
-                (to.first[which][i] < 0 || to.last[which][i] > scores.columns()))
-                shapes("last");
     }
 };
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.masks import Visible
+from regard.masks import Mask
 
 _Array = NDArray[Any]
 
@@ -46,7 +46,8 @@ def forward(
     top_weight: _Array | None = None,
     top: int = 0,
 ) -> None: ...
-def product(queries: _Array, keys: _Array, values: _Array, visible: Visible | None = None) -> _Array: ...
+def are_usual(queries: Any, keys: Any, /) -> int: ...
+def product(queries: Any, keys: Any, values: Any, mask: Mask | None, /) -> Any: ...
 def backflow(scores: Scores, row_max: _Array, row_sum: _Array, rows: _Array | None, output: _Array) -> None: ...
 def pooled(
     scores: Scores,

@@ -65,12 +65,15 @@ def is_number(thing: object) -> bool:
     return isinstance(thing, int) or is_symbolic(thing)
 
 
+def compiling() -> bool:
+    """Whether PyTorch compiles what runs now: native functions must not be called."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
 def tracing() -> bool:
     """Whether PyTorch compiles or applies `torch.func` transforms: nothing may be cached or read out of tensors."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return bool(torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
+    return compiling() or ("torch" in sys.modules and bool(sys.modules["torch"]._C._are_functorch_transforms_active()))
 
 
 def library(array: Array) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from regard import arrays, errors, validate
-from regard.arrays import Array, are_plain, four_axes, tracing
+from regard.arrays import Array, are_plain, compiling, four_axes
 from regard.attention import arguments
 from regard.attention.arguments import are_usual_values, fit
 from regard.attention.index import LIMIT, chosen_keys, look
@@ -20,7 +20,7 @@ from regard.biases import Bias, PartOfBias
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATISTICS, Scores
 from regard.engines.interface import Stage as StageName
-from regard.engines.select import eager_engine_for, engine_for
+from regard.engines.select import are_usual, eager_engine_for, engine_for
 from regard.masks import Mask
 from regard.masks.mask import Part, checked_mask
 
@@ -79,7 +79,8 @@ class Attention:
         offset: Any = None,
     ) -> None:
         # Only the options that were given are set: setting all nine fields takes longer than a short product.
-        usual = are_plain(queries, keys) and fit(queries, keys)
+        is_eager = type(queries) is np.ndarray or not compiling()
+        usual = (is_eager and are_usual(queries, keys)) or int(are_plain(queries, keys) and fit(queries, keys))
         placeholder = not usual and arrays.is_placeholder(queries)
         if not usual:
             object.__setattr__(self, "_is_direct", False)
@@ -90,8 +91,9 @@ class Attention:
         if mask is not None:
             object.__setattr__(self, "mask", mask)
         if scale is None is bias and softcap is None is sinks and offset is None and similarity == "dot":
-            if mask is not None and not placeholder:
-                self._check_mask()
+            if mask is None or placeholder or (usual == 2 and isinstance(mask, Mask) and mask._only_numbers):
+                return
+            self._check_mask()
             return
         object.__setattr__(self, "_is_direct", False)
         given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
@@ -231,16 +233,13 @@ class Attention:
     def __matmul__(self, values: Any) -> Array:
         """The outputs: for each query, the values averaged by weight."""
         queries, keys, mask = self.queries, self.keys, self.mask
+        # A long product also caches its row state; a compiled one becomes nodes of a graph.
         is_numpy = type(keys) is np.ndarray
-        # A long product also caches its row state; a traced one becomes nodes of a graph.
-        needs_more = queries.shape[-2] >= LONG <= keys.shape[-2] if is_numpy else tracing()
-        if self._is_direct and not needs_more and are_usual_values(values, keys):
-            if mask is None:
-                return eager_engine_for(keys).product(queries, keys, values)
-            if mask._only_numbers and (is_numpy or keys.is_cpu):
-                visible = mask.visible(queries=queries.shape[-2], keys=keys.shape[-2])
-                if visible.rest is None is visible.second_first:
-                    return eager_engine_for(keys).product(queries, keys, values, visible)
+        needs_more = queries.shape[-2] >= LONG <= keys.shape[-2] if is_numpy else compiling()
+        if self._is_direct and not needs_more:
+            output = eager_engine_for(keys).product(queries, keys, values, mask)
+            if output is not None:
+                return output
         return self._outputs(values)[0]
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.arrays import cast, four_axes, leading_axes_of, wide_type
+from regard.arrays import cast, wide_type
 from regard.engines import numpy_arrays, slicing
 from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
-from regard.masks import Visible
+from regard.masks import Mask
 
 Place = tuple[slice, slice, slice]  # batch, head, query
 Compute = Callable[[Scores, Place, Array | None], tuple[Array, ...]]
@@ -73,9 +73,8 @@ def forward(
     return None if values is None else found[-1], dict(zip(names(statistics, top), found, strict=False))
 
 
-def product(queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array:
-    """Outputs, with no option but a mask."""
-    return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
+def product(queries: Array, keys: Array, values: Array, mask: Mask | None) -> None:
+    """`forward` has little overhead beside these engines."""
 
 
 def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:

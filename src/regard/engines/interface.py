@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from regard.arrays import four_axes
-from regard.masks import Visible
+from regard.masks import Mask, Visible
 
 Array = Any  # a NumPy array or a PyTorch tensor
 Pool = Literal["sum", "max"]
@@ -109,12 +109,12 @@ class Engine(Protocol):
         (batch, head, query, top), strongest first, ties to the lower index.
         """
 
-    def product(self, queries: Array, keys: Array, values: Array, visible: Visible | None = None) -> Array:
-        """`Attention(queries, keys) @ values` with no option but a mask of at most one interval per query.
+    def product(self, queries: Array, keys: Array, values: Array, mask: Mask | None, /) -> Array | None:
+        """`Attention(queries, keys, mask=mask) @ values` with minimal overhead; arrays keep their two to four axes.
 
-        Arrays keep their two to four axes. The same as `forward` of `Scores.of`, with minimal overhead: for a few
-        tokens, the Python around the kernel takes longer than the kernel. Not called while PyTorch compiles or
-        transforms.
+        For a few tokens, the Python around the kernel takes longer than the kernel. None if `forward` is needed: a
+        mask with arrays or several intervals per query, values of another kind or shape, gradients, transforms. Not
+        called while PyTorch compiles.
         """
 
     def backflow(self, scores: Scores, state: RowState, rows: Array) -> Array:

@@ -62,7 +62,7 @@ def forward(
     return output, found
 
 
-product = _core.product  # checks, allocates and computes
+product = _core.product  # checks, allocates and computes; tensors too
 
 
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:

@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard import errors
-from regard.arrays import four_axes, leading_axes_of
 from regard.engines import generic, torch_autograd
 from regard.engines.generic import (  # noqa: F401
     backflow,
@@ -28,7 +26,6 @@ from regard.engines.generic import (  # noqa: F401
 )
 from regard.engines.interface import Scores
 from regard.engines.torch_arrays import content_unknown, followed, tensors_of
-from regard.masks import Visible
 from regard.masks.intervals import on
 
 OVERFLOW = 1e37  # no sum of products below this overflows in single precision, whatever its order
@@ -47,11 +44,7 @@ def forward(
     return generic.forward(scores, values, statistics, top)
 
 
-def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
-    """Outputs, with no option but a mask."""
-    if torch._C._is_tracing():
-        raise errors.traced()
-    return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
+product = generic.product
 
 
 def _fuses(scores: Scores, values: Tensor) -> bool:

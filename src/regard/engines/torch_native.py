@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from regard import _core, errors
-from regard.arrays import four_axes, leading_axes_of
 from regard.engines import generic, native, slicing, torch_autograd
 from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
-from regard.engines.torch_arrays import differentiated, followed, tensors_of
+from regard.engines.torch_arrays import followed, tensors_of
 from regard.masks import Visible
 from regard.masks.intervals import Index
 from regard.masks.visible import Dense, Rest
@@ -45,12 +44,7 @@ def forward(
     return None if output is None else tensor(output), found
 
 
-def product(queries: Tensor, keys: Tensor, values: Tensor, visible: Visible | None = None) -> Tensor:
-    """Outputs in one call of the kernel, with no option but a mask of at most one interval per query."""
-    own = type(queries) is Tensor is type(keys) and not (queries.is_neg() or keys.is_neg() or values.is_neg())
-    if not DIRECT or not own or differentiated(values, queries, keys):
-        return leading_axes_of(queries.ndim, forward(Scores.of(queries, keys, visible), four_axes(values))[0])
-    return _core.product(queries, keys, values, visible)
+product = native.product
 
 
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
