@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,11 @@ from playwright.sync_api import Page, expect
 
 from regard.attention import Attention
 from regard.masks import causal
+from regard.models import progress
+from regard.models.errors import TooLong
 from regard.reading import Reading
+
+MOST_WORDS = 600
 
 
 class Reader:
@@ -27,9 +32,14 @@ class Reader:
         self.go_on.set()
         self.read_texts: list[str] = []
 
+    def beginning(self, text: str) -> str:
+        return " ".join(text.split()[:MOST_WORDS])
+
     def read(self, text: str, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         self.read_texts.append(text)
         words = text.split() or ["∅"]
+        if len(words) > MOST_WORDS:
+            raise TooLong(f"The text has {len(words)} tokens; words reads at most {MOST_WORDS}.", len(words))
         queries, keys, values = np.random.default_rng(len(words)).normal(size=(3, 2, len(words), 4))
         return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
 
@@ -47,14 +57,23 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def studio(reader: Reader) -> Iterator[str]:
+def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The first address of a studio that runs."""
     from regard.studio.auth import Access, Guard
     from regard.studio.connections import LimitedConnection
     from regard.studio.library import Library
     from regard.studio.server import Studio
 
-    library = Library("words", load=lambda name: reader)
+    def fetch(name: str) -> None:
+        report = progress.reporter(name, 100_000_000)
+        report(40_000_000)
+        while not reader.go_on.wait(0.05):
+            report(50_000_000)  # raises if the request was cancelled
+        here.add(name)
+
+    here = {"minilm"}
+    monkeypatch.setattr("regard.studio.library._kept", lambda: here)
+    library = Library("words", load=lambda name: reader, fetch=fetch)
     library.model("words")
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -77,6 +96,10 @@ def opened(new_page: Callable[..., Page], address: str) -> Page:
     page.goto(address)
     expect(words(page)).to_have_text(["The", "cat", "sat"])
     return page
+
+
+def box(page: Page) -> Any:
+    return page.get_by_label("Text", exact=True)
 
 
 def words(page: Page) -> Any:
@@ -162,8 +185,7 @@ def test_the_studio_fits_a_narrow_screen(new_page: Callable[..., Page], studio: 
 def test_the_first_address_may_hold_a_selection(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, f"{studio}&head=1&query=cat")
     expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
-    assert "ticket" not in page.url
-    assert page.url.endswith("/#head=1&query=cat")
+    expect(page).to_have_url(re.compile("/#text=The%20cat%20sat&model=words&head=1&query=cat$"))
 
 
 def test_an_address_works_once_and_its_browser_stays_signed_in(new_page: Callable[..., Page], studio: str) -> None:
@@ -185,3 +207,125 @@ def test_another_browser_learns_how_to_sign_in(chromium: Any, new_page: Callable
         stranger.goto(address)
         expect(stranger.get_by_role("alert")).to_contain_text("Press Enter in the terminal")
         stranger.context.close()
+
+
+def test_a_reload_and_a_shared_address_keep_the_work(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    box(page).fill("Dogs & cats = 100% pets?")
+    expect(words(page)).to_have_text(["Dogs", "&", "cats", "=", "100%", "pets?"])
+    page.get_by_role("button", name="Head 1", exact=True).click()
+    page.locator(".regard-sentence-word").nth(2).click()
+    expect(page).to_have_url(re.compile("text=Dogs.*&model=words&head=1&query=cats$"))
+    page.reload()
+    other = page.context.new_page()
+    other.goto(page.url)
+    for one in (page, other):
+        expect(words(one)).to_have_text(["Dogs", "&", "cats", "=", "100%", "pets?"])
+        expect(box(one)).to_have_value("Dogs & cats = 100% pets?")
+        expect(one.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
+        expect(one.locator(".regard-sentence-word[aria-selected=true]")).to_have_text("cats")
+        expect(one).to_have_title("Dogs & cats = 100% pets? · Regard")
+
+
+def test_back_and_forward_go_through_texts_and_views(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    expect(page).to_have_url(re.compile("text=The%20cat%20sat"))
+    box(page).fill("Birds fly")
+    expect(page).to_have_url(re.compile("text=Birds%20fly"))
+    page.get_by_role("tab", name="Matrix").click()
+    expect(page).to_have_url(re.compile("view=matrix"))
+    page.go_back()
+    expect(words(page)).to_have_text(["Birds", "fly"])
+    page.go_back()
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    expect(box(page)).to_have_value("The cat sat")
+    page.go_forward()
+    expect(words(page)).to_have_text(["Birds", "fly"])
+    page.go_forward()
+    expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
+
+
+def test_two_tabs_do_not_disturb_each_other(new_page: Callable[..., Page], studio: str, settle: Any) -> None:
+    page = opened(new_page, studio)
+    tab = page.context.new_page()
+    tab.goto(studio.partition("#")[0])
+    expect(words(tab)).to_have_text(["The", "cat", "sat"])
+    for number in range(3):
+        box(tab).fill(f"Tab two {number}")
+        expect(words(tab)).to_have_text(["Tab", "two", str(number)])
+    page.locator(".regard-sentence-word").nth(1).click()
+    expect(page.locator(".regard-sentence-said")).to_contain_text("cat attends most to")
+    page.get_by_role("tab", name="Steps").click()
+    settle(page)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page).to_have_url(re.compile("text=The%20cat%20sat"))
+    expect(tab).to_have_url(re.compile("text=Tab%20two%202"))
+
+
+def test_a_text_too_long_for_an_address_is_stored(new_page: Callable[..., Page], studio: str, settle: Any) -> None:
+    page = opened(new_page, studio)
+    text = "abcdef " * 500 + "end"
+    box(page).fill(text)
+    expect(page).to_have_url(re.compile("#stored=[0-9a-f]{16}&model=words"))
+    page.reload()
+    expect(box(page)).to_have_value(text)
+    expect(page.locator(".regard-studio-problem")).to_be_hidden()
+    settle(page)
+
+
+def test_a_text_that_is_too_long_offers_ways_on(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+    page = opened(new_page, studio)
+    box(page).fill("abcdef " * 700)
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("The text has 700 tokens; words reads at most 600.")
+    expect(page.locator(".regard-stale .regard-view")).to_have_css("opacity", "0.35")
+    expect(problem.get_by_role("button")).to_have_text(
+        ["Read with smollm2", "Read only the beginning", "Back to the text shown"]
+    )
+    page.reload()  # a text that was refused is kept as well
+    expect(problem).to_contain_text("700 tokens")
+    expect(problem.get_by_role("button")).to_have_text(["Read with smollm2", "Read only the beginning"])
+    problem.get_by_role("button", name="Read only the beginning").click()
+    expect(problem).to_be_hidden()
+    expect(page.locator(".regard-stale")).to_have_count(0)
+    assert len(box(page).input_value().split()) == MOST_WORDS
+
+
+def test_an_empty_text_dims_the_old_picture(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    box(page).fill("  ")
+    expect(page.get_by_role("alert")).to_contain_text("Type or paste a text")
+    expect(page.locator(".regard-stale")).to_have_count(1)
+    page.get_by_role("button", name="Back to the text shown").click()
+    expect(box(page)).to_have_value("The cat sat")
+    expect(page.locator(".regard-stale")).to_have_count(0)
+    box(page).fill("")
+    box(page).fill("Birds fly")
+    expect(words(page)).to_have_text(["Birds", "fly"])
+    expect(page.locator(".regard-stale")).to_have_count(0)
+
+
+def test_a_model_is_downloaded_only_after_asking(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+    page = opened(new_page, studio)
+    reader.go_on.clear()
+    page.get_by_label("Model").select_option("smollm2")
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("98 MB to download, licence Apache-2.0")
+    expect(page.locator(".regard-stale")).to_have_count(1)
+    problem.get_by_role("button", name="Download 98 MB").click()
+    expect(page.locator(".regard-studio-message")).to_contain_text("Downloading smollm2: 50 of 100 MB")
+    page.get_by_role("button", name="Cancel").click()
+    expect(problem).to_contain_text("98 MB to download")
+    reader.go_on.set()
+    problem.get_by_role("button", name="Download 98 MB").click()
+    expect(page.locator(".regard-stale")).to_have_count(0)
+    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    expect(page).to_have_url(re.compile("model=smollm2"))
+
+
+def test_a_download_can_be_declined(new_page: Callable[..., Page], studio: str) -> None:
+    page = opened(new_page, studio)
+    page.get_by_label("Model").select_option("smollm2")
+    page.get_by_role("button", name="Back to the text shown").click()
+    expect(page.get_by_label("Model")).to_have_value("words")
+    expect(page.locator(".regard-stale")).to_have_count(0)

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from regard.models import store
+from regard.models import progress, store
 from regard.models.errors import BrokenFile, MissingFile, NotFetched
 from regard.models.store import download
 from regard.models.store.catalogue import File, Known
@@ -307,3 +307,23 @@ def test_a_manifest_never_points_outside_the_folder(own_cache):
     (own_cache / "secret").write_bytes(b"12345")
     (folder / "regard.json").write_text(json.dumps({"name": "owner/evil", "files": {"../secret": 5}}))
     assert store.kept("owner/evil") is None
+
+
+# Progress for a program
+
+
+def test_downloads_are_reported_and_can_be_cancelled(tiny, wheels):
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    with pytest.raises(Stop), progress.observed(stop):
+        store.get("tiny")
+    assert store.kept("tiny") is None
+    reports = []
+    with progress.observed(lambda *report: reports.append(report)):
+        found = store.get("tiny")
+    assert contents_of(found.folder) == CONTENTS
+    assert reports[-1] == ("Checking tiny", tiny.size, tiny.size) and all(arrived <= of for _, arrived, of in reports)

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from regard.studio import jobs, server
+from regard.models import progress
+from regard.models.errors import TooLong
+from regard.studio import jobs, library, server
 from regard.viewer import frames
 
 from .cases import Words, client, studio
@@ -255,3 +257,59 @@ def test_no_file_stays_behind(tmp_path, monkeypatch):
     client().post("/open", content=b"The cat")
     client().post("/open", content=b"\xff")
     assert not list(tmp_path.iterdir())
+
+
+def test_long_texts_are_stored_for_addresses():
+    with client() as browser:
+        text = "wörd " * 500
+        reply = browser.post("/read", json={"text": text}).json()
+        found = finished(browser, reply["job"])
+        assert found["stored"] == reply["stored"] and browser.get(f"/texts/{found['stored']}").json() == {"text": text}
+        assert "stored" not in read(browser)
+        assert browser.get("/texts/unknown").status_code == 404
+
+
+def test_an_open_reading_can_be_opened_again():
+    browser = client()
+    found = read(browser)
+    assert browser.get(f"/readings/{found['reading']}").json() == found
+    browser.delete(f"/readings/{found['reading']}")
+    assert browser.get(f"/readings/{found['reading']}").status_code == 404
+
+
+def test_a_text_that_is_too_long_says_how_much_fits():
+    class Short(Words):
+        def read(self, text, on_layer=None):
+            if len(text.split()) > 3:
+                raise TooLong("The text has 9 tokens; words reads at most 3.\nRead it in parts.", 9)
+            return super().read(text, on_layer)
+
+        def beginning(self, text):
+            return " ".join(text.split()[:3])
+
+    reply = client(studio(Short())).post("/read", json={"text": "one 👩‍👩‍👧 three four"})
+    assert reply.status_code == 400
+    assert reply.json() == {
+        "error": "The text has 9 tokens; words reads at most 3.", "fits": 18, "others": ["minilm", "smollm2"],
+    }  # fmt: skip
+
+
+def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
+    fetched = []
+
+    def fetch(name):
+        progress.reporter(name, 200)(50)
+        fetched.append(name)
+
+    monkeypatch.setattr(library, "_kept", lambda: set(fetched))
+    made = server.Studio(library.Library("words", load=lambda name: Words(), fetch=fetch))
+    with client(made) as browser:
+        for path in ("/read", "/generate"):
+            reply = browser.post(path, json={"text": "a", "model": "minilm"})
+            assert reply.status_code == 409 and reply.json()["download"] == "minilm" and "91 MB" in reply.json()["error"]
+        assert not fetched and browser.post("/models/nothing").status_code == 400
+        assert finished(browser, browser.post("/models/minilm").json()["job"])["model"] == "minilm"
+        assert fetched == ["minilm"]
+        listed = {model["name"]: model["here"] for model in browser.get("/models").json()["models"]}
+        assert listed == {"minilm": True, "smollm2": False, "words": True}
+        assert "job" in browser.post("/read", json={"text": "a", "model": "minilm"}).json()

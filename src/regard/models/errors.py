@@ -13,6 +13,14 @@ class BrokenFile(OptionError):
     """A file with invalid content."""
 
 
+class TooLong(OptionError):
+    """A text with more tokens than a model reads."""
+
+    def __init__(self, message: str, tokens: int) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+
+
 class MissingFile(OptionError, FileNotFoundError):
     """A missing file, or a missing part of a model."""
 

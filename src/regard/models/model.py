@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from regard import errors, validate
 from regard.arrays import Array, unit_length
 from regard.layers import Encoder, Transformer
 from regard.models import progress
+from regard.models.errors import TooLong
 from regard.models.files import Checkpoint, open_checkpoint
 from regard.models.forward import packed, run
 from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
@@ -162,6 +164,18 @@ class Model:
             )
         return readings[0] if isinstance(text, str) else tuple(readings)
 
+    def beginning(self, text: str) -> str:
+        """The text, cut after the last word that the model still reads; whole if it has at most `longest` tokens."""
+        encoded = self.tokeniser.encode(text)
+        keep = self.longest - sum(encoded.special)
+        while len(encoded) > self.longest:
+            ends = [end for (_, end), special in zip(encoded.spans, encoded.special, strict=True) if not special]
+            cut = text[: ends[min(keep, len(ends) - 1) - 1]]
+            words = re.match(r"(.*\S)\s+\S*$", cut, re.DOTALL)  # a part of a word may have other tokens
+            text = cut if words is None or text[len(cut) : len(cut) + 1].isspace() else words[1]
+            encoded, keep = self.tokeniser.encode(text), keep - 1
+        return text
+
     def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
         """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.
 
@@ -261,9 +275,8 @@ class Model:
         if count + more > self.longest:
             came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
             fix = "Generate fewer tokens, or shorten the text" if more else "Read it in parts"
-            raise errors.OptionError(
-                f"{came}; {self.name} reads at most {self.longest}.\n{fix}, or use a model that reads more."
-            )
+            limit = f"{self.name} reads at most {self.longest}"
+            raise TooLong(f"{came}; {limit}.\n{fix}, or use a model that reads more.", count + more)
 
 
 def texts_of(given: Any) -> list[str]:

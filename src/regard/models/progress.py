@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar in a terminal; elsewhere nothing, or now and then a line."""
+"""Progress on standard error: a bar in a terminal, elsewhere nothing or a line; reports to an observing program."""
 
 from __future__ import annotations
 
@@ -6,10 +6,29 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import partial
 
 PATIENCE = 0.5  # seconds before a bar appears: shorter work shows none
 Advance = Callable[[int], None]  # takes the number of bytes that have arrived
+Report = Callable[[str, int, int], None]  # what is downloaded, bytes that have arrived, bytes of the whole
+_observer: ContextVar[Report | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observed(report: Report) -> Iterator[None]:
+    """Downloads of this thread are reported; `report` may raise to cancel them."""
+    before = _observer.set(report)
+    try:
+        yield
+    finally:
+        _observer.reset(before)
+
+
+def reporter(what: str, total: int) -> Advance:
+    """A function that reports the number of bytes that have arrived to the observer, if there is one."""
+    report = _observer.get()
+    return (lambda _arrived: None) if report is None else lambda arrived: report(what, min(arrived, total), total)
 
 
 @contextmanager
@@ -59,8 +78,8 @@ def _duration(seconds: float) -> str:
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Advance]:
     """A download bar: a function to call with the number of bytes that have arrived."""
-    if not sys.stderr.isatty():
-        yield lambda _bytes: None
+    if not sys.stderr.isatty() or _observer.get() is not None:
+        yield reporter(what, total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

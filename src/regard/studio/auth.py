@@ -75,11 +75,12 @@ NOT_SIGNED_IN = f"This browser is not signed in. {NEW_ADDRESS}"
 
 
 class Refused(Exception):
-    """A refused request: HTTP status and reason."""
+    """A refused request: HTTP status, reason, and what the page needs to offer a way out."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, **details: Any) -> None:
         super().__init__(sentence)
         self.status = status
+        self.details = details
 
 
 @dataclass(frozen=True)

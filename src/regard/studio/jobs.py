@@ -150,7 +150,9 @@ class Job:
             self.tell(state="done", progress=1.0, result=result)
         except Cancelled:
             self._change(state="cancelled", message="Cancelled.")
-        except (RegardError, Refused) as problem:
+        except Refused as problem:
+            self._change(state="failed", message=str(problem), result=problem.details)
+        except RegardError as problem:
             self._change(state="failed", message=str(problem))
         except Exception as problem:  # noqa: BLE001 - every failure must reach the waiting client
             self._change(state="failed", message=f"{type(problem).__name__}: {problem}")
@@ -181,7 +183,7 @@ class Job:
                 found["text"] = self.text
             if self.state == "failed":
                 found["error"] = self.message
-            return {**found, **(self.result if self.state == "done" else {})}
+            return {**found, **self.result}
 
 
 class Jobs:

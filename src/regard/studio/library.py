@@ -21,6 +21,9 @@ class Reader(Protocol):
     def causal(self) -> bool:
         """Whether it can generate text."""
 
+    def beginning(self, text: str) -> str:
+        """The beginning of a text, as long as it reads."""
+
     def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         """Read a text; `on_layer` is called after each layer and may raise to cancel."""
 
@@ -31,9 +34,15 @@ class Reader(Protocol):
 class Library:
     """Models by name. A page can only ask for names known beforehand, never for files."""
 
-    def __init__(self, chosen: str | None = None, load: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self,
+        chosen: str | None = None,
+        load: Callable[[str], Any] | None = None,
+        fetch: Callable[[str], Any] | None = None,
+    ) -> None:
         self._load = _load if load is None else load
-        self._names = _catalogue()
+        self._fetch = _fetch if fetch is None else fetch
+        self._names = {name: known.what for name, known in _known().items()}
         self.usual = chosen or "minilm"
         if self.usual not in self._names:
             self._names[self.usual] = "named on the command line"
@@ -43,14 +52,22 @@ class Library:
 
     def listed(self) -> list[dict[str, Any]]:
         """All models that can be requested."""
+        known = _known()
         return [
-            {"name": name, "about": about, "here": self.is_here(name), "default": name == self.usual}
+            {
+                "name": name,
+                "about": about,
+                "here": self.is_here(name),
+                "default": name == self.usual,
+                "size": known[name].size if name in known else None,
+                "licence": known[name].licence if name in known else None,
+            }
             for name, about in self._names.items()
         ]
 
     def is_here(self, name: str) -> bool:
         """Whether it needs no download."""
-        return name in self._loaded or name not in _catalogue() or name in _kept()
+        return name in self._loaded or name not in _known() or name in _kept()
 
     def checked(self, name: Any) -> str:
         """A known name; the default for None."""
@@ -59,6 +76,23 @@ class Library:
         if not isinstance(name, str) or name not in self._names:
             raise Refused(400, f"Unknown model; available: {', '.join(self._names)}.")
         return name
+
+    def check_here(self, name: str) -> None:
+        """Refuse a model that would have to be downloaded first."""
+        if not self.is_here(name):
+            size = f"{_known()[name].size / 1e6:,.0f} MB"
+            raise Refused(409, f"{name} is not on this machine: it has to be downloaded first ({size}).", download=name)
+
+    def fetch(self, name: str, report: Callable[[str, int, int], None]) -> None:
+        """Download a model; `report(what, bytes so far, bytes of the whole)` may raise to cancel."""
+        from regard.models.progress import observed
+
+        with observed(report):
+            self._fetch(name)
+
+    def longer(self, name: str, tokens: int) -> list[str]:
+        """Other models that read so many tokens."""
+        return [other for other, known in _known().items() if other != name and known.longest >= tokens]
 
     def is_quick(self, name: str, text: str) -> bool:
         """Whether a text is read quickly enough to answer within the request."""
@@ -85,10 +119,16 @@ def _load(name: str) -> Any:
     return model(name)
 
 
-def _catalogue() -> dict[str, str]:
+def _fetch(name: str) -> Any:
+    from regard.models import store
+
+    return store.get(name)
+
+
+def _known() -> dict[str, Any]:
     from regard.models.store import CATALOGUE
 
-    return {name: known.what for name, known in CATALOGUE.items()}
+    return CATALOGUE
 
 
 def _kept() -> set[str]:

@@ -6,11 +6,16 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
     GET    /                  the page
     GET    /web/{path}        the viewer's modules and style sheets
     GET    /start             {"text", "model", "reading", "description"?}: given on the command line
-    GET    /models            {"models": [{"name", "about", "here", "default"}]}
-    POST   /read              {"text", "model"} → {"reading", "description"}, or {"job"} for longer texts
+    GET    /models            {"models": [{"name", "about", "here", "default", "size", "licence"}]}
+    POST   /models/{name}     download a model → {"job"}
+    POST   /read              {"text", "model"} → {"reading", "description", "stored"?}, or {"job"} for longer texts.
+                              Refused: a text that is too long, with "fits", the UTF-16 units that could be read, and
+                              "others", models that read more; a model that is not on this machine, with "download"
+    GET    /texts/{id}        {"text"}: a text too long for an address; "stored" is its id
     POST   /generate          {"text", "model", "tokens", "temperature", "seed"} → {"job"}
     POST   /open?name=x.txt   a text file or a saved reading → {"reading", "description"} or {"job"}
     POST   /ask/{id}/{kind}   the parameters of a query → a frame
+    GET    /readings/{id}     {"reading", "description"}: an open one
     DELETE /readings/{id}     close a reading
     GET    /jobs/{id}?after=N waits up to 20 s for a step after the Nth → {"state", "step", "progress", "message",
                               "text"?, "error"?, "reading"? and "description"? when done}; states are "waiting",
@@ -29,6 +34,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from hashlib import sha256
 from importlib.resources import files
 from mimetypes import guess_type
 from pathlib import Path
@@ -43,6 +49,7 @@ from starlette.routing import Route
 
 from regard.codec import metadata_key
 from regard.errors import RegardError
+from regard.models.errors import TooLong
 from regard.reading import Reading
 from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
@@ -74,6 +81,7 @@ class Studio:
         self.workers = Workers()
         self.jobs = Jobs()
         self.sessions = Sessions()
+        self.texts = Texts()
         self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
 
     def application(self) -> Starlette:
@@ -83,6 +91,9 @@ class Studio:
             Route("/web/{path:path}", self._file),
             Route("/start", self._start),
             Route("/models", self._models),
+            Route("/models/{model:path}", self._download, methods=["POST"]),
+            Route("/texts/{text}", self._text),
+            Route("/readings/{reading}", self._reading, methods=["GET"]),
             Route("/read", self._read, methods=["POST"]),
             Route("/generate", self._generate, methods=["POST"]),
             Route("/open", self._open, methods=["POST"]),
@@ -129,8 +140,7 @@ class Studio:
     async def _start(self, request: Request) -> Response:
         found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
         if self.first is not None:
-            subject = self.sessions.get(self.first).subject
-            found["description"] = await self.workers.answer(lambda _token: describe(subject), _gone(request), SECONDS)
+            found |= await self._described(request, self.first)
         return _reply(found)
 
     async def _models(self, _request: Request) -> Response:
@@ -142,23 +152,53 @@ class Studio:
         return await self._read_text(request, text, self.library.checked(given.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
+        self.library.check_here(name)
+        stored = self.texts.put(text)
         if self.library.is_quick(name, text):
 
             def work(token: CancelToken) -> dict[str, Any]:
                 token.stop()
-                found = self.library.model(name).read(text)
+                found = self._reading_of(name, text)
                 token.stop()  # the client may have sent the next text already
                 return self._opened(found)
 
-            return _reply(await self.workers.answer(work, _gone(request), SECONDS))
+            return _reply(await self.workers.answer(work, _gone(request), SECONDS) | stored)
 
         def long_work(job: Job) -> dict[str, Any]:
             job.tell(message=f"Loading {name}.")
-            model = self.library.model(name)
+            self.library.model(name)
             job.tell(message=f"{name} is reading {len(text):,} characters.", progress=0.0)
-            return self._opened(model.read(text, on_layer=lambda done, of: job.tell(progress=done / of)))
+            return self._opened(self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))) | stored
 
-        return _reply({"job": self.jobs.start(long_work).name}, 202)
+        return _reply({"job": self.jobs.start(long_work).name, **stored}, 202)
+
+    def _reading_of(self, name: str, text: str, on_layer: Callable[[int, int], None] | None = None) -> Reading:
+        """The text as a model reads it; a refusal says how much it would read, and which models read more."""
+        model = self.library.model(name)
+        try:
+            return model.read(text, on_layer=on_layer)
+        except TooLong as problem:
+            fits = len(model.beginning(text).encode("utf-16-le")) // 2
+            sentence = str(problem).partition("\n")[0]
+            others = self.library.longer(name, problem.tokens)
+            raise Refused(400, sentence, fits=fits, others=others, **self.texts.put(text)) from None
+
+    async def _text(self, request: Request) -> Response:
+        return _reply({"text": self.texts.get(request.path_params["text"])})
+
+    async def _download(self, request: Request) -> Response:
+        name = self.library.checked(request.path_params["model"])
+
+        def work(job: Job) -> dict[str, Any]:
+            def report(what: str, arrived: int, total: int) -> None:
+                said = f"Downloading {what}: {arrived / 1e6:,.0f} of {total / 1e6:,.0f} MB."
+                job.tell(message=said, progress=arrived / max(total, 1))
+
+            job.tell(message=f"Asking for {name}.")
+            self.library.fetch(name, report)
+            return {"model": name}
+
+        return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _generate(self, request: Request) -> Response:
         given = await _json(request, ("text", "model", "tokens", "temperature", "seed"))
@@ -167,6 +207,7 @@ class Studio:
         tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
         temperature = params.number("temperature", given.get("temperature")) or 0.0
         seed = params.place("seed", given.get("seed", 0), 1 << 31)
+        self.library.check_here(name)
 
         def work(job: Job) -> dict[str, Any]:
             job.tell(message=f"Loading {name}.")
@@ -210,6 +251,15 @@ class Studio:
         seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _gone(request)
         frame = await self.workers.answer(lambda token: answers.answer(kind, given, token.stop), gone, seconds)
         return Response(frame, media_type=FRAME)
+
+    async def _reading(self, request: Request) -> Response:
+        name = request.path_params["reading"]
+        return _reply(await self._described(request, name))
+
+    async def _described(self, request: Request, name: str) -> dict[str, Any]:
+        subject = self.sessions.get(name).subject
+        found = await self.workers.answer(lambda _token: describe(subject), _gone(request), SECONDS)
+        return {"reading": name, "description": found}
 
     async def _close_reading(self, request: Request) -> Response:
         self.sessions.remove(request.path_params["reading"])
@@ -337,7 +387,7 @@ def _reply(found: dict[str, Any], status: int = 200) -> Response:
 
 def _refused(_request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Refused)
-    return _reply({"error": str(problem)}, problem.status)
+    return _reply({"error": str(problem), **problem.details}, problem.status)
 
 
 def _problem(_request: Request, problem: Exception) -> Response:
@@ -384,6 +434,39 @@ def web_file(path: str) -> tuple[bytes, str]:
         raise Refused(404, "There is no such file.")
     kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
     return found.read_bytes(), f"{kind}; charset=utf-8"
+
+
+# Texts that are too long for an address
+
+LONG_TEXT = 2_000  # UTF-16 units that an address holds
+MOST_STORED = 64  # texts
+
+
+class Texts:
+    """Recent long texts by id, so that an address can name them."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, text: str) -> dict[str, str]:
+        """{"stored": id} for a long text, {} for a short one, which the address holds itself."""
+        if len(text) <= LONG_TEXT // 2:  # a character is at most two units
+            return {}
+        name = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        with self._lock:
+            self._texts[name] = text
+            self._texts.move_to_end(name)
+            while len(self._texts) > MOST_STORED:
+                self._texts.popitem(last=False)
+        return {"stored": name}
+
+    def get(self, name: str) -> str:
+        """A text by its id."""
+        with self._lock:
+            if name not in self._texts:
+                raise Refused(404, "This text is no longer known: paste it again.")
+            return self._texts[name]
 
 
 # The open readings

@@ -1,15 +1,14 @@
 /** The viewer: title, tabs, choosers, the selected view, export. Shared by the studio, notebooks and pages. */
+import { keepAddress, stateAt } from "./address.js";
 import { choosers } from "./choosers.js";
 import { makeColours } from "./colours.js";
 import { element, replaced } from "./elements.js";
 import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
 import { makeLifetime } from "./lifetime.js";
 import { roles } from "./roles.js";
-import { addressOf, fitted, makeState, nameOfToken, stateOf, tokenOfName } from "./state.js";
+import { fitted, makeState, nameOfToken, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";
 import { VIEWS } from "./views.js";
-
-const ADDRESS_WAIT = 150; // milliseconds; browsers limit the rate of address changes
 
 /**
  * Mount the viewer for a source; the returned function removes it.
@@ -23,11 +22,11 @@ export function mount({ model, el, ...options }) {
 }
 
 /**
- * address   keep the state in the page's address
+ * address   keep the state in the page's address; with what the host adds to it, if it adds something
  * remember  keep the theme between visits
  * title     show the title; false where the host shows it
  * read      reads another text, if the host can: used by the tour
- * @typedef {{address?: boolean, remember?: boolean, title?: boolean, read?: (text: string) => void}} Options
+ * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string) => void}} Options
  * @param {{el: HTMLElement} & Options} options
  */
 export function makeViewer({ el, address = false, remember = false, title = true, read }) {
@@ -107,26 +106,27 @@ export function makeViewer({ el, address = false, remember = false, title = true
       if (shown && !settling && now.view !== before.view) drawView();
     }),
   );
-  if (address) lifetime.add(keepAddress(state, () => shown?.description, lifetime));
+  const kept = address
+    ? keepAddress({ state, described: () => shown?.description, lifetime, host: address === true ? null : address })
+    : null;
 
   let tour = () => {};
   lifetime.add(() => tour());
 
   /**
-   * Show another source, keeping the state where it still applies.
+   * Show another source, keeping the state where it still applies, or with the state of the address.
    * @param {import("./sources/served.js").Source} source
-   * @param {{signal?: AbortSignal}} [options]
+   * @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
    */
-  async function show(source, { signal } = {}) {
+  async function show(source, { signal, fromAddress = !shown } = {}) {
     const ask = busy(source.ask);
     try {
       const { header } = await ask("describe", {}, { signal });
       if (lifetime.ended || signal?.aborted) return;
-      const said = shown
-        ? { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header) }
-        : address && location.hash.length > 1
-          ? stateOf(location.hash, header)
-          : header.start;
+      const said =
+        fromAddress || !shown
+          ? stateAt(address ? location.hash : "", header, state.get())
+          : { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header) };
       endView();
       shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
       settling = true;
@@ -138,13 +138,29 @@ export function makeViewer({ el, address = false, remember = false, title = true
       };
       if (title) replaced(parts.header, titleOf(header));
       replaced(tools, toolsOf(header, { tools: [theme.el], beginTour }));
+      setStale(false);
       drawView(true);
+      kept?.changed();
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));
     }
   }
 
-  return { show, state, announce, root, cleanUp: lifetime.end };
+  /** Dims what is shown: it no longer belongs to the text. @param {boolean} stale */
+  function setStale(stale) {
+    root.classList.toggle("regard-stale", stale);
+    for (const part of [parts.choosers, parts.view, parts.footer]) part.inert = stale;
+  }
+
+  return {
+    show,
+    setStale,
+    addressChanged: kept?.changed ?? (() => {}),
+    state,
+    announce,
+    root,
+    cleanUp: lifetime.end,
+  };
 }
 
 /**
@@ -193,32 +209,6 @@ function openingOf(chosen, before, after) {
   const { start } = before;
   const untouched = start && ["layer", "head", "query"].every((name) => chosen[name] === start[name]);
   return untouched && after.start && !chosen.heads ? after.start : {};
-}
-
-/** @param {any} state @param {() => any} described @param {any} lifetime */
-function keepAddress(state, described, lifetime) {
-  let stop = () => {};
-  lifetime.listen(window, "hashchange", () => {
-    const description = described();
-    if (!description) return;
-    const { view, layer, head, heads, query, key, region, by, sinks, pool, colour } = makeState().get();
-    const defaults = { view, layer, head, heads, query, key, region, by, sinks, pool, colour };
-    state.set(fitted({ ...defaults, ...stateOf(location.hash, description) }, description));
-  });
-  return state.listen(() => {
-    stop();
-    stop = lifetime.after(ADDRESS_WAIT, () => {
-      const description = described();
-      if (!description) return;
-      const wanted = addressOf(state.get(), description);
-      if (wanted === location.hash) return;
-      try {
-        history.replaceState(history.state, "", wanted || location.pathname + location.search);
-      } catch {
-        // sandboxed frames may not change their address
-      }
-    });
-  });
 }
 
 /** Announces to screen readers, debounced. @param {any} live @param {any} lifetime */

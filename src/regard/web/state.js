@@ -89,15 +89,16 @@ export function fitted(given, description) {
 }
 
 /**
- * The address of a state, `#layer=4&head=7&query=they`; defaults are omitted.
+ * The address of a state, `#layer=4&head=7&query=they`; what the page opens with is omitted.
  * @param {Chosen} chosen
  * @param {any} description
  */
 export function addressOf(chosen, description) {
   const parts = [];
+  const usual = { ...UNCHOSEN, ...description.start };
   for (const [name, value] of Object.entries(chosen)) {
-    if (value === null || value === undefined || same(value, UNCHOSEN[name])) continue;
-    parts.push(`${encoded(name)}=${encoded(written(name, value, description))}`);
+    if (value === undefined || same(value, usual[name]) || (value === null && (usual[name] ?? null) === null)) continue;
+    parts.push(`${encoded(name)}=${value === null ? "" : encoded(written(name, value, description))}`);
   }
   return parts.length ? `#${parts.join("&")}` : "";
 }
@@ -165,6 +166,7 @@ function written(name, value, description) {
 
 /** @param {string} name @param {string} text @param {any} description */
 function read(name, text, description) {
+  if (text === "" && TOKENS.includes(name)) return null;
   if (TOKENS.includes(name)) return tokenOfName(text, description);
   if (NUMBERS.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
   if (LISTS.includes(name)) return /^[\d.]+(,[\d.]+)*$/.test(text) ? text.split(",").map(Number) : undefined;
@@ -180,13 +182,13 @@ function read(name, text, description) {
 }
 
 /** @param {string} text */
-function encoded(text) {
+export function encoded(text) {
   // Commas and colons stay readable.
   return encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3A/g, ":");
 }
 
 /** @param {string} text */
-function decoded(text) {
+export function decoded(text) {
   try {
     return decodeURIComponent(text.replace(/\+/g, " "));
   } catch {

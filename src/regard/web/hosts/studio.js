@@ -1,57 +1,140 @@
 /** The studio: a text is read while it is typed, with the viewer below. */
+import { partsOf } from "../address.js";
 import { latestOnly, makeLifetime } from "../lifetime.js";
 import { makeViewer } from "../mount.js";
 import { servedSource } from "../sources/served.js";
+import { shortened } from "../words.js";
 import { send, signIn } from "./studio/access.js";
-import { makeBar, SENTENCES } from "./studio/bar.js";
+import { makeBar, megabytes, SENTENCES } from "./studio/bar.js";
 import { described, finished, talk } from "./studio/requests.js";
 
 const QUICK = 12; // milliseconds after the last keystroke; outdated requests are cancelled
 const PATIENT = 400;
 const LATER = 1000; // old readings are closed once the new one is drawn
 const SHORT = 600; // characters read while typing
+const LONG_TEXT = 2000; // characters that an address holds; the server stores longer texts
+const PAUSE = 3000; // milliseconds: after a pause, another text is a new entry of the history
+
+/**
+ * kept  whether the server is to keep it: a file or generated tokens cannot be read again from the text
+ * @typedef {{reading: string, kept: boolean, text: string, model: string}} Shown
+ */
 
 /** @param {HTMLElement} el @returns {() => void} */
 export function startStudio(el) {
   const lifetime = makeLifetime();
   const latest = latestOnly(lifetime);
-  const bar = makeBar({ typed, chosen: () => typed(bar.text()), opened, generate, cancel });
-  const viewer = makeViewer({ el, address: true, remember: true, title: false, read: bar.fill });
+  const bar = makeBar({ typed, chosen, opened, generate, cancel });
+  const viewer = makeViewer({
+    el,
+    address: { names: ["text", "stored", "reading", "model"], parts, restore },
+    remember: true,
+    title: false,
+    read: bar.fill,
+  });
   viewer.root.prepend(bar.el);
   lifetime.add(viewer.cleanUp);
-  /** @type {string|null} */
-  let reading = null;
+  /** @type {Shown|null} */
+  let shown = null;
+  /** @type {any[]} */
+  let models = [];
+  let stored = { text: "", name: "" }; // the last long text that the server stored
+  let edited = -PAUSE; // when the text changed last
   let stopWaiting = () => {};
+
+  /** What the address says of the text, also while it is not read yet. */
+  function parts() {
+    const text = bar.text();
+    /** @type {Record<string, string>} */
+    const found = {};
+    if (text && text.length <= LONG_TEXT) found.text = text;
+    else if (text && stored.text === text) found.stored = stored.name;
+    if (bar.model()) found.model = bar.model();
+    if (shown?.kept && shown.text === text) found.reading = shown.reading;
+    return found;
+  }
 
   /** @param {string} text */
   function typed(text) {
     stopWaiting();
-    stopWaiting = lifetime.after(text.length <= SHORT ? QUICK : PATIENT, () => text.trim() && read(text));
+    const now = performance.now();
+    viewer.addressChanged(now - edited > PAUSE);
+    edited = now;
+    if (!text.trim()) return empty();
+    stopWaiting = lifetime.after(text.length <= SHORT ? QUICK : PATIENT, () => read(text));
   }
 
-  /** @param {string} text */
-  function read(text) {
-    work((signal) => talk("POST", "/read", { text, model: bar.model() }, signal));
+  function chosen() {
+    viewer.addressChanged(true);
+    if (bar.text().trim()) read(bar.text());
+  }
+
+  function empty() {
+    stop();
+    refused("Type or paste a text, or choose an example.");
+  }
+
+  /** @param {string} text @param {{fromAddress?: boolean}} [how] */
+  function read(text, how = {}) {
+    const model = models.find(({ name }) => name === bar.model());
+    if (model?.here === false) return offerDownload(model, () => read(text, how));
+    work((signal) => talk("POST", "/read", { text, model: bar.model() }, signal), { text, ...how });
   }
 
   /** @param {File} file */
   function opened(file) {
     const where = `/open?name=${encodeURIComponent(file.name)}&model=${encodeURIComponent(bar.model())}`;
-    work((signal) => talk("POST", where, file, signal), true);
+    work((signal) => talk("POST", where, file, signal), { kept: true });
   }
 
   function generate() {
     const before = bar.text();
-    work(
-      (signal) => talk("POST", "/generate", { text: before, model: bar.model() }, signal),
-      true,
-      (said) => {
+    work((signal) => talk("POST", "/generate", { text: before, model: bar.model() }, signal), {
+      kept: true,
+      news: (said) => {
         if (said.text) bar.setText(before + said.text);
+      },
+      cancelled: () => bar.setText(before),
+    });
+  }
+
+  /** Ask before a model is downloaded. @param {any} model @param {() => void} then */
+  function offerDownload(model, then) {
+    stop();
+    const licence = model.licence ? `, licence ${model.licence}` : "";
+    const ways = [{ text: `Download ${megabytes(model.size)}`, act: () => download(model, then) }];
+    refused(`${model.name} is not on this machine yet: ${megabytes(model.size)} to download${licence}.`, ways);
+  }
+
+  /** @param {any} model @param {() => void} then */
+  function download(model, then) {
+    bar.setProblem("");
+    bar.setWork({ message: "" });
+    cancelled = () => offerDownload(model, then);
+    latest(
+      async (signal) => {
+        const { job } = await talk("POST", `/models/${encodeURIComponent(model.name)}`, undefined, signal);
+        await finished(job, bar.setWork, signal);
+        return talk("GET", "/models", undefined, signal);
+      },
+      (answer) => {
+        models = answer.models;
+        bar.setModels(models, bar.model());
+        bar.setWork(null);
+        then();
+      },
+      (error) => {
+        bar.setWork(null);
+        refused(error.message, [{ text: "Try again", act: () => download(model, then) }]);
       },
     );
   }
 
-  function cancel() {
+  let cancelled = () => {};
+
+  /** End what is under way. */
+  function stop() {
+    stopWaiting();
     latest(
       () => Promise.resolve(null),
       () => {},
@@ -59,17 +142,63 @@ export function startStudio(el) {
     bar.setWork(null);
   }
 
+  function cancel() {
+    stop();
+    cancelled();
+  }
+
+  /** Say why the text is not shown, and what can be done. @param {string} sentence @param {{text: string, act: () => void}[]} [ways] */
+  function refused(sentence, ways = []) {
+    viewer.setStale(true);
+    const before = shown;
+    const back = { text: "Back to the text shown", act: () => before && goBack(before) };
+    bar.setProblem(sentence, before ? [...ways, back] : ways);
+  }
+
+  /** Show again what is still drawn. @param {Shown} before */
+  function goBack(before) {
+    bar.setText(before.text);
+    bar.setModel(before.model);
+    bar.setProblem("");
+    viewer.setStale(false);
+    viewer.addressChanged();
+  }
+
+  /** The ways on from a refusal. @param {any} error @param {string} text */
+  function waysFrom({ details = {} }, text) {
+    const ways = (details.others ?? []).map((/** @type {string} */ name) => ({
+      text: `Read with ${name}`,
+      act: () => {
+        bar.setModel(name);
+        chosen();
+      },
+    }));
+    if (details.fits)
+      ways.push({ text: "Read only the beginning", act: () => bar.fill(text.slice(0, details.fits)) });
+    return ways;
+  }
+
   /**
    * Request a reading, wait for its job if there is one, and show it; the previous request is cancelled.
-   * @param {(signal: AbortSignal) => Promise<any>} ask @param {boolean} [fills] whether the text is to be put in place
-   * @param {(said: any) => void} [news]
+   * text         the text that is read; without it, the text of the answer is put in place
+   * kept         see Shown
+   * fromAddress  show it with the state of the address
+   * @param {(signal: AbortSignal) => Promise<any>} ask
+   * @param {{text?: string, kept?: boolean, fromAddress?: boolean, news?: (said: any) => void, cancelled?: () => void}} how
    */
-  function work(ask, fills = false, news = () => {}) {
+  function work(ask, { text, kept = false, fromAddress, news = () => {}, cancelled: undo = () => {} }) {
     stopWaiting();
     bar.setProblem("");
+    cancelled = () => {
+      undo();
+      const again = [{ text: "Read the text", act: () => read(bar.text()) }];
+      if (!shown || bar.text() !== shown.text) refused("Cancelled.", bar.text().trim() ? again : []);
+    };
+    const model = bar.model();
     latest(
       async (signal) => {
         let answer = await ask(signal);
+        if (text && answer.stored) stored = { text, name: answer.stored };
         if (answer.job) {
           bar.setWork({ message: "" });
           const heard = (/** @type {any} */ said) => {
@@ -79,37 +208,73 @@ export function startStudio(el) {
           };
           answer = await finished(answer.job, heard, signal);
         }
-        await viewer.show(described(servedSource(`/ask/${encodeURIComponent(answer.reading)}`, send), answer.description), {
-          signal,
-        });
+        const source = servedSource(`/ask/${encodeURIComponent(answer.reading)}`, send);
+        await viewer.show(described(source, answer.description), { signal, fromAddress });
         return answer;
       },
       (answer) => {
         bar.setWork(null);
-        if (fills && answer.description?.text) bar.setText(answer.description.text);
-        const old = reading;
-        reading = answer.reading;
-        if (old && old !== reading)
-          lifetime.after(LATER, () => talk("DELETE", `/readings/${encodeURIComponent(old)}`).catch(() => {}));
+        if (text === undefined) bar.setText(answer.description?.text ?? "");
+        const old = shown;
+        shown = { reading: answer.reading, kept, text: bar.text(), model };
+        document.title = bar.text() ? `${shortened(bar.text(), 60)} · Regard` : "Regard";
+        if (kept && !fromAddress) viewer.addressChanged(true);
+        if (old && !old.kept && old.reading !== answer.reading)
+          lifetime.after(LATER, () => talk("DELETE", `/readings/${encodeURIComponent(old.reading)}`).catch(() => {}));
       },
       (error) => {
+        const details = /** @type {any} */ (error).details ?? {};
+        if (text && details.stored) stored = { text, name: details.stored };
         bar.setWork(null);
-        bar.setProblem(error.message);
+        refused(error.message, waysFrom(/** @type {any} */ (error), text ?? bar.text()));
+        viewer.addressChanged();
       },
     );
+  }
+
+  /** Show what an address says. @param {Record<string, string>} said */
+  async function restore(said) {
+    stop();
+    bar.setProblem("");
+    if (said.model) bar.setModel(said.model);
+    let text = said.text;
+    if (said.stored)
+      try {
+        text = (await talk("GET", `/texts/${encodeURIComponent(said.stored)}`)).text;
+        stored = { text, name: said.stored };
+      } catch (error) {
+        return refused(/** @type {Error} */ (error).message);
+      }
+    if (text !== undefined) bar.setText(text);
+    if (said.reading)
+      work(
+        async (signal) => {
+          const where = `/readings/${encodeURIComponent(said.reading)}`;
+          try {
+            return await talk("GET", where, undefined, signal);
+          } catch (error) {
+            if (!text) throw error;
+            return talk("POST", "/read", { text, model: bar.model() }, signal); // closed since
+          }
+        },
+        { kept: true, fromAddress: true },
+      );
+    else if (text?.trim()) read(text, { fromAddress: true });
+    else empty();
   }
 
   async function start() {
     try {
       await signIn();
-      const [{ models }, begun] = await Promise.all([talk("GET", "/models"), talk("GET", "/start")]);
+      const [listed, begun] = await Promise.all([talk("GET", "/models"), talk("GET", "/start")]);
+      models = listed.models;
       bar.setModels(models, begun.model ?? null);
-      if (begun.reading) {
-        bar.setText(begun.text ?? begun.description?.text ?? "");
-        work(() => Promise.resolve(begun));
-      } else {
+      const said = partsOf(location.hash);
+      if (said.text !== undefined || said.stored || said.reading) await restore(said);
+      else if (begun.reading) work(() => Promise.resolve(begun), { kept: true, fromAddress: true });
+      else {
         bar.setText(begun.text ?? SENTENCES[0]);
-        read(bar.text());
+        read(bar.text(), { fromAddress: true });
       }
     } catch (error) {
       bar.setProblem(/** @type {Error} */ (error).message);

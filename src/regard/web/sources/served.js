@@ -24,19 +24,21 @@ export function servedSource(where, send = fetch) {
         body: JSON.stringify(parameters),
         signal,
       });
-      if (!reply.ok) throw new Error(await messageOf(reply));
+      if (!reply.ok) throw await errorOf(reply);
       return unpack(await reply.arrayBuffer());
     },
   };
 }
 
-/** The message of an error response. @param {Response} reply */
-export async function messageOf(reply) {
+/** The error of a response: the server's message, its status and what else it says. @param {Response} reply */
+export async function errorOf(reply) {
+  /** @type {any} */
+  let said = {};
   try {
-    const said = await reply.json();
-    if (typeof said.error === "string") return said.error;
+    said = await reply.json();
   } catch {
     // not JSON: only the status is known
   }
-  return `The server answered ${reply.status}.`;
+  const message = typeof said.error === "string" ? said.error : `The server answered ${reply.status}.`;
+  return Object.assign(new Error(message), { status: reply.status, details: said });
 }

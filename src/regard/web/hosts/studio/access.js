@@ -2,7 +2,7 @@
  * Signing in: the ticket in the address is exchanged once for the key, which every request carries. The key is kept in
  * the origin's storage, so that reloading and further tabs need no new address; other ports have other storage.
  */
-import { messageOf } from "../../sources/served.js";
+import { errorOf } from "../../sources/served.js";
 
 const KEPT = "regard-key";
 const TICKET = /(?:^#|&)ticket=([\w-]+)/;
@@ -16,7 +16,7 @@ export async function signIn() {
   history.replaceState(history.state, "", location.pathname + (rest ? `#${rest}` : ""));
   const reply = await fetch("/session", { method: "POST", headers: { Authorization: `Ticket ${ticket}` } });
   if (reply.ok) keep((await reply.json()).key);
-  else if (!key) throw new Error(await messageOf(reply));
+  else if (!key) throw await errorOf(reply);
 }
 
 /** `fetch` with the key. @param {string} where @param {RequestInit} [options] */

@@ -10,6 +10,11 @@ export const SENTENCES = [
   "jane visits africa",
 ];
 
+/** @param {number} size in bytes */
+export function megabytes(size) {
+  return `${Math.round(size / 1e6)} MB`;
+}
+
 /**
  * @param {{typed: (text: string) => void, chosen: (model: string) => void, opened: (file: File) => void, generate: () => void,
  *   cancel: () => void}} act
@@ -45,7 +50,9 @@ export function makeBar(act) {
   const message = element("span", { class: "regard-studio-message" });
   const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", onclick: act.cancel });
   const work = element("div", { class: "regard-studio-work", role: "status", hidden: true }, progress, message, cancel);
-  const problem = element("p", { class: "regard-error", role: "alert", hidden: true });
+  const sentence = element("p", {});
+  const actions = element("div", { class: "regard-studio-ways" });
+  const problem = element("div", { class: "regard-error regard-studio-problem", role: "alert", hidden: true }, sentence, actions);
   const examples = element(
     "div",
     { class: "regard-studio-examples", role: "group", "aria-label": "Examples" },
@@ -130,14 +137,18 @@ export function makeBar(act) {
       grow();
     },
     model: () => model.value,
+    /** @param {string} name */
+    setModel(name) {
+      if ([...model.options].some((/** @type {any} */ option) => option.value === name)) model.value = name;
+    },
     /** @param {any[]} models @param {string|null} usual */
     setModels(models, usual) {
       replaced(
         model,
-        models.map(({ name, about, here }) =>
+        models.map(({ name, about, here, size }) =>
           element("option", {
             value: name,
-            text: [name, about, here === false ? "not downloaded" : ""].filter(Boolean).join(" · "),
+            text: [name, about, here === false ? `${megabytes(size)} to download` : ""].filter(Boolean).join(" · "),
           }),
         ),
       );
@@ -152,10 +163,16 @@ export function makeBar(act) {
       else progress.removeAttribute("value");
       message.textContent = said.message || "Working…";
     },
-    /** @param {string} sentence */
-    setProblem(sentence) {
-      problem.hidden = !sentence;
-      problem.textContent = sentence;
+    /** What went wrong, and ways on as buttons. @param {string} said @param {{text: string, act: () => void}[]} [ways] */
+    setProblem(said, ways = []) {
+      problem.hidden = !said;
+      sentence.textContent = said;
+      replaced(
+        actions,
+        ways.map(({ text: name, act: go }) =>
+          element("button", { type: "button", class: "regard-button", text: name, onclick: go }),
+        ),
+      );
     },
   };
 }

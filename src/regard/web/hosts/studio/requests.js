@@ -1,5 +1,5 @@
 /** Requests to the studio's server, and waiting for jobs. */
-import { messageOf } from "../../sources/served.js";
+import { errorOf } from "../../sources/served.js";
 import { send } from "./access.js";
 
 /**
@@ -14,7 +14,7 @@ export async function talk(method, where, body, signal) {
     body: body === undefined ? undefined : isFile ? body : JSON.stringify(body),
     signal,
   });
-  if (!reply.ok) throw new Error(await messageOf(reply));
+  if (!reply.ok) throw await errorOf(reply);
   return reply.json();
 }
 
@@ -30,7 +30,7 @@ export async function finished(job, news, signal) {
     for (let step = -1; ;) {
       const said = await talk("GET", `${where}?after=${step}`, undefined, signal);
       if (said.state === "done") return said;
-      if (said.state === "failed") throw new Error(said.error || "The job failed.");
+      if (said.state === "failed") throw Object.assign(new Error(said.error || "The job failed."), { details: said });
       if (said.state === "cancelled") throw new Error("Cancelled.");
       news(said);
       step = said.step;

@@ -1,0 +1,86 @@
+/**
+ * The page's address: what the host adds (text and model), then the state of the viewer. Another view, text or model is a
+ * new entry of the history; selections within a view replace the entry.
+ */
+import { addressOf, decoded, encoded, fitted, stateOf, UNCHOSEN } from "./state.js";
+
+const WAIT = 150; // milliseconds; browsers limit the rate of address changes
+
+/**
+ * names    of the parts that the host adds to the address
+ * parts    these, as they are now
+ * restore  called with these parts when the user goes back or forward to others
+ * @typedef {{names: string[], parts: () => Record<string, string>, restore: (parts: Record<string, string>) => void}} Host
+ */
+
+/** The parts of an address by name. @param {string} address @returns {Record<string, string>} */
+export function partsOf(address) {
+  const pairs = address.replace(/^#/, "").split("&").filter(Boolean);
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name, ...rest] = pair.split("=");
+      return [decoded(name), decoded(rest.join("="))];
+    }),
+  );
+}
+
+/**
+ * The whole state that an address stands for: what it omits is as the page opens.
+ * @param {string} address @param {any} description @param {import("./state.js").Chosen} [before] whose other keys are reset
+ */
+export function stateAt(address, description, before) {
+  const unset = Object.fromEntries(Object.keys(before ?? {}).map((name) => [name, undefined]));
+  return fitted({ ...unset, ...UNCHOSEN, ...description.start, ...stateOf(address, description) }, description);
+}
+
+/**
+ * Keeps the address.
+ * @param {{state: import("./state.js").State, described: () => any, lifetime: import("./lifetime.js").Lifetime,
+ *   host?: Host|null}} options
+ */
+export function keepAddress({ state, described, lifetime, host = null }) {
+  let stop = () => {};
+  let isNew = false; // whether the next change is a new entry of the history
+  let restoring = false;
+
+  function write() {
+    const description = described();
+    if (!description && !host) return;
+    const own = Object.entries(host?.parts() ?? {}).map(([name, value]) => `${encoded(name)}=${encoded(value)}`);
+    const rest = description ? addressOf(state.get(), description).slice(1) : "";
+    const wanted = [...own, rest].filter(Boolean).join("&");
+    const push = isNew;
+    isNew = false;
+    if (wanted === location.hash.slice(1)) return;
+    try {
+      const there = wanted ? `#${wanted}` : location.pathname + location.search;
+      if (push) history.pushState(null, "", there);
+      else history.replaceState(history.state, "", there);
+    } catch {
+      // sandboxed frames may not change their address
+    }
+  }
+
+  /** @param {boolean} [another] whether this is a new entry of the history */
+  function changed(another = false) {
+    if (restoring) return;
+    isNew ||= another;
+    stop();
+    stop = lifetime.after(WAIT, write);
+  }
+
+  lifetime.listen(window, "popstate", () => {
+    stop();
+    isNew = false;
+    const parts = partsOf(location.hash);
+    const description = described();
+    const own = host?.parts() ?? {};
+    if (host?.names.some((name) => name in parts && parts[name] !== own[name])) return host.restore(parts);
+    if (!description) return;
+    restoring = true;
+    state.set(stateAt(location.hash, description, state.get()));
+    restoring = false;
+  });
+  lifetime.add(state.listen((now, before) => changed(now.view !== before.view)));
+  return { changed };
+}
