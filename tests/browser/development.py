@@ -96,9 +96,9 @@ def subject(name: str) -> Any:
 
 
 def minilm() -> Any:
-    from regard.models import model
+    import regard
 
-    return model("minilm").read(KIDS)
+    return regard.model("minilm").read(KIDS)
 
 
 @cache

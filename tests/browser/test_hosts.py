@@ -98,6 +98,24 @@ def test_every_control_can_be_reached_by_tabulator(show: Show) -> None:
     assert {"Query: attends", "Key: attended to"} <= reached
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_first_tab_stop_skips_to_the_view(show: Show, host: str) -> None:
+    page = show(host)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Skip to the view")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tabpanel")).to_be_focused()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.regard-view') !== null")
+
+
+def test_names_of_words_keep_their_number_apart(show: Show) -> None:
+    page = show("served", address="#query=they")
+    expect(page.get_by_role("option", name=re.compile(r"^kids, 0\.\d\d$"))).to_have_count(1)
+    page.get_by_role("tab", name="Words in context").click()
+    expect(page.get_by_role("button", name=re.compile(r"^\S+, 0\.\d{3}$")).first).to_be_visible()
+
+
 @pytest.mark.parametrize("host", ["served", "file"])
 def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     page = show(host, address="#layer=2&head=1&query=they")
@@ -196,25 +214,6 @@ def test_on_a_phone_the_picture_comes_before_the_controls(show: Show) -> None:
     assert above is not None and below is not None
     assert above["y"] + above["height"] <= below["y"]
     assert above["y"] < 0.4 * 740
-
-
-def test_the_tour_can_be_followed_and_closed(show: Show) -> None:
-    page = show("served", address="#view=matrix")
-    tour = page.get_by_role("button", name="Tour")
-    tour.click()
-    card = page.get_by_role("dialog")
-    expect(card).to_contain_text("The kids were scared of the lions")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("tab", name="Lookup")).to_have_attribute("aria-selected", "true")
-    page.keyboard.press("Shift+Tab")
-    page.get_by_label("Query", exact=True).click()  # the page stays free to use
-    page.keyboard.press("Escape")
-    expect(card).to_have_count(0)
-    expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
-    tour.click()
-    for _ in range(6):
-        card.get_by_role("button", name="Next").or_(card.get_by_role("button", name="Done")).click()
-    expect(card).to_have_count(0)
 
 
 def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, development: Any, tmp_path: Any) -> None:

@@ -159,3 +159,49 @@ def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
     lines = waiting.value.path().read_text(encoding="utf-8").splitlines()[1:]
     found = [float(line.rsplit(",", 1)[1]) for line in lines]
     np.testing.assert_allclose(found, plain(development.subject("kids"), 1, [1])[10], atol=1e-6)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_heads_that_link_two_words_are_listed_strongest_first(show: Show, development: Any, host: str) -> None:
+    page = show(host, address="#query=they" if host != "blob" else "")
+    word(page, "query", 10).click(force=True) if host == "blob" else None
+    word(page, "key", 2).click()
+    panel = page.get_by_role("complementary", name="Which heads?")
+    expect(panel).to_contain_text("they → kids")
+    reading = development.subject("kids")
+    table = reading.heads_for("they", "kids")
+    expected = [f"{layer} · {head}" for layer, head in zip(table["layer"], table["head"], strict=True)]
+    expect(panel.locator(".regard-which-name")).to_have_text(expected[:10])
+    shown = [float(text) for text in panel.locator(".regard-which-number").all_text_contents()]
+    np.testing.assert_allclose(shown, table["weight"][:10], atol=TWO_DIGITS)
+    panel.get_by_role("button", name="All 12 heads").click()
+    expect(panel.locator(".regard-which-name")).to_have_text(expected)
+    panel.get_by_role("button", name=re.compile("^Layer 2, head 1,")).click()
+    expect(page.get_by_label("Layer", exact=True).locator("select")).to_have_value("2")
+    expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(panel.locator("[aria-current]")).to_have_attribute("data-at", "2.1")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_norms_means_and_rollout_can_be_shown(show: Show, settle: Settle, development: Any, host: str) -> None:
+    page = show(host)
+    reading = development.subject("kids")
+    choose_head(page, 1, 2)
+    word(page, "query", 10).click()
+    kinds = page.get_by_role("combobox", name="Shown")
+    norms = reading.norms("they", layer=1, head=2, sinks=True, itself=True)
+    by_word = dict(zip(norms["Word"], norms[norms.columns[3].name], strict=True))
+    rows = {
+        "norm": [by_word[label] for label in reading.labels],
+        "mean": np.mean([plain(reading, layer, [0, 1, 2, 3])[10] for layer in range(3)], axis=0),
+        "rollout": reading.rollout()[10],
+    }
+    for kind, row in rows.items():
+        kinds.select_option(kind)
+        page.mouse.move(1, 1)
+        settle(page)
+        np.testing.assert_allclose(numbers(page, "key"), row, atol=TWO_DIGITS + 2e-3 * max(row))
+        expect(page.get_by_role("combobox", name="Layer")).to_be_visible(visible=kind == "norm")
+    page.get_by_role("tab", name="Matrix").click()
+    settle(page)
+    expect(page.locator(".regard-matrix-about")).to_have_text("Rollout through all layers")

@@ -66,6 +66,7 @@ def queries_for(shown):
                 asked.append(
                     ("links", {"layer": 0, "heads": [1, 2, 5], "count": count, "itself": itself, "sinks": sinks})
                 )
+    asked += [("heads_for", {"query": last, "key": 5, "by": by}) for by in ("token", "word")]
     asked.append(("vectors", {"layer": 0, "head": 4, "query": last, "keys": [0, 5, 10]}))
     return asked
 
@@ -103,6 +104,10 @@ def assert_same(kind, parameters, expected, found):
     assert header.get("sampled") is None and page_header.get("sampled") is None
     if kind == "links" and parameters["count"] == 1000:
         assert len(arrays["weight"]) and in_order(arrays) == in_order(page_arrays), parameters
+    if kind == "heads_for":  # in one order, as above
+        for found in (arrays, page_arrays):
+            order = np.lexsort((found["head"], found["layer"]))
+            found.update({name: numbers[order] for name, numbers in found.items()})
     for name, numbers in arrays.items():
         if kind == "links" and name != "weight":
             continue

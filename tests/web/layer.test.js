@@ -72,6 +72,8 @@ for (const how of [{}, { causal: true }, { bias: true }, { relative: true, causa
   });
 }
 
+const rowsOf = (layer, head) => (query, from, to, into) => weightsOfRow(layer, head, query, from, to, into);
+
 test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
   const { layer, dense } = layerWith();
   const cells = [
@@ -79,7 +81,7 @@ test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
     [3, 6],
   ];
   for (const pool of ["mean", "max"]) {
-    const found = await tileOf(layer, 3, { rows: [1, 6], columns: [0, 7], shape: [2, 3], pool });
+    const found = await tileOf(rowsOf(layer, 3), { rows: [1, 6], columns: [0, 7], shape: [2, 3], pool });
     const edges = [0, 2, 4, 7];
     const expected = cells.flatMap(([a, b]) =>
       [0, 1, 2].map((cell) => {
@@ -137,7 +139,7 @@ test("work stops when its signal is aborted", async () => {
       return layer.seen(head, query);
     },
   };
-  const tile = tileOf(slow, 0, { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
+  const tile = tileOf(rowsOf(slow, 0), { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
   gone.abort();
   await assert.rejects(tile, { name: "AbortError" });
 });

@@ -142,6 +142,26 @@ def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
     return lengths
 
 
+def value_grams(values: Array, w_o: Array | None, heads: int, words: Sequence[tuple[int, int]]) -> Numbers:
+    """v · W_O of one token times that of another, for the tokens of each word, (head, products), word after word.
+
+    The contribution of a word with weights w is √(Σ w_j w_k · product_jk), which is ‖Σ w_j v_j · W_O‖; the product of a
+    single token with itself is ‖v · W_O‖².
+
+    values   (key head, key, value_dim)
+    w_o      (width, head · value_dim); without it, the products are those of the values themselves
+    words    the tokens [first, last) of each word
+    """
+    dim, group = values.shape[-1], heads // values.shape[0]
+    found = []
+    for head in range(heads):
+        value = numpy_of(values[head // group]).astype(np.float64)  # (key, value_dim)
+        part = None if w_o is None else numpy_of(w_o)[:, head * dim : (head + 1) * dim].astype(np.float64)
+        product = value if part is None else value @ (part.T @ part)
+        found.append(np.concatenate([(product[a:b] @ value[a:b].T).ravel() for a, b in words]))
+    return np.maximum(np.stack(found), 0) if all(b - a == 1 for a, b in words) else np.stack(found)
+
+
 def mean_over_heads(attention: Attention, head: int | None = None) -> Numbers:
     """The weights of a layer between tokens, (token, token), averaged over the selected heads; built head by head."""
     heads = selected("head", head, attention.shape[0])

@@ -23,8 +23,9 @@ from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.engines.interface import Scores
 from regard.viewer import bundle, frames
+from regard.viewer.measures import grams, over_layers
 from regard.viewer.queries import Answers, steps_after
-from regard.viewer.subject import Subject, describe, subject_of
+from regard.viewer.subject import Subject, describe, measures_of, subject_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,8 @@ LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
 ENTRY = "hosts/page.js"
 THUMBNAIL = 48  # cells along each side
+OVER_LAYERS = ("mean", "rollout")
+MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
 
 
 def page(
@@ -103,11 +106,19 @@ def _blocks(
 ) -> tuple[Iterator[str], Iterator[str]]:
     """What is needed to begin, with the layer that is shown first; and all the rest."""
     after = steps_frames(subject, kept) if steps else {}
-    has = [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links"]
+    has = (
+        [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for"]
+    )
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
+    shown_as = measures_of(subject)
+    if not steps:
+        shown_as = [measure for measure in shown_as if measure != "norm"]
+    has += ["value_grams"] if "norm" in shown_as else []
+    if subject.keys > MEASURED:
+        shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
     layers = kept.layers_of(subject)
-    description = describe(subject, has=has, kept={"layers": kept.layers, "heads": kept.heads})
+    description = describe(subject, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
         description["start"] = start
     wanted = (description["start"] or {}).get("layer", 0)
@@ -130,6 +141,8 @@ def _blocks(
                 yield from of_layer(layer)
         for layer, frame in after.items():
             yield block(f"steps-{layer}", frame)
+        if over := {name: over_layers(subject, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}:
+            yield block("over-layers", frames.pack({}, over))
 
     return first(), rest()
 
@@ -256,6 +269,8 @@ def layer_frame(subject: Subject, place: int, values: bool, heads: Sequence[int]
         used = [head * len(of_layer) // whole.shape[0] for head in heads]
         stored = sorted(set(used))
         arrays["v"], times["v_times"] = _half(numpy_of(of_layer)[stored])
+        if "norm" in measures_of(subject):
+            arrays["gram"] = grams(subject, place)[list(heads)].astype(np.float32)
         header["value_heads"] = [stored.index(one) for one in used]
     offset = scores.offset if isinstance(scores.offset, int) else int(numpy_of(scores.offset)[0])
     header |= {"scale": float(scores.scale), "softcap": attention.softcap, "offset": offset, **times}

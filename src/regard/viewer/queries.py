@@ -22,9 +22,9 @@ from regard.attention import Attention
 from regard.reading import links
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import frames, long_texts, params
+from regard.viewer import frames, long_texts, measures, params
 from regard.viewer.long_texts import Asked, Pyramids
-from regard.viewer.subject import Subject, answered, describe, known_heads, subject_of
+from regard.viewer.subject import Subject, answered, describe, known_heads, measures_of, subject_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,7 @@ class Answers:
         self.subject: Subject = subject_of(subject)
         self._pyramids = Pyramids(self.subject)
         self._heads: dict[tuple[int, int], Attention] = {}
+        self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
         self._kinds: dict[str, Callable[[Mapping[str, Any], Stop], bytes]] = {
             "describe": self._describe,
             "tile": self._tile,
@@ -55,6 +56,8 @@ class Answers:
             "thumbnails": self._thumbnails,
             "along": self._along,
             "links": self._links,
+            "heads_for": self._heads_for,
+            "value_grams": self._value_grams,
             "vectors": self._vectors,
             "steps": self._steps,
             "lookup": self._lookup,
@@ -75,7 +78,7 @@ class Answers:
         return frames.pack(describe(self.subject))
 
     def _tile(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality"))
+        given = params.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"))
         layer, attention = self._layer(given)
         head = params.place("head", given.get("head"), attention.shape[0])
         rows = params.span("rows", given.get("rows"), attention.shape[1])
@@ -84,8 +87,12 @@ class Answers:
         pool = params.word("pool", given.get("pool"), POOLS)
         quality = params.word("quality", given.get("quality"), QUALITIES)
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
-        if self.subject.is_long:
-            asked = Asked(rows, columns, shape, pool)
+        measure = params.word("measure", given.get("measure"), measures_of(self.subject))
+        asked = Asked(rows, columns, shape, pool)
+        if measure != "weight":
+            whole = measures.of_head(self.subject, layer, head) if measure == "norm" else self._matrix(measure)
+            found = measures.pooled(whole, asked.row_edges, asked.column_edges, pool)
+        elif self.subject.is_long:
             found, about = self._pyramids.tile(layer, head, asked, quality == "exact", stop)
             header |= about
         else:
@@ -94,16 +101,36 @@ class Answers:
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
 
     def _row(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "heads", "query", "by"))
+        given = params.parameters(given, ("layer", "heads", "query", "by", "measure"))
         _, attention = self._layer(given)
         heads = params.places("heads", given.get("heads"), attention.shape[0])
         query = params.place("query", given.get("query"), attention.shape[1])
         by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
-        if by_word:
+        measure = params.word("measure", given.get("measure"), measures_of(self.subject))
+        if measure in ("mean", "rollout"):
+            found = self._matrix(measure)[query][None] if not by_word else self._word_row(measure, query)
+        elif by_word:
             found = word_row(self.subject, attention, heads, query)
         else:
             found = weights_row(attention, heads, query)
         return frames.pack({"query": query, "heads": heads}, {"weight": found})
+
+    def _word_row(self, measure: str, query: int) -> Floats:
+        first, last = word_around(self.subject, query)
+        rows = self._matrix(measure)[first:last].mean(axis=0)
+        found: Floats = np.add.reduceat(rows, [start for start, _ in self.subject.words])[None]
+        return found
+
+    def _matrix(self, measure: str) -> Floats:
+        """The mean over all layers and heads, or the rollout, kept once computed."""
+        if measure not in self._over_layers:
+            self._over_layers[measure] = measures.over_layers(self.subject, measure)
+        found: Floats = self._over_layers[measure]
+        return found
+
+    def _value_grams(self, given: Any, stop: Stop) -> bytes:
+        layer, _ = self._layer(params.parameters(given, ("layer",)))
+        return frames.pack({"layer": layer}, {"gram": measures.grams(self.subject, layer)})
 
     def _statistics(self, given: Any, stop: Stop) -> bytes:
         params.parameters(given, ())
@@ -163,6 +190,13 @@ class Answers:
             own = None if first is None else block + first
             best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
         return frames.pack({"sampled": said, "heads": heads}, links.merged(best, count)._asdict())
+
+    def _heads_for(self, given: Any, stop: Stop) -> bytes:
+        given = params.parameters(given, ("query", "key", "by"))
+        query = params.place("query", given.get("query"), self.subject.queries)
+        key = params.place("key", given.get("key"), self.subject.keys)
+        by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
+        return frames.pack({"query": query, "key": key}, heads_for(self.subject, query, key, by_word, stop))
 
     def _vectors(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "head", "query", "keys"))
@@ -234,6 +268,25 @@ def word_around(subject: Subject, query: int) -> tuple[int, int]:
     starts = np.array([start for start, _ in subject.words])
     first, last = subject.words[int(np.searchsorted(starts, own, "right")) - 1]
     return max(first - shift, 0), min(last - shift, subject.queries)
+
+
+def heads_for(subject: Subject, query: int, key: int, by_word: bool, stop: Stop = go_on) -> dict[str, Floats]:
+    """Every head by the weight of one query on one key, strongest first: layer, head, weight; O(n) per head."""
+    starts = np.array([start for start, _ in subject.words])
+    column = int(np.searchsorted(starts, key, "right")) - 1 if by_word else key
+    found = []
+    for layer, attention in enumerate(subject.attentions):
+        stop()
+        heads = range(attention.shape[0])
+        rows = word_row(subject, attention, heads, query) if by_word else weights_row(attention, heads, query)
+        found += [(layer, head, float(rows[head, column])) for head in heads]
+    found.sort(key=lambda one: (-one[2], one[0], one[1]))
+    layers, numbers, weights = zip(*found, strict=True)
+    return {
+        "layer": np.array(layers, np.int32),
+        "head": np.array(numbers, np.int32),
+        "weight": np.array(weights, np.float32),
+    }
 
 
 def head_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:

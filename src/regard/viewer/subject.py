@@ -215,7 +215,11 @@ CERTIFIED = 4096  # tokens: certifying a longer reading takes too long
 
 
 def describe(
-    subject: Subject, *, has: Sequence[str] | None = None, kept: Mapping[str, Any] | None = None
+    subject: Subject,
+    *,
+    has: Sequence[str] | None = None,
+    measures: Sequence[str] | None = None,
+    kept: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
     first = subject.attentions[0] if subject.attentions else None
@@ -239,6 +243,8 @@ def describe(
         "long": subject.is_long,
         "certificate": _certificate(subject),
         "has": answered(subject) if has is None else list(has),
+        "measures": measures_of(subject) if measures is None else list(measures),
+        "w_o": has_w_o(subject),
         "kept": {name: (kept or {}).get(name) for name in ("layers", "heads")},
         "editable": None if subject.trace is None else _editable(subject.trace),
         "lookup": None if subject.lookup is None else _lookup_description(subject.lookup),
@@ -286,13 +292,35 @@ def start_of(subject: Subject) -> dict[str, int] | None:
     return {"layer": found.layer, "head": found.head, "query": subject.words[found.query][0]}
 
 
+MEASURED = 1024  # tokens of a text whose means and rollout are computed, as whole matrices
+
+
+def measures_of(subject: Subject) -> list[str]:
+    """What can be shown: weights, ‖weight · v · W_O‖, the mean over all layers and heads, rollout."""
+    found = ["weight"]
+    square = subject.first_query == 0 and subject.queries == subject.keys
+    if not subject.attentions or not square or subject.keys > MEASURED:
+        return found
+    if all(values is not None for values in subject.values):
+        found.append("norm")
+    several = sum(attention.shape[0] for attention in subject.attentions) > 1
+    return [*found, "mean", "rollout"] if several else found
+
+
+def has_w_o(subject: Subject) -> bool:
+    """Whether norms can be taken after W_O."""
+    return bool(subject.blocks) and all(block.attention.w_o is not None for block in subject.blocks)
+
+
 def answered(subject: Subject) -> list[str]:
     """The kinds of queries that this subject can answer."""
     if subject.lookup is not None:
         return ["lookup"]
-    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "vectors"]
+    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", "vectors"]
     if any(values is not None for values in subject.values):
         found.append("steps")
+    if "norm" in measures_of(subject):
+        found.append("value_grams")
     return found
 
 

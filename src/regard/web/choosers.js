@@ -1,11 +1,12 @@
 /** Choosers above every view: layer, heads, words or tokens. */
 import { segments, stepper, walkable } from "./controls.js";
 import { element, replaced } from "./elements.js";
+import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers } from "./state.js";
 
 /**
- * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by".
+ * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by", "measure".
  * @param {import("./state.js").State} state
  * @param {any} description
  * @param {string[]} uses
@@ -15,17 +16,19 @@ import { keptHeads, keptLayers } from "./state.js";
 export function choosers(state, description, uses, lifetime, colours) {
   const el = element("div", { class: "regard-choosers" });
   const shown = [];
+  const ofHead = []; // without meaning where all layers are shown together
+  const measures = uses.includes("measure") ? (description.measures ?? []) : [];
   if (uses.includes("layer") && description.layers > 1) {
     const kept = keptLayers(description);
     const names = kept.map((layer) => `Layer ${layer}`);
     const place = (/** @type {number} */ layer) => kept.indexOf(layer);
     const layers = stepper("Layer", names, place(state.get().layer), (at) => state.set({ layer: kept[at] }));
     lifetime.add(state.listen(({ layer }) => layers.set(place(layer))));
-    shown.push(layers.el);
+    ofHead.push(layers.el);
   }
   const several = uses.includes("heads");
   if ((several || uses.includes("head")) && description.heads > 1)
-    shown.push(headChooser(state, description, several, lifetime, colours));
+    ofHead.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
     const options = [
       { value: "word", text: "Words" },
@@ -35,7 +38,25 @@ export function choosers(state, description, uses, lifetime, colours) {
     lifetime.add(state.listen((now) => by.set(now.by)));
     shown.push(by.el);
   }
-  replaced(el, shown);
+  if (measures.length > 1) {
+    const select = element(
+      "select",
+      { class: "regard-select", "aria-label": "Shown", onchange: () => state.set({ measure: select.value }) },
+      measures.map((/** @type {any} */ measure) =>
+        element("option", { value: measure, text: nameOfMeasure(measure, description) }),
+      ),
+    );
+    const show = () => {
+      const measure = measureOf(state.get(), description);
+      select.value = measure;
+      select.title = saidOfMeasure(measure, description);
+      for (const one of ofHead) one.hidden = isOverLayers(measure);
+    };
+    lifetime.add(state.listen(show));
+    show();
+    shown.push(select);
+  }
+  replaced(el, ofHead, shown);
   return el;
 }
 

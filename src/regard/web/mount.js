@@ -25,8 +25,8 @@ export function mount({ model, el, ...options }) {
  * address   keep the state in the page's address; with what the host adds to it, if it adds something
  * remember  keep the theme between visits
  * title     show the title; false where the host shows it
- * read      reads another text, if the host can: used by the tour
- * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string) => void}} Options
+ * read      reads another text, with a model of this name if it is there: used by the tour
+ * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void}} Options
  * @param {{el: HTMLElement} & Options} options
  */
 export function makeViewer({ el, address = false, remember = false, title = true, read }) {
@@ -42,7 +42,13 @@ export function makeViewer({ el, address = false, remember = false, title = true
   };
   const [tabs, tools] = ["regard-tabs", "regard-tools"].map((name) => element("div", { class: name }));
   parts.top.append(tabs, tools);
-  const root = element("div", { class: "regard", "aria-busy": "true" }, Object.values(parts), live);
+  const skip = element("button", {
+    type: "button",
+    class: "regard-skip",
+    text: "Skip to the view",
+    onclick: () => parts.view.focus(),
+  });
+  const root = element("div", { class: "regard", "aria-busy": "true" }, skip, Object.values(parts), live);
   el.append(root);
   lifetime.add(() => root.remove());
 
@@ -110,8 +116,38 @@ export function makeViewer({ el, address = false, remember = false, title = true
     ? keepAddress({ state, described: () => shown?.description, lifetime, host: address === true ? null : address })
     : null;
 
-  let tour = () => {};
-  lifetime.add(() => tour());
+  /** @type {ReturnType<typeof startTour>|null} */
+  let tour = null;
+  let resumeAt = 0;
+  lifetime.add(() => tour?.end());
+
+  /** @param {number} stop */
+  function beginTour(stop) {
+    tour?.end();
+    const text = shown?.description.text;
+    const { model } = shown?.description ?? {};
+    tour = startTour({
+      root,
+      state,
+      shown: () => shown,
+      announce,
+      read,
+      stop,
+      left(at, before, wasRead) {
+        tour = null;
+        resumeAt = at;
+        showTools();
+        if (before) state.set(before);
+        if (before && wasRead) read?.(text, model);
+      },
+    });
+  }
+
+  function showTools() {
+    if (!shown) return;
+    const begin = () => beginTour(resumeAt);
+    replaced(tools, toolsOf(shown.description, { tools: [theme.el], beginTour: begin, resumes: resumeAt > 0 }));
+  }
 
   /**
    * Show another source, keeping the state where it still applies, or with the state of the address.
@@ -132,15 +168,14 @@ export function makeViewer({ el, address = false, remember = false, title = true
       settling = true;
       state.set(fitted({ ...state.get(), ...said }, header));
       settling = false;
-      const beginTour = () => {
-        tour();
-        tour = startTour({ root, state, description: header, announce, read });
-      };
       if (title) replaced(parts.header, titleOf(header));
-      replaced(tools, toolsOf(header, { tools: [theme.el], beginTour }));
+      showTools();
       setStale(false);
       drawView(true);
       kept?.changed();
+      const { tour_stop: stop } = state.get();
+      if (tour) tour.refresh();
+      else if (Number.isInteger(stop)) beginTour(stop);
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));
     }

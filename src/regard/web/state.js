@@ -3,6 +3,7 @@
  *
  * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
  *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log",
+ *   measure: import("./measures.js").Measure,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
  *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
@@ -22,6 +23,7 @@ export const UNCHOSEN = Object.freeze({
   sinks: true, // false sets them aside
   pool: "mean",
   colour: "linear",
+  measure: "weight", // or ‖weight · v · W_O‖, the mean over all layers, rollout
 });
 
 /**
@@ -154,7 +156,12 @@ const NUMBERS = ["layer", "head"];
 const LISTS = ["heads", "region"];
 const TOKENS = ["query", "key"];
 /** @type {Record<string, string[]>} */
-const CHOICES = { by: ["word", "token"], pool: ["mean", "max"], colour: ["linear", "log"] };
+const CHOICES = {
+  by: ["word", "token"],
+  pool: ["mean", "max"],
+  colour: ["linear", "log"],
+  measure: ["weight", "norm", "mean", "rollout"],
+};
 
 /** @param {string} name @param {any} value @param {any} description */
 function written(name, value, description) {

@@ -2,6 +2,7 @@
 import { walkable } from "./controls.js";
 import { element } from "./elements.js";
 import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
+import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
 import { printable, shortened } from "./words.js";
 
 const KEPT_THEME = "regard-theme";
@@ -18,13 +19,13 @@ export function titleOf(description) {
 /**
  * Beside the tabs: what is shown, its certificate, the tour, the theme.
  * @param {any} description
- * @param {{tools: Node[], beginTour: () => void}} options
+ * @param {{tools: Node[], beginTour: () => void, resumes?: boolean}} options
  */
-export function toolsOf(description, { tools, beginTour }) {
+export function toolsOf(description, { tools, beginTour, resumes = false }) {
   const tour = element("button", {
     type: "button",
     class: "regard-button",
-    text: "Tour",
+    text: resumes ? "Resume tour" : "Tour",
     "aria-haspopup": "dialog",
     onclick: beginTour,
   });
@@ -185,10 +186,14 @@ function keep(theme) {
   }
 }
 
-/** What an export shows: model, layer and heads. @param {any} description @param {any} chosen */
-export function captionOf({ model, layers, heads }, { layer, head, heads: several }) {
+/** What an export shows: model, layer and heads, or what is shown of all layers. @param {any} description @param {any} chosen */
+export function captionOf(description, { layer, head, heads: several, ...chosen }) {
+  const { model, layers, heads } = description;
+  const measure = measureOf(chosen, description);
+  const named = model && model !== "given" ? printable(model) : "";
+  if (isOverLayers(measure)) return [named, nameOfMeasure(measure, description)].filter(Boolean).join(", ");
   const shown = several?.length > 1 ? `heads ${several.join(", ")}` : heads > 1 ? `head ${several?.[0] ?? head}` : "";
-  const parts = [model && model !== "given" ? printable(model) : "", layers > 1 ? `layer ${layer}` : "", shown];
+  const parts = [named, measure === "norm" ? nameOfMeasure(measure, description) : "", layers > 1 ? `layer ${layer}` : "", shown];
   return parts.filter(Boolean).join(", ");
 }
 

@@ -117,6 +117,28 @@ export function summedOver(weights, units) {
   });
 }
 
+/**
+ * Token weights as unit weights: averaged over the query's pieces, summed over the key's pieces.
+ * @param {{data: any, shape: number[]}} weight @param {any[]} left @param {any[]} right
+ */
+export function byUnits(weight, left, right) {
+  const { data, shape } = weight;
+  const found = new Float32Array(left.length * right.length);
+  const rowStart = left[0]?.first ?? 0;
+  const columnStart = right[0]?.first ?? 0;
+  left.forEach((query, line) => {
+    right.forEach((key, place) => {
+      let sum = 0;
+      for (let row = query.first; row < query.last; row++) {
+        const start = (row - rowStart) * shape[1] - columnStart;
+        for (let column = key.first; column < key.last; column++) sum += data[start + column];
+      }
+      found[line * right.length + place] = sum / (query.last - query.first);
+    });
+  });
+  return found;
+}
+
 /** @param {string[]} tokens @param {number} first @param {number} last */
 function joinedText(tokens, first, last) {
   return last - first === 1 ? tokens[first] : tokens.slice(first, last).join("");

@@ -32,7 +32,7 @@ export function startStudio(el) {
     title: false,
     read: bar.fill,
   });
-  viewer.root.prepend(bar.el);
+  viewer.root.firstElementChild.after(bar.el); // after the skip link
   lifetime.add(viewer.cleanUp);
   /** @type {Shown|null} */
   let shown = null;

@@ -5,7 +5,8 @@
  *   heads: number[], keyHeads: number[], valueHeads: number[], headDim: number, valueDim: number, scale: number, softcap: number|null,
  *   sinks: Float32Array|null, seen: (slot: number, query: number) => number[][],
  *   allowed: ((slot: number, query: number, key: number) => boolean)|null,
- *   bias: ((slot: number, query: number, key: number) => number)|null, rowMax: Float64Array, rowSum: Float64Array}} Layer
+ *   bias: ((slot: number, query: number, key: number) => number)|null, rowMax: Float64Array, rowSum: Float64Array,
+ *   gram: (head: number) => Float32Array}} Layer
  *   rows counts queries, count keys. A page may hold some heads of a layer: `heads` are their numbers in the model, a
  *   slot is the position of one among them, keyHeads[slot] and valueHeads[slot] its key and value head. `seen` gives the intervals of visible keys,
  *   `allowed` further restricts them. rowMax is NaN until a row's state is computed.
@@ -41,8 +42,18 @@ export function layerFrom({ header, arrays }) {
     seen: intervalsOf(arrays, count),
     allowed: allowedBy(arrays.visible, rows, count),
     bias: biasFrom(arrays, header, rows, count),
+    gram: gramOf(arrays.gram, header.heads),
     rowMax: new Float64Array(heads * rows).fill(NaN),
     rowSum: new Float64Array(heads * rows),
+  };
+}
+
+/** The products of a head's values, within words. @param {any} gram @param {number[]} heads */
+function gramOf(gram, heads) {
+  return (/** @type {number} */ head) => {
+    if (!gram) throw new Error("This page does not contain the values of this layer.");
+    const slot = heads.indexOf(head);
+    return gram.data.subarray(slot * gram.shape[1], (slot + 1) * gram.shape[1]);
   };
 }
 
@@ -146,10 +157,11 @@ export function vectorsOf(layer, head, query, keys) {
 
 /**
  * A region pooled into cells; cell i covers rows floor(a + i·(b − a)/r) … floor(a + (i + 1)·(b − a)/r).
- * @param {Layer} layer @param {number} head @param {{rows: number[], columns: number[], shape: number[], pool?: string}} asked
+ * @typedef {(query: number, from: number, to: number, into: any) => any} Rows  numbers of one query on the keys [from, to)
+ * @param {Rows} rowsOf @param {{rows: number[], columns: number[], shape: number[], pool?: string}} asked
  * @param {AbortSignal} [signal]
  */
-export async function tileOf(layer, head, { rows, columns, shape, pool = "mean" }, signal) {
+export async function tileOf(rowsOf, { rows, columns, shape, pool = "mean" }, signal) {
   const [height, width] = shape;
   const cells = new Float64Array(height * width);
   const columnEdges = edges(columns, width);
@@ -159,7 +171,7 @@ export async function tileOf(layer, head, { rows, columns, shape, pool = "mean" 
   for (let line = 0; line < height; line++) {
     for (let query = rowEdges[line]; query < rowEdges[line + 1]; query++) {
       await pause();
-      weightsOfRow(layer, head, query, columns[0], columns[1], row);
+      rowsOf(query, columns[0], columns[1], row);
       for (let cell = 0; cell < width; cell++) {
         let pooled = 0;
         const start = columnEdges[cell] - columns[0];

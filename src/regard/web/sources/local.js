@@ -12,9 +12,14 @@
  *   regard-statistics      the answer to `statistics`
  *   regard-thumbnails-3    the answer to `thumbnails`, of the heads in the layer's header
  *   regard-steps-3         the answers to `steps`, for all queries
+ *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
 import { framed, fromBase64, unpack } from "../frames.js";
-import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow } from "./layer.js";
+import { productsBy } from "../measures.js";
+import { keptLayers } from "../state.js";
+import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
+
+const FEW = 128; // tokens up to which all layers stay decoded
 
 /**
  * Waits while the page is loading, until a block is complete.
@@ -52,10 +57,36 @@ export function localSource(page) {
     if (!layers.has(layer)) {
       const found = frame(`regard-layer-${layer}`);
       if (!found) throw new Error(`Layer ${layer} is not in this page.`);
-      layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB decoded
+      if (count > FEW) layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB decoded
       layers.set(layer, layerFrom(found));
     }
     return layers.get(layer);
+  }
+
+  /** The rows of the mean over all layers or of the rollout; null for one head's. @param {string} [measure] */
+  function overLayers(measure) {
+    if (measure !== "mean" && measure !== "rollout") return null;
+    const numbers = frame("regard-over-layers")?.arrays[measure]?.toFloat32();
+    if (!numbers) throw new Error(`This page does not contain the ${measure} over all layers.`);
+    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) => {
+      for (let key = from; key < to; key++) into[key - from] = numbers[query * count + key];
+      return into;
+    };
+  }
+
+  /** The rows of one head: weights, or ‖weight · v · W_O‖. @param {any} layer @param {number} head @param {string} [measure] */
+  function rowsOfHead(layer, head, measure) {
+    const rows = (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) =>
+      weightsOfRow(layer, head, query, from, to, into);
+    if (measure !== "norm") return rows;
+    const gram = layer.gram(head);
+    const productOf = productsBy(gram, description.words);
+    const norms = Float64Array.from({ length: count }, (_, key) => Math.sqrt(productOf(key, key)));
+    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) => {
+      rows(query, from, to, into);
+      for (let key = from; key < to; key++) into[key - from] *= norms[key];
+      return into;
+    };
   }
 
   /** @type {Record<string, (asked: any, signal?: AbortSignal) => any>} */
@@ -74,19 +105,25 @@ export function localSource(page) {
     },
 
     async tile(asked, signal) {
-      const { layer, head, rows = [0, description.queries], columns = [0, count], shape } = asked;
-      const weight = await tileOf(layerOf(layer), head, { ...asked, rows, columns }, signal);
+      const { layer, head, rows = [0, description.queries], columns = [0, count], shape, measure } = asked;
+      const rowsOf = overLayers(measure) ?? rowsOfHead(layerOf(layer), head, measure);
+      const weight = await tileOf(rowsOf, { ...asked, rows, columns }, signal);
       return { header: { exact: true, sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
     },
 
-    row({ layer, heads, query, by }) {
+    row({ layer, heads, query, by, measure }) {
+      const over = overLayers(measure);
+      if (over) {
+        const row = by === "word" ? rowOfWord(over, query, description) : over(query, 0, count, new Float64Array(count));
+        return { header: { query }, arrays: { weight: framed(Float32Array.from(row), [1, row.length]) } };
+      }
       const full = layerOf(layer);
       const words = by === "word" && description.words ? description.words : null;
       const width = words ? words.length : count;
       const asked = heads ?? full.heads;
       const weight = new Float32Array(asked.length * width);
       asked.forEach((/** @type {number} */ head, /** @type {number} */ place) => {
-        const row = words ? rowOfWord(full, head, query, description) : weightsOfRow(full, head, query);
+        const row = words ? rowOfWord(rowsOfHead(full, head), query, description) : weightsOfRow(full, head, query);
         weight.set(row, place * width);
       });
       return { header: { query, heads: asked }, arrays: { weight: framed(weight, [asked.length, width]) } };
@@ -119,12 +156,46 @@ export function localSource(page) {
       };
     },
 
+    /** All heads of the page by the weight of one query on one key, strongest first. */
+    async heads_for({ query, key, by }, signal) {
+      const words = by === "word" && description.words ? description.words : null;
+      const column = words ? words.findIndex((/** @type {number[]} */ [, stop]) => key < stop) : key;
+      /** @type {number[][]} */
+      const found = [];
+      const pause = yieldToEvents(signal);
+      for (const layer of keptLayers(description)) {
+        const full = layerOf(layer);
+        for (const head of full.heads) {
+          await pause();
+          const row = words ? rowOfWord(rowsOfHead(full, head), query, description) : weightsOfRow(full, head, query);
+          found.push([layer, head, Math.fround(row[column])]);
+        }
+      }
+      found.sort((one, other) => other[2] - one[2] || one[0] - other[0] || one[1] - other[1]);
+      const part = (/** @type {number} */ place) => found.map((one) => one[place]);
+      return {
+        header: { query, key },
+        arrays: {
+          layer: framed(Int32Array.from(part(0)), [found.length]),
+          head: framed(Int32Array.from(part(1)), [found.length]),
+          weight: framed(Float32Array.from(part(2)), [found.length]),
+        },
+      };
+    },
+
+    value_grams({ layer }) {
+      const { gram } = frame(`regard-layer-${layer}`).arrays;
+      return { header: { layer, heads: layerOf(layer).heads }, arrays: { gram } };
+    },
+
     vectors: ({ layer, head, query, keys }) => vectorsOf(layerOf(layer), head, query ?? null, keys ?? null),
   };
 
   /** The block that a query needs. @param {string} kind @param {any} asked */
-  function blockOf(kind, { layer }) {
+  function blockOf(kind, { layer, measure }) {
+    if (measure === "mean" || measure === "rollout") return "regard-over-layers";
     if (kind === "describe" || kind === "statistics") return `regard-${kind}`;
+    if (kind === "heads_for") return `regard-layer-${keptLayers(description).at(-1)}`;
     if (kind === "thumbnails" || kind === "steps") return `regard-${kind}-${layer}`;
     return `regard-layer-${layer}`;
   }
@@ -143,15 +214,15 @@ export function localSource(page) {
 
 /**
  * Weights by word: summed over the pieces of a key word, averaged over the pieces of the query's word.
- * @param {any} layer @param {number} head @param {number} query @param {any} description
+ * @param {import("./layer.js").Rows} rowsOf @param {number} query @param {any} description
  */
-function rowOfWord(layer, head, query, description) {
-  const { words } = description;
+function rowOfWord(rowsOf, query, description) {
+  const { words, tokens } = description;
   const [first, last] = wordAround(query, description);
   const mean = new Float64Array(words.length);
-  const row = new Float64Array(layer.count);
+  const row = new Float64Array(tokens.length);
   for (let piece = first; piece < last; piece++) {
-    weightsOfRow(layer, head, piece, 0, layer.count, row);
+    rowsOf(piece, 0, tokens.length, row);
     words.forEach((/** @type {number[]} */ [start, stop], /** @type {number} */ place) => {
       for (let key = start; key < stop; key++) mean[place] += row[key] / (last - first);
     });

@@ -28,6 +28,8 @@ export function makeBar(act) {
     spellcheck: "false",
     placeholder: "Type or paste a text",
   });
+  /** @type {any[]} */
+  let models = [];
   const model = element("select", { id: ids.model, onchange: () => act.chosen(model.value) });
   const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
   file.addEventListener("change", () => {
@@ -81,8 +83,9 @@ export function makeBar(act) {
     act.typed(text.value);
   });
 
-  /** @param {string} sentence */
-  function fill(sentence) {
+  /** Reads a text, with another model if it is there. @param {string} sentence @param {string} [wanted] */
+  function fill(sentence, wanted) {
+    if (wanted && models.some(({ name, here }) => name === wanted && here !== false)) model.value = wanted;
     text.value = sentence;
     grow();
     act.typed(sentence);
@@ -141,8 +144,9 @@ export function makeBar(act) {
     setModel(name) {
       if ([...model.options].some((/** @type {any} */ option) => option.value === name)) model.value = name;
     },
-    /** @param {any[]} models @param {string|null} usual */
-    setModels(models, usual) {
+    /** @param {any[]} listed @param {string|null} usual */
+    setModels(listed, usual) {
+      models = listed;
       replaced(
         model,
         models.map(({ name, about, here, size }) =>

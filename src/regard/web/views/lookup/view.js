@@ -71,18 +71,70 @@ function dictionaries(description) {
   return [own, ...found];
 }
 
+/** The dictionary that is chosen. @param {Dictionary[]} all @param {any} chosen */
+function placeIn(all, { lookup_example: place }) {
+  return all[Number(place ?? 0)] ? Number(place ?? 0) : 0;
+}
+
+/** Query, similarity and temperature: chosen, or those of the dictionary. @param {Dictionary} shown @param {any} chosen */
+function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup_temperature: place }) {
+  const at = typeof place === "number" ? place : 50;
+  return {
+    query: asked === undefined || asked === null ? shown.query : String(asked),
+    how: SIMILARITIES.includes(how) ? how : shown.similarity,
+    place: at,
+    temperature: temperatureAt(at, shown.temperature),
+  };
+}
+
+/**
+ * The similarity and probability of every key; null if the query is not a vector of the right size.
+ * @param {import("../../sources/served.js").Source} source @param {Dictionary} shown @param {any} settings
+ * @param {AbortSignal} signal
+ */
+async function answerOf(source, shown, { query, how, temperature }, signal) {
+  if (shown.asks) {
+    const given = { query, temperature: Math.min(temperature, 1e6) };
+    const { header, arrays } = await source.ask("lookup", given, { signal });
+    return {
+      scores: Array.from(arrays.similarity.toFloat32()),
+      weights: Array.from(arrays.weight.toFloat32()),
+      note: (header.notes ?? []).join(" "),
+    };
+  }
+  return answerHere(shown, { query, how, temperature });
+}
+
+/** The same where no model is needed. @param {Dictionary} shown @param {any} settings */
+function answerHere(shown, { query, how, temperature }) {
+  const vector = shown.spelled ? shown.spelled(query) : vectorFrom(query, shown.vectors?.[0].length ?? 0);
+  if (!vector) return null;
+  const scores = similarities(vector, shown.vectors ?? [], how);
+  return { scores, weights: shares(scores, temperature), note: "" };
+}
+
+/**
+ * What the view shows, for the tour.
+ * @param {import("../../sources/served.js").Source} source @param {any} description @param {any} chosen
+ * @param {AbortSignal} signal
+ */
+export async function lookedUp(source, description, chosen, signal) {
+  const all = dictionaries(description);
+  const shown = all[placeIn(all, chosen)];
+  const settings = settingsOf(shown, chosen);
+  const answer = await answerOf(source, shown, settings, signal);
+  return { shown, query: settings.query, weights: answer?.weights ?? shown.keys.map(() => 0) };
+}
+
 /** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
 function drawLookup({ el, source, description, state, colours, announce, lifetime }) {
   const all = dictionaries(description);
   const latest = latestOnly(lifetime);
-  let shown = all[chosenPlace()];
+  let shown = all[placeIn(all, state.get())];
   /** @type {{weights: number[], scores: number[], note: string}|null} */
   let answer = null;
 
-  function chosenPlace() {
-    const place = Number(state.get().lookup_example ?? 0);
-    return all[place] ? place : 0;
-  }
+  const chosenPlace = () => placeIn(all, state.get());
   const ids = { query: uniqueId("query"), example: uniqueId("example"), similarity: uniqueId("similarity") };
   const example = element(
     "select",
@@ -154,49 +206,21 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     results,
   );
 
-  const settings = () => {
-    const { lookup_query: asked, lookup_similarity: how, lookup_temperature: place } = state.get();
-    const at = typeof place === "number" ? place : 50;
-    return {
-      query: asked === undefined || asked === null ? shown.query : String(asked),
-      how: SIMILARITIES.includes(how) ? how : shown.similarity,
-      place: at,
-      temperature: temperatureAt(at, shown.temperature),
-    };
-  };
+  const settings = () => settingsOf(shown, state.get());
 
   function compute() {
     shown = all[chosenPlace()];
-    const { query: asked, how, temperature } = settings();
-    if (shown.asks) return ask(asked, temperature);
-    const vector = shown.spelled ? shown.spelled(asked) : vectorFrom(asked, shown.vectors?.[0].length ?? 0);
-    if (!vector) {
+    if (!shown.asks) return take(answerHere(shown, settings()));
+    return latest((signal) => answerOf(source, shown, settings(), signal), take, (error) => {
       answer = null;
-      return show(`Enter ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
-    }
-    const scores = similarities(vector, shown.vectors ?? [], how);
-    answer = { scores, weights: shares(scores, temperature), note: "" };
-    return show("");
+      show(error.message);
+    });
   }
 
-  /** @param {string} asked @param {number} temperature */
-  function ask(asked, temperature) {
-    const given = { query: asked, temperature: Math.min(temperature, 1e6) };
-    latest(
-      (signal) => source.ask("lookup", given, { signal }),
-      ({ header, arrays }) => {
-        answer = {
-          scores: Array.from(arrays.similarity.toFloat32()),
-          weights: Array.from(arrays.weight.toFloat32()),
-          note: (header.notes ?? []).join(" "),
-        };
-        show("");
-      },
-      (error) => {
-        answer = null;
-        show(error.message);
-      },
-    );
+  /** @param {typeof answer} found */
+  function take(found) {
+    answer = found;
+    show(found ? "" : `Enter ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
   }
 
   /** @param {string} problem */

@@ -1,4 +1,5 @@
 /** Captions of the matrix. Pure functions. */
+import { isOverLayers, measureOf, nameOfMeasure } from "../../measures.js";
 import { printedCount, printedPower, printedWeight } from "../../numbers.js";
 import { NUMBERS_FROM, unitFor } from "./draw.js";
 import { partOf } from "./geometry.js";
@@ -16,7 +17,7 @@ export function saidOfCells(here, pool, scale, size) {
   const pooled = `${pool === "max" ? "largest" : "mean"} of about ${side} × ${side} weights in each cell`;
   const unit = size >= NUMBERS_FROM ? unitFor(scale.top) : 0;
   const numbers = unit ? `; numbers in cells are × ${printedPower(unit)}` : "";
-  return `${side === "1" ? "weight" : pooled}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`;
+  return `${side === "1" ? (scale.name ?? "weight") : pooled}${scale.colour === "log" ? "; logarithmic" : ""}${numbers}`;
 }
 
 /** Why a map is not exact. @param {import("./tiles.js").Loaded[]} here */
@@ -33,9 +34,9 @@ export function saidOfSampling(here) {
  * @param {import("./geometry.js").Size} whole
  * @param {{layer: number, head: number}} chosen
  */
-export function nameOfMatrix({ rows, columns }, { layer, head }) {
+export function nameOfMatrix({ rows, columns }, { layer, head }, name = "Weights") {
   const sizes = `${printedCount(rows)} queries (down) on ${printedCount(columns)} keys (across)`;
-  return `Weights of ${sizes}, layer ${layer}, head ${head}.`;
+  return `${name} of ${sizes}, layer ${layer}, head ${head}.`;
 }
 
 /** A cell that pools several weights. @param {any} found as it is drawn @param {"mean"|"max"} pool */
@@ -47,8 +48,11 @@ export function saidOfPool({ tile, down, across, weight }, pool) {
 }
 
 /** @param {any} description @param {any} chosen */
-export function titleOfMatrix(description, { layer, head }) {
-  return `Weights${description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : ""}`;
+export function titleOfMatrix(description, chosen) {
+  const { layer, head } = chosen;
+  const measure = measureOf(chosen, description);
+  if (isOverLayers(measure)) return nameOfMeasure(measure, description);
+  return `${nameOfMeasure(measure, description)}${description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : ""}`;
 }
 
 /** The region in an address. @param {unknown} text */

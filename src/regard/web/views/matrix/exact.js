@@ -5,7 +5,7 @@ const WAIT = 40; // milliseconds the pointer rests before a query
 
 /**
  * @param {{source: any, whole: import("./geometry.js").Size, lifetime: import("../../lifetime.js").Lifetime,
- *   whose: () => {layer: number, head: number}, came: () => void}} options
+ *   whose: () => {layer: number, head: number, measure?: string}, came: () => void}} options
  */
 export function makeExact({ source, whole, lifetime, whose, came }) {
   /** @type {Map<string, Float32Array|string>} weights, or why there are none */
@@ -17,20 +17,21 @@ export function makeExact({ source, whole, lifetime, whose, came }) {
 
   /** @param {number} row @param {number} column */
   function blockOf(row, column) {
-    const { layer, head } = whose();
+    const { layer, head, measure } = whose();
     const [top, left] = [row - (row % SIDE), column - (column % SIDE)];
     const rows = [top, Math.min(whole.rows, top + SIDE)];
     const columns = [left, Math.min(whole.columns, left + SIDE)];
-    return { layer, head, rows, columns, key: `${layer}/${head} ${top} ${left}` };
+    return { layer, head, measure, rows, columns, key: `${layer}/${head}/${measure} ${top} ${left}` };
   }
 
   /** @param {ReturnType<typeof blockOf>} block */
-  async function load({ layer, head, rows, columns, key }) {
+  async function load({ layer, head, measure, rows, columns, key }) {
     const request = new AbortController();
     asked = { key, request };
     try {
       const shape = [rows[1] - rows[0], columns[1] - columns[0]];
-      const parameters = { layer, head, rows, columns, shape, pool: "mean", quality: "exact" };
+      const of = measure && measure !== "weight" ? { measure } : {};
+      const parameters = { layer, head, rows, columns, shape, pool: "mean", quality: "exact", ...of };
       const { arrays } = await source.ask("tile", parameters, { signal: request.signal });
       if (request.signal.aborted) return;
       keep(key, arrays.weight.toFloat32());

@@ -1,7 +1,7 @@
 /**
  * Weights to pixels: a table of 256 colours, one look-up per cell.
  *
- * @typedef {{top: number, colour: "linear"|"log", colours: any}} Scale
+ * @typedef {{top: number, colour: "linear"|"log", colours: any, name?: string}} Scale
  */
 import { isHidden, partOf } from "./geometry.js";
 

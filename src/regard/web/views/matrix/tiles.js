@@ -2,7 +2,7 @@
  * Tiles of the matrix: requested, cached, evicted. Outdated requests are cancelled; the most recent tiles stay.
  *
  * @typedef {import("./geometry.js").Tile} Tile
- * @typedef {{layer: number, head: number, pool: "mean"|"max"}} Whose
+ * @typedef {{layer: number, head: number, pool: "mean"|"max", measure?: string}} Whose
  * `done`: no better version is coming; `exact`: none is possible.
  * @typedef {Tile & {weight: Float32Array, done: boolean, exact: boolean, sampled: string|null, picture?: any}} Loaded
  */
@@ -72,7 +72,9 @@ export function makeTiles({ ask, whole, came, failed }) {
     asked.set(key, request);
     try {
       const options = { signal: request.signal, inBackground: kept.has(key) };
-      const { header, arrays } = await ask("tile", { ...whose, ...tile, quality }, options);
+      const { measure, ...of } = whose;
+      const asks = { ...of, ...tile, quality, ...(measure && measure !== "weight" ? { measure } : {}) };
+      const { header, arrays } = await ask("tile", asks, options);
       if (request.signal.aborted) return;
       const weight = arrays.weight.toFloat32();
       const exact = header.exact !== false;
@@ -150,6 +152,6 @@ function keyOf(whose, tile) {
 }
 
 /** @param {Whose} whose */
-function prefixOf({ layer, head, pool }) {
-  return `${layer}/${head}/${pool}`;
+function prefixOf({ layer, head, pool, measure = "weight" }) {
+  return `${layer}/${head}/${pool}/${measure}`;
 }

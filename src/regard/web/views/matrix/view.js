@@ -1,5 +1,6 @@
 /** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
 import { element, replaced } from "../../elements.js";
+import { measureOf, nameOfMeasure } from "../../measures.js";
 import { printedWeight, roundedUp } from "../../numbers.js";
 import { shortened } from "../../words.js";
 import { makeBar } from "./bar.js";
@@ -35,7 +36,7 @@ const SETTLED = 160; // milliseconds without movement after which the scale and 
 export const matrix = {
   name: "matrix",
   title: "Matrix",
-  uses: ["layer", "head"],
+  uses: ["layer", "head", "measure"],
   /** @param {any} description */
   suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
   draw: drawMatrix,
@@ -99,7 +100,10 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   /** @type {string|null} */
   let ownView = null; // written to the address by this view
 
-  const whose = () => ({ layer: state.get().layer, head: state.get().head, pool: state.get().pool });
+  const whose = () => {
+    const { layer, head, pool } = state.get();
+    return { layer, head, pool, measure: measureOf(state.get(), description) };
+  };
   const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
   const exact = makeExact({ source, whole, lifetime, whose, came: schedule });
   lifetime.add(tiles.end);
@@ -181,7 +185,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     const here = what.here.length ? what.here : coarsest ? [coarsest] : [];
     if (here.length) {
       const found = strongestIn(here, what.shown, 5);
-      const top = topFor(found[0]?.weight ?? 0);
+      const top = topFor(found[0]?.weight ?? 0, whose().measure === "norm" ? Infinity : 1);
       if (top !== scale.top) scale = { ...scale, top };
       strongest.show(found);
       settledOnce = true;
@@ -199,10 +203,11 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   /** @param {import("./tiles.js").Loaded[]} here */
   function sayWhatIsShown(here) {
-    legend.show(scale, saidOfCells(here, state.get().pool, scale, view?.size ?? 0), description);
+    const name = whose().measure === "weight" ? "weight" : nameOfMeasure(whose().measure, description);
+    legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), description);
     say(saidOfSampling(here), false);
-    const name = nameOfMatrix(whole, state.get());
-    if (name !== said) stage.setAttribute("aria-label", (said = name));
+    const label = nameOfMatrix(whole, state.get(), name === "weight" ? undefined : name);
+    if (label !== said) stage.setAttribute("aria-label", (said = label));
   }
 
   /** @param {string} text @param {boolean} failed */
@@ -364,7 +369,8 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   lifetime.add(
     state.listen((now, before) => {
       if (now.colour !== before.colour) scale = { ...scale, colour: now.colour };
-      if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool) settledOnce = false;
+      if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool || now.measure !== before.measure)
+        settledOnce = false;
       const other = now.matrix_view !== before.matrix_view && now.matrix_view !== ownView && plot.width > 0;
       const edges = other ? regionOfText(now.matrix_view) : null;
       if (other) view = edges ? regionView(edges, whole, plot) : wholeView(whole, plot);
@@ -386,9 +392,9 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 }
 
 /**
- * Upper end of the scale, at most 1 despite rounding.
- * @param {number} largest
+ * Upper end of the scale; of weights at most 1 despite rounding.
+ * @param {number} largest @param {number} most
  */
-function topFor(largest) {
-  return Math.min(1, roundedUp(largest));
+function topFor(largest, most) {
+  return Math.min(most, roundedUp(largest));
 }

@@ -1,7 +1,7 @@
 /** One side of the sentence: a list of words, each with its weight as a bar and a number. */
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
-import { wordElement } from "../../words.js";
+import { shortened, wordElement } from "../../words.js";
 
 /**
  * @param {{side: "query"|"key", label: string, hint: string, hover: (unit: number|null) => void,
@@ -21,6 +21,8 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   /** @type {any[]} */
   let rows = [];
   let first = 0;
+  /** @type {string[]} */
+  let names = [];
   let drawn = "";
 
   const unitAt = (/** @type {any} */ event) => {
@@ -63,6 +65,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
     drawn = version;
     first = range[0];
     const focused = rows.some((row) => row === row.ownerDocument.activeElement);
+    names = units.slice(...range).map((unit) => shortened(unit.text, 60));
     rows = units.slice(...range).map((unit, place) => {
       const word = wordElement(unit.text, { class: "regard-sentence-text", "data-special": unit.special || null });
       const bar = element("span", { class: "regard-sentence-bar", "aria-hidden": "true" });
@@ -109,6 +112,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
       row.toggleAttribute("data-aside", aside.has(place));
       row.tabIndex = row === reachable ? 0 : -1;
       number.textContent = weight === null ? "" : printedNumber(weight, digitsOf(largest));
+      row.setAttribute("aria-label", [names[place], number.textContent].filter(Boolean).join(", "));
       const share = weight === null || aside.has(place) ? 0 : Math.min(weight / (most || 1), 1);
       row.style.setProperty("--regard-share", share.toFixed(4));
       drawBars(

@@ -4,12 +4,14 @@ import { drawn, element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
+import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../measures.js";
 import { queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
 import { pathOf, strokeOf } from "./lines.js";
 import { pictureOf } from "./picture.js";
 import { sceneOf, tableOf } from "./scene.js";
 import { digitsOf, makeSide } from "./side.js";
+import { makeWhichHeads } from "./which_heads.js";
 
 const ROW = 30; // pixels, as in sentence.css
 const WINDOW = 40;
@@ -18,7 +20,7 @@ const SMALL = 56; // texts up to this many words are shown whole
 export const sentence = {
   name: "sentence",
   title: "Sentence",
-  uses: ["layer", "heads", "by"],
+  uses: ["layer", "heads", "by", "measure"],
   /** @param {any} description */
   suits: (description) => description.layers > 0 && description.has?.includes("tile"),
   draw: drawSentence,
@@ -65,6 +67,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   });
   const lines = drawn("svg", { class: "regard-sentence-lines", "aria-hidden": "true", preserveAspectRatio: "none" });
   const said = element("p", { class: "regard-sentence-said" });
+  const meaning = element("p", { class: "regard-note regard-sentence-meaning", hidden: true });
   const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
   const apartOptions = [
     { value: false, text: "Mean" },
@@ -82,15 +85,27 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   );
   const middle = element("div", { class: "regard-sentence-middle" }, lines);
   const stage = element("div", { class: "regard-sentence-stage" }, left.el, middle, right.el);
+  const which =
+    description.has.includes("heads_for") && description.layers * description.heads > 1
+      ? makeWhichHeads({
+          source,
+          description,
+          lifetime,
+          choose: (layer, head) => state.set({ layer, head, heads: null }),
+        })
+      : null;
   replaced(
     el,
     element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, scale.el, apart.el),
     said,
-    stage,
+    meaning,
+    element("div", { class: "regard-sentence-body" }, stage, which?.el),
   );
 
-  const isApart = () => Boolean(state.get().sentence_apart) && chosenHeads(state.get()).length > 1;
-  const isRelative = () => state.get().sentence_scale === "relative";
+  const measure = () => measureOf(state.get(), description);
+  const several = () => chosenHeads(state.get()).length > 1 && !isOverLayers(measure());
+  const isApart = () => Boolean(state.get().sentence_apart) && several();
+  const isRelative = () => state.get().sentence_scale === "relative" || measure() === "norm";
   const queryUnit = () => unitOf(units.queries, state.get().query);
   const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
   /** The selection, or the hovered word. */
@@ -113,7 +128,6 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const list = side === "query" ? units.queries : units.keys;
     const token = unit === null ? null : list[unit].first;
     if (side === "query") state.set({ query: token });
-    else if (queryUnit() >= 0) state.set({ key: token, query: token === null ? state.get().query : null });
     else state.set({ key: token });
     announce(said.textContent ?? "");
   }
@@ -123,7 +137,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const list = side === "query" ? units.queries : units.keys;
     const unit = Math.min(Math.max(to, 0), list.length - 1);
     hovered = null;
-    state.set(side === "query" ? { query: list[unit].first } : { key: list[unit].first, query: null });
+    state.set({ [side]: list[unit].first });
     const range = side === "query" ? gathered?.rows : gathered?.columns;
     if (range && unit >= range[0] && unit < range[1]) (side === "query" ? left : right).focus(unit);
     else goal = { side, unit };
@@ -169,7 +183,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const { queries: rows, keys: columns } = ranges();
     stage.setAttribute("aria-busy", "true");
     latest(
-      (signal) => gather(source, { layer, heads, ...units, rows, columns, shift }, signal),
+      (signal) => gather(source, { layer, heads, ...units, rows, columns, shift, measure: measure(), words: description.words }, signal),
       (found) => {
         gathered = found;
         left.fill(units.queries, rows, `${by} ${rows}`);
@@ -192,6 +206,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const query = queryUnit();
     farther = null;
     if (!gathered || query < 0 || gathered.columns[1] - gathered.columns[0] === units.keys.length) return;
+    if (measure() === "norm") return; // norms of the visible words alone
     const { layer, by } = state.get();
     const asked = {
       layer,
@@ -199,6 +214,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       query: units.queries[query].first - shift,
       by,
       keys: units.keys,
+      measure: measure(),
     };
     latestRow(
       (signal) => gatherRow(source, asked, signal),
@@ -228,7 +244,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       ...common,
       weights: scene.gets,
       parts: scene.getsParts,
-      chosen: queryUnit() < 0 ? orNull(unitOf(units.keys, state.get().key)) : null,
+      chosen: orNull(unitOf(units.keys, state.get().key)),
       pointed: hovered?.side === "key" ? hovered.unit : null,
       aside: scene.aside,
       elsewhere: row && elsewhere(row.mean),
@@ -239,13 +255,34 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       : gathered.columns[1] - gathered.columns[0] === units.keys.length
         ? scene.gets
         : null;
-    const taken = wholeRow && key === null ? takenBySinks(wholeRow, units.keys) : null;
+    const taken = wholeRow && key === null && measure() !== "norm" ? takenBySinks(wholeRow, units.keys) : null;
     sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
+    which?.show(pairOf(row));
     saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
     scale.set(isRelative() ? "relative" : null);
-    scale.el.hidden = !scene.alone;
-    apart.el.hidden = chosenHeads(state.get()).length < 2;
+    scale.el.hidden = !scene.alone || measure() === "norm";
+    apart.el.hidden = !several();
+    meaning.textContent = saidOfMeasure(measure(), description);
+    meaning.hidden = !meaning.textContent;
     apart.set(Boolean(state.get().sentence_apart));
+  }
+
+  /** The selected query and key, or the query and the other word it attends to most. @param {any} row */
+  function pairOf(row) {
+    const query = queryUnit();
+    const { key, layer, by } = state.get();
+    if (query < 0 || !gathered) return null;
+    const width = gathered.columns[1] - gathered.columns[0];
+    const start = (query - gathered.rows[0]) * width;
+    const from = row ? 0 : gathered.columns[0];
+    if (!row && (query < gathered.rows[0] || query >= gathered.rows[1])) return null;
+    const weights = row ? row.mean : gathered.mean.subarray(start, start + width);
+    const skip = (/** @type {number} */ place) =>
+      units.keys[from + place].sink || units.keys[from + place].first === units.queries[query].first;
+    const chosenKey = unitOf(units.keys, key);
+    const place = chosenKey >= 0 ? chosenKey : from + (strongest(weights, 1, { skip })[0] ?? -1 - from);
+    if (place < 0 || !units.keys[place]) return null;
+    return { query: units.queries[query], key: units.keys[place], by, layer, heads: chosenHeads(state.get()), shift };
   }
 
   /** @param {any} scene */
@@ -304,13 +341,13 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     if (query !== null) {
       const found = best(row, units.keys, start);
       const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
-      replaced(said, word, found.length ? [" attends most to ", named(found)] : " sees no key");
+      replaced(said, word, found.length ? [verbOf(measure()), named(found)] : " sees no key");
     } else if (key !== null) {
       const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
       replaced(
         said,
         word,
-        " receives most attention from ",
+        measure() === "norm" ? " contributes most to " : " receives most attention from ",
         named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])),
       );
     } else {
@@ -330,7 +367,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       const { queries, keys } = ranges();
       const moved =
         gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
-      if (changed(["layer", "head", "heads", "by"]) || moved) return load();
+      if (changed(["layer", "head", "heads", "by", "measure"]) || moved) return load();
       if (changed(["query"])) loadRow();
       show();
     }),
@@ -361,7 +398,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         links: scene.links,
         heads: gathered.heads,
         apart: isApart(),
-        title: titleOf(state.get()),
+        title: titleOf(state.get(), measure(), description),
         alone: scene.alone,
         colours,
       });
@@ -369,15 +406,17 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     table() {
       if (!gathered) throw new Error("Nothing is drawn yet.");
       const { query } = chosen();
-      return tableOf(gathered, units, query, isApart(), titleOf(state.get()));
+      return tableOf(gathered, units, query, isApart(), titleOf(state.get(), measure(), description));
     },
   };
 }
 
-/** @param {any} chosen */
-function titleOf(chosen) {
+/** @param {any} chosen @param {any} measure @param {any} description */
+function titleOf(chosen, measure, description) {
   const heads = chosenHeads(chosen);
-  return `Layer ${chosen.layer}, head${heads.length > 1 ? "s" : ""} ${heads.join(", ")}`;
+  const shown = nameOfMeasure(measure, description);
+  if (isOverLayers(measure)) return shown;
+  return `${measure === "weight" ? "" : `${shown}: `}Layer ${chosen.layer}, head${heads.length > 1 ? "s" : ""} ${heads.join(", ")}`;
 }
 
 /** @param {number|null} token @param {any[]} units @param {[number, number]} range */

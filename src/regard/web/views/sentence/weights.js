@@ -1,5 +1,7 @@
-/** The weights between the visible words, for each selected head. */
+/** The weights between the visible words, for each selected head, or another measure of them. */
 import { framed } from "../../frames.js";
+import { isOverLayers, normsByUnits } from "../../measures.js";
+import { byUnits } from "../../words.js";
 
 /**
  * @typedef {{rows: [number, number], columns: [number, number], heads: number[], each: Float32Array[], mean: Float32Array,
@@ -18,26 +20,35 @@ export function chosenHeads({ heads, head }) {
 /**
  * @param {import("../../sources/served.js").Source} source
  * @param {{layer: number, heads: number[], queries: any[], keys: any[], rows: [number, number], columns: [number, number],
- *   shift: number}} asked  queries and keys are units; `shift` is the token of the first query
+ *   shift: number, measure: import("../../measures.js").Measure, words: number[][]}} asked  queries and keys are units; `shift` is the
+ *   token of the first query
  * @param {AbortSignal} signal
  * @returns {Promise<Gathered>}
  */
-export async function gather(source, { layer, heads, queries, keys, rows, columns, shift }, signal) {
+export async function gather(source, { layer, heads: chosen, queries, keys, rows, columns, shift, measure, words }, signal) {
+  const heads = isOverLayers(measure) ? chosen.slice(0, 1) : chosen;
   const left = queries.slice(...rows);
   const right = keys.slice(...columns);
   const tokenRows = [left[0].first - shift, left[left.length - 1].last - shift];
   const tokenColumns = [right[0].first, right[right.length - 1].last];
   const shape = [tokenRows[1] - tokenRows[0], tokenColumns[1] - tokenColumns[0]];
+  const about = isOverLayers(measure) ? { measure } : {};
+  const grams = measure === "norm" ? source.ask("value_grams", { layer }, { signal }) : null;
   const answers = await Promise.all(
     heads.map((head) =>
       source.ask(
         "tile",
-        { layer, head, rows: tokenRows, columns: tokenColumns, shape, pool: "mean", quality: "exact" },
+        { layer, head, rows: tokenRows, columns: tokenColumns, shape, pool: "mean", quality: "exact", ...about },
         { signal },
       ),
     ),
   );
-  const each = answers.map(({ arrays }) => byUnits(arrays.weight, left, right));
+  const gramOf = gramsBy(await grams);
+  const each = answers.map(({ arrays }, place) =>
+    gramOf
+      ? normsByUnits(arrays.weight, gramOf(heads[place]), left, right, words)
+      : byUnits(arrays.weight, left, right),
+  );
   return {
     rows,
     columns,
@@ -48,26 +59,16 @@ export async function gather(source, { layer, heads, queries, keys, rows, column
   };
 }
 
-/**
- * Token weights as unit weights: averaged over the query's pieces, summed over the key's pieces.
- * @param {{data: any, shape: number[]}} weight @param {any[]} left @param {any[]} right
- */
-export function byUnits(weight, left, right) {
-  const { data, shape } = weight;
-  const found = new Float32Array(left.length * right.length);
-  const rowStart = left[0]?.first ?? 0;
-  const columnStart = right[0]?.first ?? 0;
-  left.forEach((query, line) => {
-    right.forEach((key, place) => {
-      let sum = 0;
-      for (let row = query.first; row < query.last; row++) {
-        const start = (row - rowStart) * shape[1] - columnStart;
-        for (let column = key.first; column < key.last; column++) sum += data[start + column];
-      }
-      found[line * right.length + place] = sum / (query.last - query.first);
-    });
-  });
-  return found;
+/** The products of one head's values. @param {any} answer of `value_grams` */
+function gramsBy(answer) {
+  if (!answer) return null;
+  const { header, arrays } = answer;
+  const [, width] = arrays.gram.shape;
+  const data = arrays.gram.toFloat32();
+  return (/** @type {number} */ head) => {
+    const slot = header.heads ? header.heads.indexOf(head) : head;
+    return data.subarray(slot * width, (slot + 1) * width);
+  };
 }
 
 /** @param {Float32Array[]} each */
@@ -81,11 +82,13 @@ export function meanOf(each) {
 /**
  * The weights of one query on all units, one row per head.
  * @param {import("../../sources/served.js").Source} source
- * @param {{layer: number, heads: number[], query: number, by: string, keys: any[]}} asked
+ * @param {{layer: number, heads: number[], query: number, by: string, keys: any[], measure?: string}} asked
  * @param {AbortSignal} signal
  */
-export async function gatherRow(source, { layer, heads, query, by, keys }, signal) {
-  const { arrays } = await source.ask("row", { layer, heads, query, by }, { signal });
+export async function gatherRow(source, { layer, heads: chosen, query, by, keys, measure }, signal) {
+  const over = measure === "mean" || measure === "rollout";
+  const heads = over ? chosen.slice(0, 1) : chosen;
+  const { arrays } = await source.ask("row", { layer, heads, query, by, ...(over ? { measure } : {}) }, { signal });
   const data = arrays.weight.toFloat32();
   const each = heads.map((_, place) => data.subarray(place * keys.length, (place + 1) * keys.length));
   return { each, mean: meanOf(each), array: framed(data, [heads.length, keys.length]) };

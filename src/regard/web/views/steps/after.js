@@ -27,7 +27,7 @@ export function makeAfter(again) {
   const rest = element("div", { class: "regard-after-rest" });
   const el = element(
     "section",
-    { class: "regard-steps-part", "aria-label": "After attention" },
+    { class: "regard-steps-part regard-steps-after", "aria-label": "After attention" },
     element("h3", { class: "regard-steps-heading", text: "After attention" }),
     heads,
     effect,

@@ -39,13 +39,17 @@ export function makeTable(again) {
       element(
         "tr",
         {},
-        columns.map(({ name, title, number }) =>
-          element("th", { scope: "col", title, class: number ? "regard-number" : null, text: name }),
+        columns.map(({ id, name, title, number }) =>
+          element("th", { scope: "col", title, class: number ? "regard-number" : null, "data-column": id, text: name }),
         ),
       ),
     );
     const rows = shown.places.flatMap((_, row) => {
-      const cells = columns.map((column) => column.cell(row, { open, act }));
+      const cells = columns.map((column) => {
+        const cell = column.cell(row, { open, act });
+        cell.dataset.column = column.id;
+        return cell;
+      });
       const masked = !shown.steps.visible[row];
       const line = element(
         "tr",

@@ -97,7 +97,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     ),
     element(
       "section",
-      { class: "regard-steps-part", "aria-label": "The weighted sum" },
+      { class: "regard-steps-part regard-steps-sum", "aria-label": "The weighted sum" },
       element("h3", { class: "regard-steps-heading", text: "The weighted sum" }),
       flow,
     ),

@@ -2,7 +2,7 @@
 import { element, replaced } from "../../elements.js";
 import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
-import { wordElement } from "../../words.js";
+import { shortened, wordElement } from "../../words.js";
 
 export const BARS = 10;
 
@@ -49,7 +49,12 @@ export function makeBars(choose) {
         {},
         element(
           "button",
-          { type: "button", "data-unit": place, "data-aside": unit.aside || null },
+          {
+            type: "button",
+            "data-unit": place,
+            "data-aside": unit.aside || null,
+            "aria-label": `${shortened(unit.text, 60)}, ${printedNumber(weight, 3)}`,
+          },
           wordElement(unit.text, { class: "regard-words-name" }, 18),
           element("span", { class: "regard-words-bar", "aria-hidden": "true" }, bar),
           element("span", { class: "regard-words-number", text: printedNumber(weight, 3) }),

@@ -1,6 +1,6 @@
 /** Attention given and received, averaged over the selected heads. */
-import { summedOver } from "../../words.js";
-import { byUnits, meanOf } from "../sentence/weights.js";
+import { byUnits, summedOver } from "../../words.js";
+import { meanOf } from "../sentence/weights.js";
 
 const WIDEST = 1024; // cells along one side of a tile
 const BINS = 10; // bins examined in longer texts: as many as bars are drawn
