@@ -71,7 +71,8 @@ def test_the_tour_says_the_numbers_that_the_page_shows(
     card = begin(page)
     for _ in range(3):
         go_on(page)
-    expect(card.get_by_role("heading")).to_have_text("Softmax")
+    expect(card).to_contain_text("“they” gives")
+    settle(page)
     address = dict(part.split("=") for part in page.evaluate("location.hash.slice(1)").split("&"))
     reading = development.subject("kids")
     weights = np.asarray(reading.attention(int(address.get("layer", 0)))[int(address.get("head", 0)), 10, :])
