@@ -72,6 +72,56 @@ def test_a_treebank_gives_a_head_for_each_relation(bert, tmp_path):
     assert "line " in finished.stderr and "it has 2 columns, expected 10" in finished.stderr
 
 
+def test_a_page_comes_from_a_text_a_treebank_and_what_earlier_runs_wrote(bert, llama, tmp_path):
+    files = [str(tmp_path / name) for name in ("a.html", "a.json", "b.html", "both.html", "atlas.html")]
+    said(TEXT, "--model", bert, "--out", files[0], "--out", files[1])
+    small = ["--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained"]
+    said(*small, "--model", bert, "--out", files[2])
+    (tmp_path / "corpus.txt").write_text("the cat sat on the mat\n\nthe dog ran\n")
+    pytest.importorskip("pyarrow")
+    said("--corpus", str(tmp_path / "corpus.txt"), "--model", llama, "--out", str(tmp_path / "atlas"))
+    said("page", str(tmp_path / "atlas"), "--out", files[4])
+    said("page", files[1], str(tmp_path / "atlas"), "--out", files[3])
+    for file in files:
+        assert Path(file).stat().st_size > 10_000
+    titles = [Path(file).read_text().split("<title>")[1].split("<")[0] for file in files if file.endswith("html")]
+    assert titles[0] == titles[1] == f"What the heads of {bert} do"
+    assert titles[2] == f"What the heads of {bert} and {llama} do"
+
+
+def test_a_page_of_a_changed_or_missing_model_has_numbers_without_maps(bert, tmp_path):
+    path = tmp_path / "a.json"
+    said(TEXT, "--model", bert, "--out", str(path))
+    data = json.loads(path.read_text())
+    cases = (bert, ["0"] * 2, "has other weights now"), ("gone", data["weights"], "without attention maps")
+    for model, weights, why in cases:
+        path.write_text(json.dumps({**data, "model": model, "weights": weights}))
+        finished = CliRunner().invoke(app, ["heads", "page", str(path), "--out", str(tmp_path / "a.html")])
+        assert finished.exit_code == 0
+        assert why in finished.stderr
+    out = ["--out", str(tmp_path / "x.html")]
+    assert "is not what regard heads" in refused("page", str(SMALL / "small-dev.conllu"), *out)
+    assert "at most two models" in refused("page", "a", "b", "c", *out)
+
+
+def test_a_treebank_without_some_heads_is_measured_without_them(bert):
+    small = ["--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json", "--model", bert]
+    whole, without = json.loads(said(*small)), json.loads(said(*small, "--silence", "0"))
+    assert without["model"] == f"{bert} without 0"
+    entropy = [{one["name"]: one for one in data["statistics"]}["entropy"]["mean"] for data in (whole, without)]
+    assert entropy[0][0] == entropy[1][0]  # the silenced layer itself reads the same input
+    assert entropy[0][1] != entropy[1][1]
+
+
+def test_ablation_is_written_as_parquet(llama, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "ablation.parquet"
+    said("--ablate", TEXT, "--model", llama, "--out", str(path))
+    table = parquet.read_table(path)
+    assert table.num_rows == 18
+    assert {"silenced", "hidden state", "loss"} <= set(table.column_names)
+
+
 def test_a_single_treebank_is_divided(bert):
     found = said("--model", bert, "--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json")
     data = json.loads(found)

@@ -4,7 +4,8 @@ import test from "node:test";
 
 import { framed } from "../../src/regard/web/frames.js";
 import { labelPlaces, nearest } from "../../src/regard/web/training/chart.js";
-import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest, strongestKeys } from "../../src/regard/web/training/model.js";
+import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "../../src/regard/web/training/model.js";
+import { strongestKeys } from "../../src/regard/web/word_matrix.js";
 
 const [SNAPSHOTS, LAYERS, HEADS, TOKENS] = [3, 2, 2, 3];
 const RELATIONS = ["where", "whose", "never asked"];

@@ -19,11 +19,14 @@ from regard.errors import OptionError
 if TYPE_CHECKING:
     from regard.heads.profile import Profile
     from regard.models.model import Model
+    from regard.reading import Reading
     from regard.tables import Table
 
 USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
-MERGE = "merge"
+WITH_PAGE = (*FORMATS, Format.HTML)
+MERGE, PAGE = "merge", "page"  # the first argument, where it is not a text
+SENTENCES = ("keys", "kids", "action")  # examples whose maps a page has where no short text is given
 LINE = 20.0  # seconds between lines of progress outside a terminal
 MOST_HEADS = 12  # rows of a table of effects in the terminal
 
@@ -38,19 +41,23 @@ EXAMPLES = """Examples:
   regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
   regard heads --corpus books/ --out atlas/ --dask tcp://host:8786
   regard heads merge atlas-1/ atlas-2/ --out atlas/
+  regard heads "The cat sat on the mat because it was tired." --out heads.html
+  regard heads page atlas/ other.json --out heads.html
 
 \b
 A text gives statistics and a label for every head. A treebank (CoNLL-U) gives
 the best head for each relation, chosen on --treebank and scored on --score.
 A corpus (.txt, .jsonl, .parquet files or folders) gives an atlas; an
-interrupted run goes on where it stopped.
+interrupted run goes on where it stopped. .html is a page with all heads as
+dots over any two statistics; `page` makes it from an atlas or a .json file,
+or from two of them to compare models.
 """
 
 
 def heads(
     text: Annotated[
         list[str] | None,
-        typer.Argument(help="A text, - for standard input; or `merge` and the folders of an atlas."),
+        typer.Argument(help="A text, - for standard input; or `merge` or `page` and the folders of an atlas."),
     ] = None,
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")] = None,
     model: Annotated[
@@ -87,6 +94,8 @@ def heads(
     given = list(text or [])
     if given[:1] == [MERGE] and len(given) > 1:
         _finish(_merge(given[1:], out), None, show, full)
+    elif given[:1] == [PAGE] and len(given) > 1:
+        _page(given[1:], out)
     elif corpus is not None:
         _corpus([*corpus, *given], model or USUAL, out, shard, dask, field, longest, show, full)
     elif shard is not None or dask is not None:
@@ -142,10 +151,13 @@ def _heads(given: str, model: Model) -> list[tuple[int, int]]:
 def _profile(text: str, reader: Model, out: Sequence[str] | None, show: Format | None, full: bool) -> None:
     from regard.heads import profile
 
-    targets = outputs.targets(out, show, formats=FORMATS)
+    targets = outputs.targets(out, show, formats=WITH_PAGE)
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     found = profile.of_texts(reader, paragraphs)
-    _written(found, targets, out, full)
+    printed = outputs.is_printed(out, targets)
+    tables = [found.table(every=full or not printed)]
+    shown = [found.pattern_table(every=full), *tables] if printed else tables
+    _write(found, shown, targets, out, full, lambda: _maps(reader, paragraphs))
 
 
 def _treebank(
@@ -157,7 +169,7 @@ def _treebank(
 
     if chosen is None:
         raise OptionError("--score needs --treebank FILE: heads are chosen on one file and scored on another.")
-    targets = outputs.targets(out, show, formats=FORMATS)
+    targets = outputs.targets(out, show, formats=WITH_PAGE)
     files = [treebanks.read(chosen), treebanks.read(scored)] if scored is not None else [treebanks.read(chosen)]
     for one in files:
         for skipped in one.skipped[:5]:
@@ -191,7 +203,7 @@ def _treebank(
         tuple(map(roles.digest, reader.blocks)), notes=tuple(notes), about=about,
     )  # fmt: skip
     table = found.relation_table(every=full or not outputs.is_printed(out, targets))
-    _write(found, [table], targets, out, full)
+    _write(found, [table], targets, out, full, lambda: _maps(reader))
 
 
 def _read(reader: Model, files: Sequence[Any], measurement: Any = None) -> list[Any]:
@@ -283,8 +295,7 @@ def _ablate(
     from regard.heads.documents import documents_of
     from regard.models.progress import steps
 
-    formats = [kind for kind in FORMATS if kind is not Format.PARQUET]
-    targets = outputs.targets(out, show, formats=formats)
+    targets = outputs.targets(out, show, formats=FORMATS)
     chosen = None if silence is None else _heads(silence, model)
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     whole = ablation.Ablation.of(model, documents_of(model, paragraphs))
@@ -303,28 +314,94 @@ def _ablate(
     if outputs.is_printed(out, targets):
         terminal.show(tables, full)
     else:
-        outputs.write(targets, lambda kind: outputs.tables_file(tables, kind, full))
+        outputs.write(targets, lambda kind: _tables_file(tables, kind, full))
 
 
-def _written(found: Profile, targets: Any, out: Sequence[str] | None, full: bool) -> None:
-    printed = outputs.is_printed(out, targets)
-    tables = [found.table(every=full or not printed)]
-    _write(found, [found.pattern_table(every=full), *tables] if printed else tables, targets, out, full)
-
-
-def _write(found: Profile, tables: Sequence[Table], targets: Any, out: Sequence[str] | None, full: bool) -> None:
-    if outputs.is_printed(out, targets):
-        shown = {note for table in tables for note in table.notes}
-        terminal.show([*tables, *(note for note in found.notes if note not in shown)], full)
-    else:
-        outputs.write(targets, lambda kind: _content(found, tables, kind, full))
-
-
-def _content(found: Profile, tables: Sequence[Table], kind: Format, full: bool) -> str | bytes:
-    if kind is Format.JSON:
-        return json.dumps(found.data(), ensure_ascii=False, indent=1) + "\n"
+def _tables_file(tables: Sequence[Table], kind: Format, full: bool) -> str | bytes:
+    """Tables as the content of a file; Parquet holds the first."""
     if kind is Format.PARQUET:
         from regard.output.parquet import to_parquet
 
         return to_parquet(tables[0])
     return outputs.tables_file(tables, kind, full)
+
+
+def _maps(reader: Model, texts: Sequence[str] = ()) -> list[Reading]:
+    """Short texts as a model reads them, whose attention maps a page has: the given ones, then examples."""
+    from regard.examples import named
+    from regard.viewer.heads_page import LONGEST
+
+    most = min(LONGEST, reader.longest)
+    sentences = [*texts[:6], *(str(named(name).content) for name in SENTENCES)]
+    return [reader.read(text) for text in sentences if len(reader.tokeniser.encode(text).ids) <= most]
+
+
+def _page(sources: Sequence[str], out: Sequence[str] | None) -> None:
+    """A page from what earlier runs wrote: folders of atlases, or .json files."""
+    from regard.viewer import heads_page
+
+    if len(sources) > 2:
+        raise OptionError(f"A page compares at most two models; {len(sources)} came.")
+    targets = outputs.targets(out, formats=[Format.HTML], usual=Format.HTML)
+    data = [_data(Path(source)) for source in sources]
+    readings = [_maps_of(one, source) for one, source in zip(data, sources, strict=True)]
+    outputs.write(targets, lambda _kind: "".join(heads_page.pieces(data, readings)))
+
+
+def _data(source: Path) -> dict[str, Any]:
+    """What `regard heads` wrote as JSON: the file, or heads.json of an atlas."""
+    path = source / "heads.json" if source.is_dir() else source
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != 1 or not found["labels"]:
+            raise OptionError(f"{str(path)!r} has format {found['format']!r}; this version reads 1.")
+    except OSError as problem:
+        raise OptionError(f"{str(path)!r} cannot be read: {(problem.strerror or str(problem)).lower()}.") from None
+    except (KeyError, TypeError, ValueError) as problem:
+        if isinstance(problem, OptionError):
+            raise
+        raise OptionError(f"{str(path)!r} is not what regard heads --out heads.json writes.") from None
+    return dict(found)
+
+
+def _maps_of(data: dict[str, Any], source: str) -> list[Reading]:
+    """The example sentences, where the model that the numbers are of can be opened."""
+    from regard.errors import RegardError
+    from regard.heads import atlas
+    from regard.heads.roles import digest
+
+    try:
+        reader = _model(data["model"])
+    except RegardError as problem:
+        terminal.remark(f"{source}: without attention maps. {str(problem).splitlines()[0]}")
+        return []
+    changed = bool(data.get("weights")) and data["weights"] != [digest(block) for block in reader.blocks]
+    if (Path(source) / "atlas.json").is_file():
+        changed |= atlas.Manifest.read(Path(source)).weights != atlas.digest(reader)
+    if changed:
+        terminal.remark(f"{source}: without attention maps, because {data['model']} has other weights now.")
+        return []
+    return _maps(reader)
+
+
+def _write(
+    found: Profile, tables: Sequence[Table], targets: Any, out: Sequence[str] | None, full: bool,
+    maps: Callable[[], list[Reading]] = list,
+) -> None:  # fmt: skip
+    if outputs.is_printed(out, targets):
+        shown = {note for table in tables for note in table.notes}
+        terminal.show([*tables, *(note for note in found.notes if note not in shown)], full)
+    else:
+        outputs.write(targets, lambda kind: _content(found, tables, kind, full, maps))
+
+
+def _content(
+    found: Profile, tables: Sequence[Table], kind: Format, full: bool, maps: Callable[[], list[Reading]] = list
+) -> str | bytes:
+    if kind is Format.HTML:
+        from regard.viewer import heads_page
+
+        return "".join(heads_page.pieces([found.data()], [maps()]))
+    if kind is Format.JSON:
+        return json.dumps(found.data(), ensure_ascii=False, indent=1) + "\n"
+    return _tables_file(tables, kind, full)

@@ -12,6 +12,7 @@ from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
 from regard.heads.patterns import PATTERNS, described
 from regard.heads.relations import HeadScore, Interval, Score, best_directions
+from regard.heads.roles import digest
 from regard.heads.statistics import STATISTICS, measured, repetition
 from regard.heads.sums import Sums
 from regard.tables import Column, Table, printed_number
@@ -129,7 +130,8 @@ def of_texts(model: Model, texts: Sequence[str], source: str = "the given text")
         f"{len(documents):,} document{'s' * (len(documents) != 1)}, {about['tokens']:,} tokens. Patterns are labelled "
         "by the weight that is not on special tokens or, in a causal model, on the first token.",
     )
-    return Profile(model.name, source, sums, circuits.ranks(model), notes=notes, about=about)
+    weights = tuple(map(digest, model.blocks))
+    return Profile(model.name, source, sums, circuits.ranks(model), weights=weights, notes=notes, about=about)
 
 
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -27,7 +27,7 @@ from regard.tables import printed_number
 
 FORMAT = 1
 TREEBANK = "UD English EWT"  # on which shipped atlases were measured
-SHIPPED = ("minilm",)
+SHIPPED = ("minilm", "smollm2")
 SAMPLED = 4096  # numbers of each weight matrix that identify a model
 KEPT = 6  # relations per head in a shipped file
 LEAST, FEWEST, MORE = 0.4, 50, 0.05  # accuracy, words, and gain over the offset from which a head is named
@@ -54,6 +54,16 @@ ENDS = {
 }  # fmt: skip
 
 
+def arrow(relation: str, direction: str) -> str:
+    """A relation as an arrow from the word that attends to the one it attends to.
+
+    >>> arrow("object", "to head"), arrow("object", "to dependent")
+    ('object → verb', 'verb → object')
+    """
+    dependent, head = ENDS.get(relation, (relation, "head word"))
+    return f"{dependent} → {head}" if direction == "to head" else f"{head} → {dependent}"
+
+
 class Role(NamedTuple):
     """A relation in one direction, and how often a head finds it, beside simpler ways."""
 
@@ -75,8 +85,7 @@ class Role(NamedTuple):
     @property
     def arrow(self) -> str:
         """From the word that attends to the one it attends to: object → verb."""
-        dependent, head = ENDS.get(self.relation, (self.relation, "head word"))
-        return f"{dependent} → {head}" if self.direction == "to head" else f"{head} → {dependent}"
+        return arrow(self.relation, self.direction)
 
     def __str__(self) -> str:
         offset = f"best fixed offset {printed_number(self.offset_accuracy, 2)}"
@@ -259,7 +268,7 @@ def compact(data: dict[str, Any], source: str) -> str:
     for one in data["by_head"]:
         place = places[one["relation"], one["direction"]]
         of = one["layer"], one["head"]
-        if place in usual and kept.get(of, 0) < KEPT and _is_telling(one, data["relations"][place]):
+        if place in usual and kept.get(of, 0) < KEPT and is_telling(one, data["relations"][place]):
             kept[of] = kept.get(of, 0) + 1
             by_head.append([new_place[place], *of, *_rounded(one["accuracy"]), round(one["choosing_gain"], DIGITS)])
     labels = [
@@ -273,7 +282,7 @@ def compact(data: dict[str, Any], source: str) -> str:
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {_lines(part)}" for name, part in content.items()) + "\n}\n"
 
 
-def _is_telling(one: dict[str, Any], best: dict[str, Any]) -> bool:
+def is_telling(one: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
     """Whether a head is named for a relation: it finds it often, in enough words, and more often than without training.
 
     That the interval of its gain over the best fixed offset is above 0 is settled before.

@@ -90,12 +90,6 @@ export function steepest(film) {
   return found;
 }
 
-/** The strongest keys of a query. @param {Float32Array} weights @param {number} count @param {number} query @param {number} most */
-export function strongestKeys(weights, count, query, most) {
-  const row = Array.from(weights.subarray(query * count, (query + 1) * count), (weight, key) => ({ key, weight }));
-  return row.sort((one, other) => other.weight - one.weight || one.key - other.key).slice(0, most);
-}
-
 /** @param {number[]} values */
 function bestOf(values) {
   let place = -1;

@@ -6,7 +6,8 @@ import { makeLifetime } from "../lifetime.js";
 import { printedCount, printedNumber } from "../numbers.js";
 import { themeSwitch } from "../toolbar.js";
 import { makeChart } from "./chart.js";
-import { makeHead, mapOf } from "./head.js";
+import { mapOf } from "../word_matrix.js";
+import { makeHead } from "./head.js";
 import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "./model.js";
 
 const FILM = 9000; // milliseconds from the first snapshot to the last
@@ -135,7 +136,7 @@ export function showTraining(el, frame) {
       replaced(roles, rolesOf(film, at, lines, select));
       const count = film.probes[probe].tokens.length;
       for (const cell of cells) {
-        const picture = mapOf(film, film.weights(at, probe, cell.one), count, colours);
+        const picture = mapOf(film.weights(at, probe, cell.one), count, colours, film.causal);
         Object.assign(cell.canvas, { width: count, height: count });
         cell.canvas.getContext("2d").drawImage(picture, 0, 0);
         const role = roleOf(film, at, cell.one);

@@ -1,0 +1,137 @@
+"""The page of what heads do: heads over any two metrics, the whole model on one screen, and one head in detail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import atomic_file, errors
+from regard.arrays import numpy_of
+from regard.heads import roles
+from regard.viewer import frames
+from regard.viewer.page import block, document
+
+if TYPE_CHECKING:
+    from regard.heads.roles import KnownHeads
+    from regard.reading import Reading
+
+ENTRY = "hosts/heads.js"
+LARGEST = 24 << 20  # bytes of attention weights of one model in the page
+LONGEST = 64  # tokens of a text whose maps are in the page
+DIGITS = 4  # of statistics
+
+
+def save(
+    path: str | os.PathLike[str], heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = ()
+) -> Path:
+    """Write the page of one model, or of two to compare; arguments as of `pieces`."""
+    return atomic_file.write(path, pieces(heads, readings))
+
+
+def pieces(heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = ()) -> Iterator[str]:
+    """The page in pieces.
+
+    heads      of each model what `Profile.data` gives, or an atlas has in heads.json
+    readings   of each model short texts whose attention maps the page shows
+    """
+    if not 1 <= len(heads) <= 2:
+        raise errors.OptionError(f"A page shows the heads of one or two models; {len(heads)} came.")
+    names = [str(one["model"]) for one in heads]
+    title = f"What the heads of {' and '.join(names)} do"
+    models, arrays = [], {}
+    for place, one in enumerate(heads):
+        of_model = [reading for reading in (readings[place] if place < len(readings) else ()) if _fits(reading, one)]
+        known = next((found for reading in of_model if (found := roles.known(reading)) is not None), None)
+        models.append({**_model(one, known), "sentences": [_sentence(reading) for reading in of_model]})
+        for number, reading in enumerate(of_model):
+            arrays[f"weights_{place}_{number}"] = _weights(reading)
+    yield from document(title, ENTRY, [block("heads", frames.pack({"title": title, "models": models}, arrays))])
+
+
+def _fits(reading: Reading, data: Mapping[str, Any]) -> bool:
+    same = (reading.layers, reading.heads) == (data["layers"], data["heads"])
+    weights = reading.layers * reading.heads * len(reading.tokens) ** 2
+    return same and len(reading.tokens) <= LONGEST and weights <= LARGEST
+
+
+def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
+    best = {(one["relation"], one["direction"]): one for one in data["relations"]}
+    relations = [
+        _relation(one, best[one["relation"], one["direction"]])
+        for one in data.get("by_head", [])
+        if roles.is_telling(one, best[one["relation"], one["direction"]])
+    ]
+    measured_on = str(data["source"])
+    if not relations and known is not None:
+        measured_on = roles.TREEBANK
+        relations = [
+            {
+                **{name: getattr(role, name) for name in ("relation", "direction", "layer", "head", "arrow")},
+                "accuracy": [role.accuracy, role.low, role.high],
+                "gain": role.accuracy - role.offset_accuracy,
+                "offset": role.offset_accuracy,
+                "untrained": role.untrained,
+                "words": role.words,
+            }
+            for role in known.roles
+        ]
+    ranks = data.get("ranks") or {}
+    statistics = [
+        *({**one, **{part: _rounded(one[part]) for part in ("mean", "low", "high")}} for one in data["statistics"]),
+        *(
+            {"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(found)}
+            for name, found in ranks.items()
+        ),
+    ]
+    return {
+        **{name: data[name] for name in ("model", "source", "layers", "heads", "about", "patterns", "labels")},
+        "notes": data.get("notes", []),
+        "statistics": statistics,
+        "relations": relations,
+        "relations_on": measured_on,
+        "examples": data.get("examples", []),
+        "tenths": data.get("tenths"),
+    }
+
+
+def _relation(one: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
+    """A relation that a head finds, beside what simpler ways reach."""
+    untrained = best["untrained"]
+    return {
+        **{name: one[name] for name in ("relation", "direction", "layer", "head")},
+        "arrow": roles.arrow(one["relation"], one["direction"]),
+        "accuracy": [one["accuracy"][part] for part in ("value", "low", "high")],
+        "gain": one["gain"]["value"],
+        "offset": best["offset_accuracy"]["value"],
+        "untrained": None if untrained is None else untrained["value"],
+        "words": best["queries"],
+    }
+
+
+def _rounded(numbers: Any) -> Any:
+    return [[None if number is None else round(number, DIGITS) for number in row] for row in numbers]
+
+
+def _sentence(reading: Reading) -> dict[str, Any]:
+    causal = reading.sinks[:1] == (0,) and not reading.tokens[0].special
+    return {
+        "text": reading.text,
+        "tokens": [token.text for token in reading.tokens],
+        "sinks": list(reading.sinks),
+        "causal": causal or _is_causal(reading),
+    }
+
+
+def _is_causal(reading: Reading) -> bool:
+    mask = reading.seen[0].attention.mask
+    return mask is not None and not numpy_of(reading.seen[0].attention[0, 0, 1:]).any()
+
+
+def _weights(reading: Reading) -> Any:
+    """The weights of all heads, (layer, head, query, key), in 8 bits."""
+    layers = [numpy_of(seen.attention[:, :, :]) for seen in reading.seen]
+    return np.rint(255 * np.clip(np.stack(layers), 0, 1)).astype(np.uint8)

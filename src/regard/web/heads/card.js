@@ -1,0 +1,238 @@
+/** One head in detail: what it is known for, its map on a sentence, its statistics among all heads, and examples. */
+import { element, replaced } from "../elements.js";
+import { printedCount, printedNumber } from "../numbers.js";
+import { shortened } from "../words.js";
+import { makeWordMatrix, strongestKeys } from "../word_matrix.js";
+import { NONE, axisOf, rankOf, shareOf } from "./model.js";
+
+const FAINT = 0.005; // smaller weights print as 0.00
+
+/**
+ * @param {import("./model.js").Atlas} atlas
+ * @param {any} colours
+ * @param {(text: string) => void} announce
+ * @param {(metric: string) => void} plot shows a metric on the axis across
+ */
+export function makeCard(atlas, colours, announce, plot) {
+  const el = element("section", { class: "regard-card regard-heads-card", "aria-label": "Selected head" });
+  const parts = {
+    heading: element("h2", { class: "regard-subtitle" }),
+    labels: element("p", { class: "regard-heads-labels" }),
+    relations: element("div"),
+    map: element("div", { class: "regard-heads-sentence" }),
+    statistics: element("div"),
+    examples: element("div"),
+  };
+  replaced(el, Object.values(parts));
+  const chosen = { sentence: 0, query: /** @type {number|null} */ (null) };
+  /** @type {{model: import("./model.js").Model, one: import("./model.js").Head}} */
+  let shown = { model: atlas.models[0], one: atlas.models[0].all[0] };
+
+  /** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+  function show(model, one) {
+    shown = { model, one };
+    const several = atlas.models.length > 1 ? `${model.name}, ` : "";
+    parts.heading.textContent = `${several}layer ${one.layer}, head ${one.head}`.replace(/^l/, "L");
+    const labels = model.labels(one);
+    replaced(
+      parts.labels,
+      labels.length
+        ? labels.map(({ pattern, score }) => element("span", { class: "regard-heads-label", text: `${pattern} ${printedNumber(score)}` }))
+        : model.relationsOf(one).length
+          ? null
+          : element("span", { class: "regard-quiet", text: NONE }),
+    );
+    replaced(parts.relations, relationsTable());
+    showMap();
+    replaced(parts.statistics, statisticsTable());
+    replaced(parts.examples, examplesList());
+  }
+
+  function relationsTable() {
+    const { model, one } = shown;
+    if (!model.hasRelations) return null;
+    const found = model.relationsOf(one).slice(0, 6);
+    if (!found.length)
+      return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
+    const rows = found.map((/** @type {any} */ { arrow, accuracy, offset, untrained }) =>
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row", text: arrow }),
+        element("td", {}, bar(accuracy[0], offset)),
+        element("td", { class: "regard-number", text: printedNumber(accuracy[0]), title: `95%: ${printedNumber(accuracy[1])} to ${printedNumber(accuracy[2])}` }),
+        element("td", { class: "regard-number", text: printedNumber(offset) }),
+        element("td", { class: "regard-number", text: untrained === null ? "–" : printedNumber(untrained) }),
+      ),
+    );
+    return [
+      element("h3", { text: "Relations that it finds" }),
+      element(
+        "table",
+        { class: "regard-table regard-heads-relations" },
+        element("thead", {}, element("tr", {}, ["Relation", "", "right", "offset", "untrained"].map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
+        element("tbody", {}, rows),
+      ),
+      element("p", {
+        class: "regard-note",
+        text: `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`,
+      }),
+    ];
+  }
+
+  /** @param {number} value @param {number} mark */
+  function bar(value, mark) {
+    const [filled, at] = [element("span"), element("i")];
+    filled.style.setProperty("width", `${100 * value}%`);
+    at.style.setProperty("left", `${100 * mark}%`);
+    return element("span", { class: "regard-heads-bar" }, filled, at);
+  }
+
+  function showMap() {
+    const { model, one } = shown;
+    const { sentences } = model;
+    if (!sentences.length)
+      return replaced(parts.map, element("p", { class: "regard-note", text: "The page holds no map of this model." }));
+    chosen.sentence = Math.min(chosen.sentence, sentences.length - 1);
+    const { tokens, sinks, causal } = sentences[chosen.sentence];
+    const weights = model.weights(chosen.sentence, one);
+    if (chosen.query === null || chosen.query >= tokens.length) chosen.query = clearest(weights, tokens.length, sinks);
+    const query = /** @type {number} */ (chosen.query);
+    const select = element(
+      "select",
+      { "aria-label": "Sentence", class: "regard-heads-select", onchange: () => another(Number(select.value)) },
+      sentences.map((/** @type {any} */ { text }, /** @type {number} */ at) => element("option", { value: String(at), text: shortened(text, 60) })),
+    );
+    select.value = String(chosen.sentence);
+    const readout = element("p", { class: "regard-heads-readout" });
+    const strongest = strongestKeys(weights, tokens.length, query, 3).filter(({ weight }) => weight >= FAINT);
+    replaced(
+      readout,
+      element("strong", { text: tokens[query] }),
+      ` attends most to ${strongest.map(({ key, weight }) => `${tokens[key]} ${printedNumber(weight)}`).join(", ")}`,
+    );
+    const matrix = makeWordMatrix(colours, causal);
+    matrix.show({ weights, tokens, query, name: `Attention matrix of layer ${one.layer}, head ${one.head}. ${readout.textContent}` });
+    matrix.selects((row, byKey) => {
+      chosen.query = row;
+      showMap();
+      if (!byKey) return;
+      parts.map.querySelector("canvas")?.focus();
+      announce(parts.map.querySelector(".regard-heads-readout")?.textContent ?? "");
+    });
+    replaced(
+      parts.map,
+      element("h3", { text: "Its attention on a sentence" }),
+      select,
+      readout,
+      element("div", { class: "regard-scroll" }, matrix.el),
+      element("p", { class: "regard-note", text: "Queries run down, keys across; darker is a larger weight. Select a row for its numbers." }),
+    );
+  }
+
+  /** @param {number} sentence */
+  function another(sentence) {
+    Object.assign(chosen, { sentence, query: null });
+    showMap();
+    parts.map.querySelector("select")?.focus();
+  }
+
+  function statisticsTable() {
+    const { model, one } = shown;
+    const rows = model.metrics
+      .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
+      .map(({ name, meaning }) => {
+        const ends = model.interval(name, one);
+        const axis = axisOf({ ...atlas, models: [model] }, name);
+        return element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, element("button", { type: "button", class: "regard-link", text: name, title: `${meaning}. Show it across`, onclick: () => plot(name) })),
+          element("td", {}, strip(model, name, one, axis)),
+          element("td", {
+            class: "regard-number",
+            text: printedNumber(model.of(name, one)),
+            title: ends ? `95%: ${printedNumber(ends[0])} to ${printedNumber(ends[1])}` : null,
+          }),
+          element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
+        );
+      });
+    return [
+      element("h3", { text: "Its statistics among all heads" }),
+      element(
+        "table",
+        { class: "regard-table regard-heads-statistics" },
+        element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Statistic" }), element("td"), element("th", { scope: "col", text: "mean" }), element("th", { scope: "col", text: "rank" }))),
+        element("tbody", {}, rows),
+      ),
+      element("p", { class: "regard-note", text: "A mark for each head of the model; select a statistic to see it as an axis." }),
+    ];
+  }
+
+  /** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {any} axis */
+  function strip(model, name, one, axis) {
+    const marks = model.all
+      .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
+      .map((other) => mark(shareOf(axis, model.of(name, other)), "i"));
+    return element("span", { class: "regard-heads-strip", "aria-hidden": "true" }, marks, mark(shareOf(axis, model.of(name, one)), "b"));
+  }
+
+  function examplesList() {
+    const { model, one } = shown;
+    const found = model.examplesOf(one);
+    if (!found.length) return null;
+    const tenths = model.tenths(one);
+    const groups = [...new Set(found.map((/** @type {any} */ { tenth }) => tenth))].sort((a, b) => b - a);
+    return [
+      element("h3", { text: "Examples from the texts, by weight" }),
+      groups.map((tenth, place) =>
+        element(
+          "details",
+          { class: "regard-heads-examples", open: place < 2 },
+          element("summary", {
+            text: `${printedNumber(tenth / 10, 1)} to ${printedNumber((tenth + 1) / 10, 1)}${tenths ? `: ${printedCount(tenths[tenth])} links` : ""}`,
+          }),
+          found.filter((/** @type {any} */ link) => link.tenth === tenth).map(exampleOf),
+        ),
+      ),
+      element("p", { class: "regard-note", text: "The underlined word attends most to the bold one; examples are drawn uniformly within each tenth." }),
+    ];
+  }
+
+  return { el, show };
+}
+
+/** @param {number} share @param {string} kind */
+function mark(share, kind) {
+  const made = element(kind);
+  made.style.setProperty("left", `${100 * Math.min(Math.max(share, 0), 1)}%`);
+  return made;
+}
+
+/** An excerpt with its query underlined and its key bold. @param {any} link */
+function exampleOf({ text, query, key, weight }) {
+  const spans = [
+    { at: query, name: "u" },
+    { at: key, name: "strong" },
+  ].sort((one, other) => one.at[0] - other.at[0]);
+  const letters = Array.from(text); // positions count characters, not UTF-16 units
+  const part = (/** @type {number} */ from, /** @type {number} */ to) => letters.slice(from, to).join("");
+  const pieces = [];
+  let done = 0;
+  for (const { at, name } of spans) {
+    pieces.push(part(done, Math.max(at[0], done)), element(name, { text: part(Math.max(at[0], done), at[1]) }));
+    done = Math.max(done, at[1]);
+  }
+  return element("p", { dir: "auto" }, ...pieces, part(done, letters.length), element("span", { class: "regard-quiet", text: ` ${printedNumber(weight)}` }));
+}
+
+/** The query with the largest weight on another content token. @param {Float32Array} weights @param {number} count @param {number[]} sinks */
+function clearest(weights, count, sinks) {
+  let [found, largest] = [Math.min(1, count - 1), 0];
+  weights.forEach((weight, place) => {
+    const [query, key] = [Math.floor(place / count), place % count];
+    if (query === key || sinks.includes(query) || sinks.includes(key) || weight <= largest) return;
+    [found, largest] = [query, weight];
+  });
+  return found;
+}

@@ -1,0 +1,177 @@
+/**
+ * What the heads of one or two models do: pure functions from the measured numbers to what is drawn.
+ *
+ * @typedef {{layer: number, head: number}} Head
+ * @typedef {{name: string, meaning: string}} Metric
+ * @typedef {{pattern: string, score: number}} Label
+ * @typedef {ReturnType<typeof modelOf>} Model
+ * @typedef {{title: string, models: Model[], metrics: Metric[]}} Atlas
+ */
+import { printedNumber, roundedUp } from "../numbers.js";
+
+export const NONE = "no clear pattern";
+export const RELATION = "finds a relation";
+const LAYER = { name: "layer", meaning: "the number of the layer, from 0" };
+const GAIN = { name: "relation", meaning: "the most that the head gains over the best fixed offset, in any relation" };
+const LARGEST_WEIGHT = 255; // weights are stored in 8 bits
+
+/** @param {import("../frames.js").Frame} frame @returns {Atlas} */
+export function atlasOf({ header, arrays }) {
+  const models = header.models.map((/** @type {any} */ data, /** @type {number} */ place) => modelOf(data, place, arrays));
+  const shared = models[0].metrics.filter(({ name }) => models.every((/** @type {Model} */ one) => one.has(name)));
+  return { title: header.title, models, metrics: shared };
+}
+
+/** @param {any} data @param {number} place @param {Record<string, import("../frames.js").FrameArray>} arrays */
+function modelOf(data, place, arrays) {
+  const { layers, heads } = data;
+  /** @type {Head[]} */
+  const all = Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
+  /** @type {Map<string, any>} */
+  const statistics = new Map(data.statistics.map((/** @type {any} */ one) => [one.name, one]));
+  const isOf = (/** @type {any} */ one, /** @type {Head} */ { layer, head }) => one.layer === layer && one.head === head;
+  const relationsOf = (/** @type {Head} */ head) => data.relations.filter((/** @type {any} */ one) => isOf(one, head));
+  const gains = all.map((head) => Math.max(0, ...relationsOf(head).map((/** @type {any} */ { gain }) => gain)));
+
+  /** The mean of a metric; NaN where nothing was counted. @param {string} name @param {Head} one */
+  function of(name, one) {
+    if (name === LAYER.name) return one.layer;
+    if (name === GAIN.name) return gains[one.layer * heads + one.head];
+    return statistics.get(name)?.mean[one.layer][one.head] ?? NaN;
+  }
+
+  const measured = data.statistics.filter((/** @type {any} */ { name }) => all.some((one) => Number.isFinite(of(name, one))));
+  /** @type {Metric[]} */
+  const metrics = [...measured, ...(data.relations.length ? [GAIN] : []), LAYER];
+  return {
+    place,
+    name: /** @type {string} */ (data.model),
+    source: /** @type {string} */ (data.source),
+    notes: /** @type {string[]} */ (data.notes),
+    about: data.about,
+    layers: /** @type {number} */ (layers),
+    heads: /** @type {number} */ (heads),
+    patterns: data.patterns,
+    all,
+    metrics,
+    has: (/** @type {string} */ name) => metrics.some((metric) => metric.name === name),
+    of,
+    /** The 95% interval; null where there is none. @param {string} name @param {Head} one */
+    interval(name, { layer, head }) {
+      const found = statistics.get(name);
+      const ends = [found?.low?.[layer][head] ?? null, found?.high?.[layer][head] ?? null];
+      return ends.includes(null) ? null : ends;
+    },
+    /** @param {Head} one @returns {Label[]} */
+    labels: ({ layer, head }) => data.labels[layer][head],
+    relationsOf,
+    relationsOn: /** @type {string} */ (data.relations_on),
+    hasRelations: data.relations.length > 0,
+    examplesOf: (/** @type {Head} */ head) => data.examples.filter((/** @type {any} */ one) => isOf(one, head)),
+    hasExamples: data.examples.length > 0,
+    /** Links in each tenth of the weight. @param {Head} one @returns {number[]|null} */
+    tenths: ({ layer, head }) => data.tenths?.[layer][head] ?? null,
+    sentences: data.sentences,
+    /** Attention weights (query, key). @param {number} sentence @param {Head} one */
+    weights(sentence, { layer, head }) {
+      const size = data.sentences[sentence].tokens.length ** 2;
+      const start = (layer * heads + head) * size;
+      const bytes = arrays[`weights_${place}_${sentence}`].data.subarray(start, start + size);
+      return Float32Array.from(bytes, (weight) => weight / LARGEST_WEIGHT);
+    },
+  };
+}
+
+/** What a head is coloured by: its first pattern, a relation, a sink, or nothing clear. @param {Model} model @param {Head} one */
+export function patternOf(model, one) {
+  const [first] = model.labels(one);
+  if (model.relationsOf(one).length && (!first || first.pattern.endsWith("sink"))) return RELATION;
+  return first?.pattern ?? NONE;
+}
+
+/** Whether a head shows a pattern, be it its first or another. @param {Model} model @param {Head} one @param {string} name */
+export function showsPattern(model, one, name) {
+  return patternOf(model, one) === name || model.labels(one).some(({ pattern }) => pattern === name);
+}
+
+/** A head in a few words. @param {Model} model @param {Head} one */
+export function saidOf(model, one) {
+  const relation = model.relationsOf(one)[0];
+  const found = [
+    relation ? `${relation.arrow} ${printedNumber(relation.accuracy[0])}` : null,
+    ...model.labels(one).map(({ pattern, score }) => `${pattern} ${printedNumber(score)}`),
+  ].filter(Boolean);
+  return found.join(", ") || NONE;
+}
+
+/** The patterns that occur in any of the models, most frequent first, and how many heads show each. @param {Atlas} atlas */
+export function legendOf(atlas) {
+  const names = [RELATION, ...atlas.models[0].patterns.map((/** @type {any} */ { name }) => name), NONE];
+  /** @type {Map<string, number>} */
+  const counts = new Map(names.map((name) => [name, 0]));
+  for (const model of atlas.models)
+    for (const one of model.all) counts.set(patternOf(model, one), (counts.get(patternOf(model, one)) ?? 0) + 1);
+  return [...counts].map(([name, count], place) => ({ name, count, place })).filter(({ count }) => count);
+}
+
+/** Two letters for a pattern: "pr" of "previous token". @param {string} pattern */
+export function short(pattern) {
+  return pattern === NONE ? "·" : pattern === RELATION ? "re" : pattern.slice(0, 2);
+}
+
+/**
+ * An axis that holds a metric of all models: from 0 where that is near, ends rounded, and its ticks.
+ * @param {Atlas} atlas @param {string} name
+ */
+export function axisOf(atlas, name) {
+  const values = atlas.models.flatMap((model) => model.all.map((one) => model.of(name, one))).filter(Number.isFinite);
+  const [least, most] = [Math.min(...values, Infinity), Math.max(...values, -Infinity)];
+  if (!values.length) return { from: 0, to: 1, ticks: [0, 0.5, 1] };
+  if (name === LAYER.name) return { from: -0.5, to: most + 0.5, ticks: steps(0, most, Math.ceil((most + 1) / 8)) };
+  const from = least >= 0 && least < 0.6 * most ? 0 : least - 0.06 * (most - least || 1);
+  const step = roundedUp((most - from) / 6 || 0.25);
+  const first = Math.ceil(from / step) * step;
+  const to = Math.max(most + 0.04 * (most - from), from + step);
+  return { from, to, ticks: steps(first, to, step) };
+}
+
+/** @param {number} from @param {number} to @param {number} step */
+function steps(from, to, step) {
+  const count = Math.floor((to - from) / step + 1e-9) + 1;
+  return Array.from({ length: count }, (_, place) => Number((from + place * step).toPrecision(6)));
+}
+
+/** Where a value is on an axis, from 0 to 1. @param {{from: number, to: number}} axis @param {number} value */
+export function shareOf({ from, to }, value) {
+  return (value - from) / (to - from);
+}
+
+/** How many heads have a larger value, from 0. @param {Model} model @param {string} name @param {Head} one */
+export function rankOf(model, name, one) {
+  const value = model.of(name, one);
+  return model.all.filter((other) => model.of(name, other) > value).length;
+}
+
+/** The head worth seeing first: with the largest gain in a relation, or the clearest pattern. @param {Atlas} atlas */
+export function firstHead(atlas) {
+  const [model] = atlas.models;
+  const clear = (/** @type {Head} */ one) => {
+    const best = model.labels(one).find(({ pattern }) => !pattern.endsWith("sink"));
+    return model.hasRelations ? model.of(GAIN.name, one) : (best?.score ?? 0);
+  };
+  return { model, one: model.all.reduce((best, one) => (clear(one) > clear(best) ? one : best)) };
+}
+
+/** The axes to begin with. @param {Atlas} atlas @returns {[string, string]} */
+export function firstAxes({ metrics }) {
+  const has = (/** @type {string} */ name) => metrics.some((metric) => metric.name === name);
+  const wanted = ["distance of the rest", "entropy", "first", "layer"].filter(has);
+  return [wanted[0], wanted[1] ?? "layer"];
+}
+
+/** Dots whose neighbours leave room for a name. @param {{x: number, y: number}[]} dots @param {number} room */
+export function alone(dots, room) {
+  return dots.map((dot, place) =>
+    dots.every((other, at) => at === place || Math.abs(other.x - dot.x) > room || Math.abs(other.y - dot.y) > room / 2),
+  );
+}

@@ -1,0 +1,164 @@
+/** What heads do: dots over two metrics, the whole model on one screen, one head in detail; one model or two. */
+import { makeColours } from "../colours.js";
+import { element, replaced } from "../elements.js";
+import { makeLifetime } from "../lifetime.js";
+import { printedCount } from "../numbers.js";
+import { themeSwitch } from "../toolbar.js";
+import { makeCard } from "./card.js";
+import { BY_PATTERN, makeHeadMap } from "./head_map.js";
+import { NONE, atlasOf, firstAxes, firstHead, legendOf, saidOf } from "./model.js";
+import { makeScatter } from "./scatter.js";
+
+const NARROW = 620; // pixels
+
+/**
+ * Show the heads; the returned function removes the page.
+ * @param {HTMLElement} el
+ * @param {import("../frames.js").Frame} frame
+ */
+export function showHeads(el, frame) {
+  const atlas = atlasOf(frame);
+  const lifetime = makeLifetime();
+  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  const root = element("div", { class: "regard regard-heads-page" });
+  el.append(root);
+  lifetime.add(() => root.remove());
+  const theme = themeSwitch(root, true, lifetime, () => draw());
+  const parts = { header: element("header", { class: "regard-header" }), body: element("main") };
+  replaced(root, parts.header, parts.body, live);
+  replaced(parts.header, headerOf(atlas, theme.el));
+  const [x, y] = firstAxes(atlas);
+  /** @type {{x: string, y: string, by: string, only: string|null, model: any, one: any}} */
+  const chosen = { x, y, by: BY_PATTERN, only: null, ...firstHead(atlas) };
+
+  /** Once per theme. */
+  function draw() {
+    const colours = makeColours(theme.now());
+    const legend = legendOf(atlas);
+    const small = atlas.models.length > 1 || root.clientWidth < NARROW;
+    const colourOf = (/** @type {string} */ pattern) =>
+      pattern === NONE ? colours.muted : colours.head(legend.find(({ name }) => name === pattern)?.place ?? 0);
+    const models = atlas.models.map((model) => {
+      const choose = (/** @type {any} */ one) => select(model, one);
+      return {
+        model,
+        scatter: makeScatter(atlas, model, colours, colourOf, choose, small),
+        map: makeHeadMap(atlas, model, colours, colourOf, choose),
+      };
+    });
+    const card = makeCard(atlas, colours, (text) => (live.textContent = text), (metric) => change({ x: metric }));
+    const names = atlas.metrics.map(({ name }) => ({ value: name, text: name }));
+    const across = chooser("Across", names, chosen.x, (value) => change({ x: value }));
+    const up = chooser("Up", names, chosen.y, (value) => change({ y: value }));
+    const by = chooser("Colour cells by", [{ value: BY_PATTERN, text: "pattern" }, ...names], chosen.by, (value) => change({ by: value }));
+    const meaning = element("p", { class: "regard-note" });
+    const swap = element("button", { type: "button", class: "regard-button", text: "⇄ Swap", onclick: () => change({ x: chosen.y, y: chosen.x }) });
+    const patterns = legend.map(({ name, count }) => {
+      const dot = element("i");
+      dot.style.setProperty("background", name === NONE ? "transparent" : colourOf(name));
+      const button = element(
+        "button",
+        { type: "button", class: "regard-heads-pattern", title: "Show only heads with this pattern", onclick: () => change({ only: chosen.only === name ? null : name }) },
+        dot,
+        `${name} `,
+        element("span", { class: "regard-quiet", text: String(count) }),
+      );
+      return { name, button };
+    });
+    const captioned = (/** @type {any} */ model, /** @type {any} */ plot) =>
+      element("figure", { class: "regard-heads-figure" }, atlas.models.length > 1 ? element("figcaption", { text: model.name }) : null, plot);
+    replaced(
+      parts.body,
+      element(
+        "section",
+        { class: "regard-heads-all", "aria-label": "All heads" },
+        element("div", { class: "regard-bar" }, across.el, up.el, swap),
+        meaning,
+        element("div", { class: "regard-heads-plots" }, models.map(({ model, scatter }) => captioned(model, scatter.el))),
+        element("div", { class: "regard-heads-legend", role: "group", "aria-label": "Patterns" }, patterns.map(({ button }) => button)),
+        element("h2", { class: "regard-subtitle", text: "The whole model: layers down, heads across" }),
+        element("div", { class: "regard-bar" }, by.el),
+        element("div", { class: "regard-heads-maps" }, models.map(({ model, map }) => captioned(model, map.el))),
+        atlas.models.flatMap(({ notes }) => notes).map((text) => element("p", { class: "regard-note", text })),
+      ),
+      card.el,
+    );
+
+    /** @param {any} model @param {any} one */
+    function select(model, one) {
+      Object.assign(chosen, { model, one });
+      show();
+      card.show(model, one);
+      live.textContent = `Layer ${one.layer}, head ${one.head} of ${model.name}: ${saidOf(model, one)}`;
+    }
+
+    /** @param {Partial<typeof chosen>} patch */
+    function change(patch) {
+      Object.assign(chosen, patch);
+      show();
+    }
+
+    function show() {
+      across.set(chosen.x);
+      up.set(chosen.y);
+      by.set(chosen.by);
+      const said = (/** @type {string} */ name) => atlas.metrics.find((metric) => metric.name === name)?.meaning ?? "";
+      replaced(meaning, element("b", { text: chosen.x }), `: ${said(chosen.x)}. `, element("b", { text: chosen.y }), `: ${said(chosen.y)}.`);
+      for (const { name, button } of patterns) button.setAttribute("aria-pressed", String(chosen.only === name));
+      for (const { model, scatter, map } of models) {
+        const one = model === chosen.model ? chosen.one : null;
+        scatter.show(chosen.x, chosen.y, one, chosen.only);
+        map.show(chosen.by, one, chosen.only);
+      }
+    }
+
+    show();
+    card.show(chosen.model, chosen.one);
+  }
+
+  draw();
+  return lifetime.end;
+}
+
+/** @param {import("./model.js").Atlas} atlas @param {HTMLElement} tool */
+function headerOf(atlas, tool) {
+  const facts = atlas.models.map(({ name, layers, heads, source, about }) => {
+    const count = about.documents ?? about.sentences?.at(-1);
+    const size = count ? `${printedCount(count)} ${about.documents ? "texts" : "sentences"}` : null;
+    const tokens = about.tokens ? `${printedCount(about.tokens)} tokens` : null;
+    return [`${name}: ${layers} layers × ${heads} heads`, `over ${source}`, size, tokens].filter(Boolean).join(", ");
+  });
+  return [
+    element(
+      "div",
+      { class: "regard-heading" },
+      element("h1", { class: "regard-title", text: atlas.title }),
+      element("p", { class: "regard-about", text: facts.join(" · ") }),
+      element("p", {
+        class: "regard-training-about",
+        text:
+          "Each dot is one attention head, placed by two of its statistics; its colour is the pattern it shows. " +
+          "Select a dot or a cell to see what that head does. Choose other statistics for the axes, or one pattern below the dots.",
+      }),
+    ),
+    element("div", { class: "regard-tools" }, tool),
+  ];
+}
+
+/**
+ * A select with a visible label.
+ * @param {string} label @param {{value: string, text: string}[]} options @param {string} value @param {(value: string) => void} choose
+ */
+function chooser(label, options, value, choose) {
+  const select = element(
+    "select",
+    { class: "regard-heads-select", "aria-label": label, onchange: () => choose(select.value) },
+    options.map((option) => element("option", option)),
+  );
+  select.value = value;
+  return {
+    el: element("label", { class: "regard-heads-chooser" }, element("span", { class: "regard-label", text: label }), select),
+    /** @param {string} to */
+    set: (to) => (select.value = to),
+  };
+}

@@ -1,0 +1,111 @@
+/** One head between the words of a short text: a matrix with words on both sides, walked with the arrow keys. */
+import { steppedTo } from "./controls.js";
+import { element } from "./elements.js";
+import { paint } from "./views/matrix/pixels.js";
+import { shortened } from "./words.js";
+
+const LARGEST = 440; // pixels of the matrix
+const CELL = 26; // pixels of a cell at most
+const LABEL = 7.2; // pixels of a letter
+const LONGEST_LABEL = 12; // letters
+const READABLE = 9; // pixels of a cell from which words are written
+
+/**
+ * @typedef {{weights: Float32Array, tokens: string[], keys?: number[], query: number, name: string}} Shown
+ *   keys: the right key of each query, drawn as a frame; −1 where there is none
+ * @param {any} colours
+ * @param {boolean} causal
+ */
+export function makeWordMatrix(colours, causal) {
+  const canvas = element("canvas", { class: "regard-training-matrix", tabindex: "0", role: "img" });
+  /** @type {Shown|null} */
+  let shown = null;
+  let [cell, left, top] = [1, 0, 0];
+
+  /** @param {Shown} given */
+  function show(given) {
+    shown = given;
+    canvas.setAttribute("aria-label", given.name);
+    drawMatrix(given.weights, given.tokens.length, given.tokens, given.keys ?? [], given.query);
+  }
+
+  /** @param {Float32Array} weights @param {number} count @param {string[]} tokens @param {number[]} keys @param {number} query */
+  function drawMatrix(weights, count, tokens, keys, query) {
+    const words = tokens.map((word) => shortened(word, LONGEST_LABEL));
+    cell = Math.max(3, Math.min(CELL, Math.floor(LARGEST / count)));
+    const written = cell >= READABLE;
+    const longest = Math.max(...words.map((word) => word.length));
+    [left, top] = written ? [longest * LABEL + 10, longest * LABEL + 10] : [2, 2];
+    const [width, height] = [left + cell * count + 2, top + cell * count + 2];
+    const ratio = globalThis.devicePixelRatio || 1;
+    Object.assign(canvas, { width: width * ratio, height: height * ratio });
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    pen.scale(ratio, ratio);
+    pen.fillStyle = colours.ground;
+    pen.fillRect(0, 0, width, height);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(mapOf(weights, count, colours, causal), left, top, cell * count, cell * count);
+    pen.strokeStyle = colours.ink;
+    pen.lineWidth = 1;
+    keys.forEach((key, row) => {
+      if (key >= 0) pen.strokeRect(left + key * cell + 0.5, top + row * cell + 0.5, cell - 1, cell - 1);
+    });
+    pen.strokeStyle = colours.accent;
+    pen.lineWidth = 2;
+    pen.strokeRect(left - 1, top + query * cell, cell * count + 2, cell);
+    if (!written) return;
+    pen.fillStyle = colours.ink;
+    pen.font = `${Math.min(13, cell + 1)}px system-ui, sans-serif`;
+    pen.textBaseline = "middle";
+    words.forEach((word, place) => {
+      const middle = (place + 0.5) * cell;
+      pen.textAlign = "right";
+      pen.font = pen.font.replace(/^(bold )?/, place === query ? "bold " : "");
+      pen.fillText(word, left - 6, top + middle);
+      pen.save();
+      pen.translate(left + middle, top - 6);
+      pen.rotate(-Math.PI / 2);
+      pen.textAlign = "left";
+      pen.font = pen.font.replace(/^bold /, "");
+      pen.fillText(word, 0, 0);
+      pen.restore();
+    });
+  }
+
+  /** @param {(query: number, byKey: boolean) => void} choose */
+  function selects(choose) {
+    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+      const row = Math.floor((event.offsetY - top) / cell);
+      if (shown && row >= 0 && row < shown.tokens.length) choose(row, false);
+    });
+    canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      const row = shown && steppedTo(event, shown.query, shown.tokens.length);
+      if (row !== null) choose(row, true);
+    });
+  }
+
+  return { el: canvas, show, selects };
+}
+
+/**
+ * A head's weights as a canvas of one pixel per weight.
+ * @param {Float32Array} weights @param {number} count @param {any} colours @param {boolean} causal
+ */
+export function mapOf(weights, count, colours, causal) {
+  const canvas = element("canvas", { width: count, height: count });
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const image = pen.createImageData(count, count);
+  const scale = { top: 1, colour: /** @type {"linear"} */ ("linear"), colours };
+  const tile = /** @type {any} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
+  paint(tile, scale, { causal, first_query: 0 }, new Uint32Array(image.data.buffer));
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** The strongest keys of a query. @param {Float32Array} weights @param {number} count @param {number} query @param {number} most */
+export function strongestKeys(weights, count, query, most) {
+  const row = Array.from(weights.subarray(query * count, (query + 1) * count), (weight, key) => ({ key, weight }));
+  return row.sort((one, other) => other.weight - one.weight || one.key - other.key).slice(0, most);
+}
