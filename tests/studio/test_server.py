@@ -1,10 +1,14 @@
 """The studio's answers: readings, queries, jobs, files, and a one-line error for every invalid request."""
 
+import gc
 import json
+import time
+import weakref
 
 import numpy as np
 import pytest
 
+from regard.engines import memory
 from regard.models import progress
 from regard.models.errors import TooLong
 from regard.studio import jobs, library, server
@@ -314,3 +318,32 @@ def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
         listed = {model["name"]: model["here"] for model in browser.get("/models").json()["models"]}
         assert listed == {"minilm": True, "smollm2": False, "words": True}
         assert "job" in browser.post("/read", json={"text": "a", "model": "minilm"}).json()
+
+
+def test_a_closed_reading_is_freed_without_the_garbage_collector():
+    sessions = server.Sessions()
+    gc.disable()
+    try:
+        name, answers = sessions.put(Words().read("The cat sat"))
+        answers.answer("row", {"layer": 0, "heads": [0], "query": 1})
+        gone = weakref.ref(answers)
+        del answers
+        sessions.remove(name)
+        assert gone() is None and sessions.closed
+    finally:
+        gc.enable()
+
+
+def test_memory_of_closed_readings_is_returned_to_the_system(monkeypatch):
+    monkeypatch.setattr(server, "TIDY", 0.01)
+    made = studio()
+    with client(made) as browser:
+        name = read(browser)["reading"]
+        large = memory.empty((1000, 1000), np.dtype(np.float32))
+        del large
+        assert memory.waiting() >= 4_000_000
+        browser.delete(f"/readings/{name}")
+        until = time.monotonic() + 60
+        while memory.waiting() and time.monotonic() < until:
+            browser.get("/models")
+    assert memory.waiting() == 0

@@ -193,10 +193,15 @@ class Jobs:
         self._threads = ThreadPoolExecutor(JOB_THREADS, "regard-job")
         self._jobs: dict[str, Job] = {}
 
+    @property
+    def running(self) -> int:
+        """Number of jobs that have not ended."""
+        return sum(not job.is_over for job in self._jobs.values())
+
     def start(self, work: Callable[[Job], dict[str, Any]]) -> Job:
         """Start a job as soon as a thread is free."""
         self.tidy()
-        if sum(not job.is_over for job in self._jobs.values()) >= MOST_JOBS:
+        if self.running >= MOST_JOBS:
             raise Refused(429, f"{MOST_JOBS} jobs are running already: wait for one, or cancel one.")
         job = Job(asyncio.get_running_loop())
         self._jobs[job.name] = job

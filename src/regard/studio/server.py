@@ -26,6 +26,7 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import re
@@ -48,6 +49,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.codec import metadata_key
+from regard.engines.memory import release
 from regard.errors import RegardError
 from regard.models.errors import TooLong
 from regard.reading import Reading
@@ -120,6 +122,9 @@ class Studio:
         while True:
             await asyncio.sleep(TIDY)
             self.jobs.tidy()
+            if self.sessions.closed and not self.workers.busy and not self.jobs.running:
+                self.sessions.closed = False
+                await asyncio.to_thread(_return_memory)
 
     def close(self) -> None:
         """Cancel all work."""
@@ -407,6 +412,12 @@ def _broken(_request: Request, problem: Exception) -> Response:
     return _reply({"error": f"Internal error: {type(problem).__name__}."}, 500)
 
 
+def _return_memory() -> None:
+    """Return the memory of closed readings to the system: the free list of large arrays holds up to 512 MB of it."""
+    gc.collect()
+    release()
+
+
 # The page, and the viewer's own files
 
 LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
@@ -483,6 +494,7 @@ class Sessions:
         self._kept: set[str] = set()
         self._lock = threading.Lock()
         self._most, self._most_bytes = most, most_bytes
+        self.closed = False  # whether memory of closed readings is still to be returned to the system
 
     def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
         """Open a subject under a new name; with `keep` it is never evicted."""
@@ -506,7 +518,10 @@ class Sessions:
         """Close a subject."""
         with self._lock:
             if name not in self._kept:
-                self._answers.pop(name, None)
+                self._close(name)
+
+    def _close(self, name: str) -> None:
+        self.closed |= self._answers.pop(name, None) is not None
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -520,4 +535,4 @@ class Sessions:
             if len(others) <= self._most and sum(map(size, others)) <= self._most_bytes:
                 return
             if name != newest and name not in self._kept:
-                del self._answers[name]
+                self._close(name)

@@ -48,20 +48,6 @@ class Answers:
         self._pyramids = Pyramids(self.subject)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
-        self._kinds: dict[str, Callable[[Mapping[str, Any], Stop], bytes]] = {
-            "describe": self._describe,
-            "tile": self._tile,
-            "row": self._row,
-            "statistics": self._statistics,
-            "thumbnails": self._thumbnails,
-            "along": self._along,
-            "links": self._links,
-            "heads_for": self._heads_for,
-            "value_grams": self._value_grams,
-            "vectors": self._vectors,
-            "steps": self._steps,
-            "lookup": self._lookup,
-        }
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
@@ -69,7 +55,9 @@ class Answers:
         validate.choice("kind", kind, known)
         stop()
         with np.errstate(all="ignore"):
-            return self._kinds[kind]({} if parameters is None else parameters, stop)
+            # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
+            found: bytes = getattr(self, f"_{kind}")({} if parameters is None else parameters, stop)
+            return found
 
     # Queries
 
