@@ -87,6 +87,32 @@ REGARD_INLINE Vec<Real> activated(Vec<Real> x) {
     }
 }
 
+// σ(a x) and its slope a x σ (1 − σ) for the activations that are x σ(…): the sum is the derivative.
+template <class Real>
+REGARD_INLINE Vec<Real> swish_slope(Vec<Real> x, Vec<Real> exponent, Vec<Real> growth) {
+    const Vec<Real> part = Real(1) / (Real(1) + exp_of<Real>(-exponent));
+    return part + x * growth * part * (Real(1) - part);
+}
+
+// The derivative of the activations that have an exponential. Beyond ±800 it is 0 or 1, also in double precision.
+template <class Real, Activation activation>
+REGARD_INLINE Vec<Real> slope_of(Vec<Real> x) {
+    x = x > Real(800) ? all(Real(800)) : x < Real(-800) ? all(Real(-800)) : x;
+    if constexpr (activation == Activation::gelu) {
+        const Vec<Real> size = x < Real(0) ? -x : x, near = size > Real(40) ? all(Real(40)) : size;
+        const Vec<Real> tail = normal_beyond(near), below = x < Real(0) ? tail : Real(1) - tail;
+        return below + x * (Real(0.3989422804014327) * exp2_of(x * x * (Real(-0.5) * log2_e<Real>)));
+    } else if constexpr (activation == Activation::gelu_tanh) {
+        constexpr Real slope = Real(1.5957691216057307), cubic = Real(0.044715);
+        const Vec<Real> square = x * x;
+        return swish_slope<Real>(x, slope * (x + cubic * (square * x)), slope * (Real(1) + Real(3) * cubic * square));
+    } else if constexpr (activation == Activation::silu) {
+        return swish_slope<Real>(x, x, all(Real(1)));
+    } else {
+        return swish_slope<Real>(x, Real(1.702) * x, all(Real(1.702)));
+    }
+}
+
 }  // namespace
 }  // namespace REGARD_ISA
 }  // namespace regard

@@ -282,6 +282,19 @@ void linear(nb::handle x, nb::handle weight, nb::handle bias, nb::handle residua
     call(kernels().linear, l);
 }
 
+void activate(nb::handle x, nb::handle output, int activation, nb::handle flow) {
+    const Buffer xb(x, "x"), fb(flow, "flow"), ob(output, "output", true);
+    const Activate a{xb.view, fb.view, ob.view, static_cast<Activation>(activation)};
+    if (activation < static_cast<int>(Activation::gelu) || activation > static_cast<int>(Activation::quick_gelu) ||
+        a.activation == Activation::tanh)
+        throw std::invalid_argument("`activation` is unknown.");
+    for (const View* view : {&a.x, &a.flow, &a.output})
+        if (*view && (!same(*view, 1, 1, 1, a.x.shape[3]) || (a.x.shape[3] > 1 && view->stride[3] != 1) ||
+                      view->type != a.x.type || (a.x.type != Type::f32 && a.x.type != Type::f64)))
+            shapes("x");
+    call(kernels().activate, a);
+}
+
 void norm(nb::handle x, nb::handle weight, nb::handle bias, nb::handle output, double epsilon, bool centred) {
     const Buffer xb(x, "x"), wb(weight, "weight"), bb(bias, "bias"), ob(output, "output", true);
     const Norm n{xb.view, wb.view, bb.view, ob.view, epsilon, centred};
@@ -377,6 +390,7 @@ NB_MODULE(_core, m) {
           nb::arg("grad_bias") = nb::none(), nb::arg("grad_relative") = nb::none(), nb::arg("grad_sinks") = nb::none());
     m.def("linear", &linear, nb::arg("x"), nb::arg("weight"), nb::arg("bias").none(), nb::arg("residual").none(),
           nb::arg("output"), nb::arg("activation") = 0, nb::arg("times") = nb::none());
+    m.def("activate", &activate, nb::arg("x"), nb::arg("output"), nb::arg("activation"), nb::arg("flow") = nb::none());
     m.def("norm", &norm, nb::arg("x"), nb::arg("weight").none(), nb::arg("bias").none(), nb::arg("output"),
           nb::arg("epsilon"), nb::arg("centred"));
     m.def("rotary", &rotary, nb::arg("x"), nb::arg("cosines"), nb::arg("sines"), nb::arg("output"),

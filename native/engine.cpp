@@ -2,6 +2,7 @@
 #include "backflow.h"
 #include "backward.h"
 #include "decode.h"
+#include "elementwise.h"
 #include "forward.h"
 #include "linear.h"
 #include "norms.h"
@@ -57,9 +58,19 @@ double multiply_adds(int64_t count) {
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels{
-    REGARD_TEXT(REGARD_ISA), lanes<float>,           forward, backflow, pooled, tile, backward, linear, norm, rotary,
-    multiply_adds,           2 * sums * lanes<float>};
+const Kernels kernels{REGARD_TEXT(REGARD_ISA),
+                      lanes<float>,
+                      forward,
+                      backflow,
+                      pooled,
+                      tile,
+                      backward,
+                      linear,
+                      activate,
+                      norm,
+                      rotary,
+                      multiply_adds,
+                      2 * sums * lanes<float>};
 
 }  // namespace REGARD_ISA
 }  // namespace regard

@@ -144,6 +144,12 @@ struct Linear {
     Activation activation = Activation::none;
 };
 
+// gelu, gelu_tanh, silu and quick_gelu of contiguous numbers of one type, (1, 1, 1, count).
+struct Activate {
+    View x, flow, output;  // flow: the gradient after the activation; none: the activation itself is wanted
+    Activation activation = Activation::gelu;
+};
+
 struct Norm {
     View x, weight, bias, output;  // (1, 1, row, size); weight and bias (1, 1, 1, size)
     double epsilon = 0;
@@ -166,6 +172,7 @@ struct Kernels {
     bool (*tile)(const Tile&);
     bool (*backward)(const Backward&);
     bool (*linear)(const Linear&);
+    bool (*activate)(const Activate&);
     bool (*norm)(const Norm&);
     bool (*rotary)(const Rotary&);
     double (*multiply_adds)(int64_t count);  // a loop of fused multiply-adds on this thread; gives a value to keep

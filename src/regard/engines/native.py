@@ -192,6 +192,18 @@ def linear(
     return output
 
 
+SLOPED = ("gelu", "gelu_tanh", "silu", "quick_gelu")  # activations of `activated`
+
+
+def activated(x: Array, activation: str, flow: Array | None = None) -> Array:
+    """f(x), one of SLOPED; with `flow`, the gradient after f, the one before it: flow · f′(x)."""
+    output = empty(x.shape, x.dtype)
+    if x.size:
+        given = None if flow is None else readable(flow).reshape(-1)
+        _core.activate(readable(x).reshape(-1), readable(output).reshape(-1), 1 + ACTIVATIONS.index(activation), given)
+    return output
+
+
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
     """Layer norm over the last axis."""
     output = empty(x.shape, x.dtype)

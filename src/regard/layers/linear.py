@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import Array
+from regard.arrays import Array, library, needs_gradient
 from regard.engines.memory import empty
 from regard.engines.select import engine_for
 from regard.layers.layer import Layer, Seed, constant, float_rows, float_weights, seed_of, token_ids
@@ -101,6 +102,20 @@ def joined(*maps: Linear) -> Linear | None:
     return None if bias is None else Linear(weight, bias)
 
 
+def each(maps: Sequence[Linear], x: Array) -> tuple[Array, ...]:
+    """x through several maps, as one product where their weights are being learned.
+
+    >>> [rows.tolist() for rows in each([Linear([[1, 0]]), Linear([[0, 2]])], np.array([[3.0, 4.0]]))]
+    [[[3.0]], [[8.0]]]
+    """
+    biases = [one.bias for one in maps if one.bias is not None]
+    if len(biases) not in (0, len(maps)) or not all(needs_gradient(one.weight) for one in maps):
+        return tuple(one(x) for one in maps)
+    torch = library(x)
+    together = Linear(torch.cat([one.weight for one in maps]), torch.cat(biases) if biases else None)
+    return tuple(torch.split(together(x), [one.outputs for one in maps], dim=-1))
+
+
 def _whole(parts: Sequence[Any]) -> Array | None:
     """The array that consists of exactly these views in order, or None."""
     base = parts[0].base if type(parts[0]) is np.ndarray else None
@@ -158,7 +173,7 @@ class Embedding(Layer):
 def rows_of(table: Array, numbers: Array) -> Array:
     """The rows of a table with these indices, which must be in range, as a new array."""
     if not isinstance(table, np.ndarray):
-        return table[numbers]
+        return sys.modules["torch"].nn.functional.embedding(numbers, table)
     # "clip" avoids a copy of `out`; reused memory avoids page faults.
     room = empty((*numbers.shape, table.shape[1]), table.dtype)
     return table.take(numbers, axis=0, out=room, mode="clip")

@@ -12,7 +12,7 @@ from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
 from regard.layers.layer import Layer, Seed, float_weights, seed_of, token_rows
-from regard.layers.linear import Linear, joined
+from regard.layers.linear import Linear, each, joined
 from regard.layers.norms import Norm
 from regard.layers.positions import Alibi, Rotary, Turns
 from regard.masks import Mask, causal, window
@@ -167,7 +167,7 @@ class MultiHead(Layer):
         """Queries, keys and values of the same tokens, each (…, head, token, head_dim), rotated with `turns`."""
         joined: Linear | None = self._all_three  # type: ignore[attr-defined]
         if joined is None:
-            queries, keys, values = self.w_q(x), self.w_k(x), self.w_v(x)
+            queries, keys, values = each([self.w_q, self.w_k, self.w_v], x)
         else:
             rows = joined(x)  # (…, token, (head + 2 · key head) · head_dim)
             ends = self.w_q.outputs, self.w_q.outputs + self.w_k.outputs
