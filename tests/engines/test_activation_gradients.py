@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from regard.engines import native
 from regard.engines.torch_arrays import ACTIVATION
 from regard.layers import Linear

@@ -85,3 +85,16 @@ def test_the_command_writes_json(tmp_path):
     result = CliRunner().invoke(app, [*arguments, "--network", "one head", "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "one head" in json.dumps(json.loads(out.read_text()))
+
+
+def test_zoologys_setting_has_networks_of_one_width_without_feed_forward_parts(tmp_path):
+    path = tmp_path / "found.json"
+    options = ["--zoology", "--length", "32", "--steps", "2", "--batch", "2", "--seeds", "1", "--out", str(path)]
+    done = CliRunner().invoke(app, ["compare", "lookup", *options])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(path.read_text())
+    mixers = build("one head", task("lookup", pairs=2, length=32, vocabulary=8192), 64, hidden=0, tied=True)
+    assert all(block.feed_forward is None for block in mixers.blocks)
+    assert str(parameter_count(mixers)) in json.dumps(rows)
+    refused = CliRunner().invoke(app, ["compare", "copy", "--zoology"])
+    assert refused.exit_code == 2 and "setting of the task lookup" in refused.output

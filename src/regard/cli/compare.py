@@ -17,12 +17,13 @@ EXAMPLES = """Examples:
 \b
   regard compare lookup
   regard compare lookup --pairs 32 --steps 3000 --out compare.svg --out compare.json
+  regard compare lookup --zoology --length 64
   regard compare copy --network convolution --network "eight heads" --seeds 1
 """
 
 
 def compare(
-    task: Annotated[str, typer.Argument(help="lookup, relations, induction, copy, sort or text.")],
+    task: Annotated[str, typer.Argument(help="lookup, relations, facts, induction, copy, sort or text.")],
     network: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,6 +39,14 @@ def compare(
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
     batch: Annotated[int | None, typer.Option(help="Sequences per update.")] = None,
     rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
+    zoology: Annotated[
+        bool,
+        typer.Option(
+            "--zoology",
+            help="For lookup: the setting of Arora et al. (2023): same width instead of same number of parameters, "
+            "mixers without feed-forward parts, a vocabulary of 8,192, one pair per 16 tokens.",
+        ),
+    ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     show: Show = None,
     out: Out = None,
@@ -46,14 +55,22 @@ def compare(
     targets = outputs.targets(out, show)
     training = library()
     from regard.output import figure
-    from regard.training.compare import NETWORKS
-    from regard.training.compare import compare as compared
+    from regard.training import compare as comparison
 
     if width % 8:
         raise OptionError(f"--width is {width}; expected a multiple of 8, the number of heads.")
+    if zoology and task != "lookup":
+        raise OptionError(f"--zoology is a setting of the task lookup, not of {task}.")
+    if zoology:
+        length = 64 if length is None else length
+        pairs = max(1, length // comparison.ZOOLOGY_TOKENS_PER_PAIR) if pairs is None else pairs
+        vocabulary = comparison.ZOOLOGY_VOCABULARY if vocabulary is None else vocabulary
     chosen = training.task(task, **given(path=text, length=length, pairs=pairs, vocabulary=vocabulary))
-    recipe = replace(training.preset(chosen).recipe, **given(steps=steps, batch=batch, rate=rate))
-    names = network or list(NETWORKS)
+    recipe = comparison.ZOOLOGY_RECIPE if zoology else training.preset(chosen).recipe
+    recipe = replace(recipe, **given(steps=steps, batch=batch, rate=rate))
+    names = network or list(comparison.ZOOLOGY if zoology else comparison.NETWORKS)
     with terminal.progress("Training", len(names) * seeds * recipe.steps) as advance:
-        found = compared(chosen, recipe, networks=names, seeds=range(seeds), width=width, on_step=advance)
+        found = comparison.compare(
+            chosen, recipe, networks=names, seeds=range(seeds), width=width, zoology=zoology, on_step=advance
+        )
     outputs.publish(out, targets, found.tables(), lambda: figure.comparison(found))

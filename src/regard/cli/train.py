@@ -30,7 +30,7 @@ EXAMPLES = """Examples:
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="lookup, relations, induction, copy, sort or text.")],
+    task: Annotated[str, typer.Argument(help="lookup, relations, facts, induction, copy, sort or text.")],
     out: Annotated[
         str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")
     ],

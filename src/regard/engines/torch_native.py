@@ -160,7 +160,7 @@ def linear(
 
 
 class Activated(torch.autograd.Function):  # type: ignore[misc]
-    """An activation with an exponential: one pass over memory forwards and one backwards, several times PyTorch's speed."""
+    """An activation with an exponential, in one pass over memory each way: twice the speed of PyTorch's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, activation: str) -> Tensor:

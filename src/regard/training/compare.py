@@ -37,6 +37,12 @@ TOLERANCE = 0.05  # of the number of parameters
 RISING = 0.5  # share of the steps after which a task with levels is at full difficulty
 TEST_SEQUENCES = 256
 
+# Zoology's setting of multi-query associative recall (Arora et al., 2023): networks of the same width, two mixers
+# without feed-forward parts, one table of embeddings for input and output, one pair per 16 tokens of a sequence.
+ZOOLOGY = ("feed-forward", "gated convolution", "one head")
+ZOOLOGY_VOCABULARY, ZOOLOGY_TOKENS_PER_PAIR = 8192, 16
+ZOOLOGY_RECIPE = Recipe(steps=2500, batch=128, rate=3e-3, betas=(0.9, 0.999), weight_decay=0.1, warmup=250)
+
 
 class Convolution(nn.Module):  # type: ignore[misc]
     """A causal convolution over the tokens of (batch, token, width)."""
@@ -255,11 +261,14 @@ def compare(
     seeds: Sequence[int] = (0, 1, 2),
     width: int = 64,
     layers: int = 2,
+    zoology: bool = False,
     on_step: Callable[[], Any] | None = None,
 ) -> Comparison:
     """Train each network with each seed on the same batches.
 
     width    of the network with eight heads; the other widths follow from its number of parameters
+    zoology  the same width for all networks, instead of the same number of parameters, and mixers alone: without
+             feed-forward parts, with the embedding as output, without a curriculum
     on_step  called after every step of every run
 
     >>> from regard.training import task
@@ -277,19 +286,32 @@ def compare(
         for seed in seeds:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                network = matched(name, task, count, layers)
-            fit(network, task, recipe, seed, on_step)
+                if zoology:
+                    network = build(name, task, width, layers, hidden=width if name == "feed-forward" else 0, tied=True)
+                else:
+                    network = matched(name, task, count, layers)
+            fit(network, task, recipe, seed, on_step, curriculum=not zoology)
             results.append(_measured(name, seed, network, task))
     return Comparison(task.name, recipe.steps, results)
 
 
-def fit(network: nn.Module, task: Task, recipe: Recipe, seed: int, on_step: Callable[[], Any] | None = None) -> None:
+def fit(
+    network: nn.Module,
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    on_step: Callable[[], Any] | None = None,
+    *,
+    curriculum: bool = True,
+) -> None:
     """Train a network; the level of difficulty rises with the step, so that all networks see the same batches."""
     adam = optimiser(network.parameters(), recipe)
     for step in range(recipe.steps):
         for group in adam.param_groups:
             group["lr"] = recipe.rate_at(step)
-        level = task.levels[min(len(task.levels) - 1, int(step / recipe.steps / RISING * len(task.levels)))]
+        level = 1.0
+        if curriculum:
+            level = task.levels[min(len(task.levels) - 1, int(step / recipe.steps / RISING * len(task.levels)))]
         batch = task.batch(recipe.batch_at(level, task), seed=seed, step=step, level=level)
         logits, targets = _scored(network, batch)
         adam.zero_grad(set_to_none=True)

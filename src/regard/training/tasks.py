@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -341,6 +342,53 @@ class Relations(Task):
         return Batch(tokens, targets, right, relations)
 
 
+KINDS = {
+    "where": ("kitchen", "garden", "garage"),
+    "whose": ("sarah", "tom", "anna"),
+    "what": ("lost", "found", "sold"),
+    "when": ("yesterday", "today", "tomorrow"),
+}
+
+
+class Facts(Task):
+    """News about the keys, one word at a time: what holds now? Four questions at once, from every word.
+
+    Each word replaces the last of its kind: where the keys are, whose, what happened, when. From the first position at
+    which all four are known, the target is one token that names the latest of each kind. The latest words of four
+    kinds can be anywhere: one weighted sum, whose weights depend on distance, cannot hold all four.
+
+    >>> facts = Facts(length=8)
+    >>> batch = facts.batch(1, seed=0)
+    >>> facts.text(batch.tokens[0])
+    'kitchen garage lost sold today tom sold found'
+    >>> facts.words[batch.targets[0, -1]]
+    'garage·tom·found·today'
+    """
+
+    name = "facts"
+    relations = tuple(KINDS)
+
+    def __init__(self, length: int = 24) -> None:
+        validate.integer("length", length, len(KINDS))
+        self.length = length
+        single = tuple(word for words in KINDS.values() for word in words)
+        self.words = (*single, *("·".join(words) for words in product(*KINDS.values())))
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        each = len(next(iter(KINDS.values())))
+        tokens = rng.integers(0, each * len(KINDS), (count, self.length))
+        kind, place = tokens // each, np.arange(self.length)
+        # (batch, token, kind): where the latest word of each kind is, NONE before the first
+        is_kind = kind[:, :, None] == np.arange(len(KINDS))
+        latest = np.maximum.accumulate(np.where(is_kind, place[:, None], NONE), axis=1)
+        known = (latest != NONE).all(axis=2)
+        values = np.take_along_axis(tokens, latest.clip(0).reshape(count, -1), axis=1).reshape(latest.shape) % each
+        joint = each * len(KINDS) + values @ each ** np.arange(len(KINDS))[::-1]
+        asked = (kind + rng.integers(1, len(KINDS), kind.shape)) % len(KINDS)  # of the other three kinds
+        right = np.take_along_axis(latest, asked[:, :, None], axis=2)[:, :, 0]
+        return Batch(tokens, *(np.where(known, found, NONE) for found in (joint, right, asked)))
+
+
 class Text(Task):
     """The next character of a UTF-8 text file; the last tenth of the text is for testing."""
 
@@ -392,11 +440,11 @@ def _read_text(path: str | Path) -> str:
     return text
 
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Lookup, Relations, Induction, Copy, Sort, Text)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Lookup, Relations, Facts, Induction, Copy, Sort, Text)}
 
 
 def task(name: str, **options: Any) -> Task:
-    """A task by its name: lookup, relations, induction, copy, sort or text.
+    """A task by its name: lookup, relations, facts, induction, copy, sort or text.
 
     >>> task("lookup", pairs=4).length
     16

@@ -22,6 +22,7 @@ MOST_SNAPSHOTS = 400
 ABOUT = {
     "lookup": "Pairs of a key and a value, then keys alone: the model gives the value that came after each key.",
     "relations": "Words of a sentence name their partner: where, whose, who does what, when, what “they” refers to.",
+    "facts": "News about the keys, word by word: what holds now? Where, whose, what, when: four questions at once.",
     "induction": "A B … A: the model gives B, the token that came after A before.",
     "copy": "A sequence, then the same sequence again: the model repeats it.",
     "sort": "A sequence, then its tokens in order: the model sorts.",
