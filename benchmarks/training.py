@@ -31,6 +31,9 @@ from regard.training.loop import optimiser
 from regard.training.network import parameters
 
 
+BY_HAND = "## What the presets learn"  # from here on, the page holds results of `regard train` and `regard compare`
+
+
 class Block(nn.Module):
     def __init__(self, encoder: Any) -> None:
         super().__init__()
@@ -184,7 +187,9 @@ def main() -> None:
         recipe = Recipe(steps=given.text_steps, batch=12, rate=1e-3, betas=(0.9, 0.99), warmup=100)
         what = "nanoGPT's CPU recipe: 4 layers, 4 heads, width 128, 12 × 64 characters"
         lines += measured(what, chosen.network(one), recipe, of_text, 10)
-    Path(given.out).write_text("\n".join(lines), encoding="utf-8")
+    page = Path(given.out)
+    kept = page.read_text(encoding="utf-8").partition(BY_HAND) if page.exists() else ("", "", "")
+    page.write_text("\n".join(lines) + "".join(("\n", *kept[1:])), encoding="utf-8")
     print("\n".join(lines))
 
 
