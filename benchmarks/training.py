@@ -30,7 +30,6 @@ from regard.training import Recipe, network, preset, task
 from regard.training.loop import optimiser
 from regard.training.network import parameters
 
-
 BY_HAND = "## What the presets learn"  # from here on, the page holds results of `regard train` and `regard compare`
 
 
