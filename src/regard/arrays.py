@@ -73,7 +73,8 @@ def compiling() -> bool:
 
 def tracing() -> bool:
     """Whether PyTorch compiles or applies `torch.func` transforms: nothing may be cached or read out of tensors."""
-    return compiling() or ("torch" in sys.modules and bool(sys.modules["torch"]._C._are_functorch_transforms_active()))
+    torch = sys.modules.get("torch")
+    return torch is not None and (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
 
 
 def library(array: Array) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
@@ -162,9 +162,15 @@ def axe() -> str:
 
 
 @pytest.fixture
-def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+def contexts() -> list[BrowserContext]:
+    """Those of the test's pages. A server closes them before it stops: a page that still loads logs an error."""
+    return []
+
+
+@pytest.fixture
+def new_page(chromium: Browser, contexts: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
     """Pages that may neither log errors nor access the network; both are checked at the end."""
-    contexts, problems, outside = [], [], []
+    problems, outside = [], []
 
     def make(width: int = 1200, height: int = 900, theme: Any = "light", offline: bool = False) -> Page:
         context = chromium.new_context(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from regard.attention import Attention
 from regard.masks import causal
@@ -57,7 +57,7 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, contexts: list[BrowserContext]) -> Iterator[str]:
     """The first address of a studio that runs."""
     from regard.studio.auth import Access, Guard
     from regard.studio.connections import LimitedConnection
@@ -85,6 +85,8 @@ def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{port}/#ticket={access.ticket()}"
+    for context in contexts:
+        context.close()
     server.should_exit = True
     reader.go_on.set()
     thread.join(30)
@@ -282,6 +284,7 @@ def test_a_text_that_is_too_long_offers_ways_on(new_page: Callable[..., Page], s
     expect(problem.get_by_role("button")).to_have_text(
         ["Read with smollm2", "Read only the beginning", "Back to the text shown"]
     )
+    expect(page).to_have_url(re.compile("#stored="))
     page.reload()  # a text that was refused is kept as well
     expect(problem).to_contain_text("700 tokens")
     expect(problem.get_by_role("button")).to_have_text(["Read with smollm2", "Read only the beginning"])

@@ -165,7 +165,12 @@ class Model:
         return readings[0] if isinstance(text, str) else tuple(readings)
 
     def beginning(self, text: str) -> str:
-        """The text, cut after the last word that the model still reads; whole if it has at most `longest` tokens."""
+        """The text, cut after the last word that the model still reads; whole if it has at most `longest` tokens.
+
+        >>> minilm = model("minilm")
+        >>> minilm.longest, len(minilm.beginning("one " * 1000).split())
+        (512, 510)
+        """
         encoded = self.tokeniser.encode(text)
         keep = self.longest - sum(encoded.special)
         while len(encoded) > self.longest:
