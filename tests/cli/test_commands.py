@@ -361,6 +361,7 @@ def test_version():
 def test_no_arguments_gives_help():
     output = CliRunner().invoke(app, []).output
     assert all(command in output for command in COMMANDS)
+    assert "..." not in output.partition("Commands:")[2]  # no description is cut
 
 
 @pytest.mark.parametrize("command", COMMANDS)

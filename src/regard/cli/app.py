@@ -46,6 +46,12 @@ class _Group(TyperGroup):
     def get_help(self, ctx: Any) -> str:
         return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands; click would cut each description to one line."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in commands if one])
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
