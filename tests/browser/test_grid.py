@@ -19,8 +19,13 @@ Settle = Callable[[Page], None]
 def _more_subjects(development: Any) -> Iterator[None]:
     known = development.subject
 
+    made = {
+        "deep": lambda: development.synthetic(list("abcde"), layers=LAYERS, heads=2),
+        "smollm2": lambda: development.synthetic(list("abcdefgh"), layers=30, heads=9),
+    }
+
     def subject(name: str) -> Any:
-        return development.synthetic(list("abcde"), layers=LAYERS, heads=2) if name == "deep" else known(name)
+        return made[name]() if name in made else known(name)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(development, "subject", subject)
@@ -136,3 +141,55 @@ def test_the_table_lists_every_head(show: Show) -> None:
     with page.expect_download() as waiting:
         page.get_by_role("button", name="SVG", exact=True).click()
     assert waiting.value.path().read_text(encoding="utf-8").count("<image") == 12
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_pointing_at_a_map_tells_words_and_weight(show: Show, development: Any, settle: Settle, host: str) -> None:
+    page = opened(show, host)
+    settle(page)
+    canvas = maps(page).nth(5).locator("canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 3.5 / 16, box["y"] + box["height"] * 10.5 / 16)
+    tip = page.locator(".regard-grid-tip")
+    expect(tip).to_contain_text("they → were")
+    expect(tip).to_contain_text("Layer 1, head 1")
+    weight = float(np.asarray(development.subject("kids").attention(1)[1, 10, 3]))
+    assert float(tip.locator("span").first.text_content() or "nan") == pytest.approx(weight, abs=3e-3)
+    expect(page.locator(".regard-grid-about")).to_contain_text("Strongest: ")
+    page.mouse.move(2, 2)
+    expect(tip).to_be_hidden()
+
+
+def test_270_heads_fit_one_screen(show: Show, settle: Settle) -> None:
+    page = opened(show, "served", "smollm2", width=1400, height=900)
+    settle(page)
+    expect(page.get_by_role("radio", name="Dense")).to_be_checked()
+    first, last = maps(page).first.bounding_box(), maps(page).last.bounding_box()
+    assert first is not None and last is not None
+    assert first["y"] > 0 and last["y"] + last["height"] < 900 and last["x"] + last["width"] < 1400
+    assert first["width"] >= 24
+    assert maps(page).nth(1).get_attribute("data-layer") == "1"  # layers run across
+    page.get_by_role("radio", name="With labels").check()
+    expect(maps(page).nth(1)).to_have_attribute("data-layer", "0")
+    page.wait_for_function("/grid_density=labels/.test(location.hash)")
+
+
+def test_maps_can_share_one_scale_which_a_colour_bar_shows(show: Show, settle: Settle) -> None:
+    page = opened(show, "served")
+    settle(page)
+    legend = page.locator(".regard-grid-legend")
+    expect(legend).to_have_text("0largest weight of each head")
+    pixel = "() => document.querySelectorAll('.regard-grid-map')[5].toDataURL()"
+    before = page.evaluate(pixel)
+    page.get_by_role("radio", name="All alike").check()
+    expect(legend).to_have_text("01")
+    assert page.evaluate(pixel) != before
+
+
+def test_the_scroller_of_a_wide_grid_takes_the_focus(show: Show) -> None:
+    page = opened(show, "served", width=360, height=740)
+    box = page.get_by_label("Heads as small maps")
+    box.focus()
+    expect(box).to_be_focused()
+    assert box.evaluate("el => el.scrollWidth <= el.clientWidth || getComputedStyle(el).overflowX === 'auto'")

@@ -25,7 +25,7 @@ MOST_WORDS = 600
 class Reader:
     """Reads a text word by word with random vectors; generates until it is stopped."""
 
-    causal = True
+    writes = True
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -165,7 +165,7 @@ def test_long_work_shows_progress_and_can_be_cancelled(
 
 def test_a_refusal_is_shown(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
-    reader.causal = False
+    reader.writes = False
     continue_text(page)
     expect(page.get_by_role("alert")).to_contain_text("cannot generate text")
 

@@ -20,7 +20,7 @@ OWN = f"http://{HOST}"
 class Words:
     """Reads a text word by word, with vectors from the words' letters; generates 'la' for every token."""
 
-    causal = True
+    writes = True
 
     def __init__(self):
         self.go_on = threading.Event()
@@ -37,7 +37,7 @@ class Words:
         queries, keys, values = rng.normal(size=(3, 2, len(words), 4))
         return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
 
-    def generate(self, prompt, tokens, *, temperature, seed, on_token):
+    def generate(self, prompt, tokens, *, on_token, **_):
         for _ in range(tokens):
             self.begun.set()
             assert self.go_on.wait(30)

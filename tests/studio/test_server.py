@@ -220,7 +220,7 @@ def test_more_jobs_than_can_be_done_are_refused():
 
 def test_a_failed_job_reports_the_reason():
     reader = Words()
-    reader.causal = False
+    reader.writes = False
     with client(studio(reader)) as browser:
         job = browser.post("/generate", json={"text": "a"}).json()["job"]
         assert finished(browser, job)["error"] == "words cannot generate text: choose another model."

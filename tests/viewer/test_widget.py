@@ -10,6 +10,7 @@ from regard.attention import Attention
 from regard.viewer import frames, widget
 from regard.viewer.queries import Answers
 
+from ..small_models import writer
 from .cases import CAT_SAT, reading, weights
 
 
@@ -121,3 +122,38 @@ def test_the_widget_holds_one_script_that_exports_render():
     found = widget.widget(reading())
     assert "export default module_" in found._esm and "\nimport " not in found._esm
     found.close()
+
+
+def test_another_text_is_read_beside_the_first():
+    page = Page(Answers(writer().read("the cat sat")))
+    page.send(id="1", kind="read", parameters={"text": "love apple pie"})
+    content, buffers = page.reply()
+    header, _ = frames.unpack(buffers[0])
+    assert content == {"id": "1"} and header["description"]["tokens"] == ["love", "apple", "pie"]
+    page.send(id="2", kind="row", parameters={"layer": 0, "heads": [0], "query": 2}, reading=header["reading"])
+    weights_there = frames.unpack(page.reply()[1][0])[1]["weight"][0]
+    np.testing.assert_allclose(weights_there, writer().read("love apple pie").attention(0)[0, 2, :], atol=1e-6)
+    page.send(id="3", kind="close", parameters={"reading": header["reading"]})
+    page.reply()
+    page.send(id="4", kind="describe", reading=header["reading"])
+    assert "has been closed" in page.reply()[0]["error"]
+
+
+def test_a_text_is_continued_with_news():
+    page = Page(Answers(writer().read("the cat")))
+    sampling = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 5}
+    page.send(id="1", kind="generate", parameters={"text": "the cat", "tokens": 4, **sampling})
+    expected = writer().generate("the cat", 4, **sampling)
+    replies = [page.reply()]
+    while "news" in replies[-1][0]:
+        replies.append(page.reply())
+    header, _ = frames.unpack(replies[-1][1][0])
+    assert header["description"]["text"] == expected.text and header["description"]["given"] == 2
+    assert f"the cat{replies[-2][0]['news']['text']}" == expected.text
+
+
+@pytest.mark.parametrize("kind", ["read", "generate"])
+def test_without_its_model_no_other_text_is_read(kind):
+    page = Page(Answers(reading()))
+    page.send(id="1", kind=kind, parameters={"text": "the cat", "model": "/etc/passwd"})
+    assert "is on this machine" in page.reply()[0]["error"]

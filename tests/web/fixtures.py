@@ -1,5 +1,6 @@
 """Inputs and results computed in Python, which fixtures.test.js computes again in JavaScript."""
 
+import itertools
 import json
 import math
 from fractions import Fraction
@@ -7,8 +8,14 @@ from fractions import Fraction
 import numpy as np
 
 from regard.attention import Attention
+from regard.engines.interface import ACTIVATIONS
+from regard.layers import FeedForward, Linear
 from regard.masks import allowed
+from regard.models.generate import Sampling
 from regard.reading.links import strongest, strongest_links
+from regard.viewer.block_weights import block_weights
+
+from ..small_models import encoder, writer
 
 HEAD_DIM = 4
 STAGES = ("score", "scaled", "capped", "biased", "weight")  # masked scores are infinite, which JSON has not
@@ -100,8 +107,51 @@ def rankings():
     ]
 
 
+def blocks():
+    """One block for one token: q, k, v with positions, and everything after the heads, from traces."""
+    found = []
+    for model in (writer(), encoder()):
+        read = model.read("the kids were scared of the lions")
+        for layer, query, head in ((0, 0, 0), (1, 5, 3)):
+            header, arrays = block_weights(model.blocks[layer])
+            trace = model.blocks[layer].explain(read.states[layer], query=query)
+            after = {name: trace[name][0].tolist() for name in ("projected", "attended", "fed_forward", "result")}
+            turned = {name: trace[name][head, row].tolist() for name, row in (("query", 0), ("key", query))}
+            found.append(
+                {
+                    "name": f"{model.name}, layer {layer}", "header": header, "head": head, "position": query,
+                    "count": len(read.tokens),
+                    "arrays": {name: [list(array.shape), array.ravel().tolist()] for name, array in arrays.items()},
+                    "x": read.states[layer][query].tolist(), **turned, "value": trace["value"][head, query].tolist(),
+                    "concatenated": trace["concatenated"][0].tolist(), "after": after,
+                }
+            )  # fmt: skip
+    return found
+
+
+def activations():
+    """Every activation, at numbers on both sides of 0."""
+    xs = np.linspace(-8, 8, 65)
+    up = Linear(np.eye(len(xs)))
+    return {name: [xs.tolist(), FeedForward(up, up, name).hidden(xs[None])[0].tolist()] for name in ACTIVATIONS}
+
+
+def sampled():
+    """Probabilities of the next token, with ties."""
+    rng = np.random.default_rng(8)
+    found = []
+    for temperature, top_k, top_p in itertools.product((0.0, 0.3, 1.0, 4.0), (None, 1, 5), (None, 0.1, 0.75, 1.0)):
+        logits = np.sort(np.round(rng.normal(size=23), 1))[::-1]
+        _, probabilities = Sampling(temperature, top_k, top_p).probabilities(logits)
+        found.append(
+            {
+                "logits": logits.tolist(), "temperature": temperature, "topK": top_k, "topP": top_p,
+                "probabilities": probabilities.tolist(),
+            }
+        )  # fmt: skip
+    return found
+
+
 def write(path):
-    path.write_text(
-        json.dumps({"stages": stages(), "large": large_scores(), "links": links(), "rankings": rankings()}),
-        encoding="utf-8",
-    )
+    parts = (stages, large_scores, links, rankings, blocks, activations, sampled)
+    path.write_text(json.dumps({part.__name__: part() for part in parts}), encoding="utf-8")

@@ -7,6 +7,8 @@ import { makeLinks, strongest } from "../../src/regard/web/links.js";
 import { dot } from "../../src/regard/web/numbers.js";
 import { layerFrom, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 import { framed } from "../../src/regard/web/frames.js";
+import { ACTIVATIONS, afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/block.js";
+import { probabilities } from "../../src/regard/web/sampling.js";
 
 const fixtures = JSON.parse(readFileSync(process.env.REGARD_FIXTURES, "utf8"));
 
@@ -25,7 +27,7 @@ for (const { name, stages, ...options } of fixtures.stages) {
 }
 
 test("weights are exact at scores of 1e6, 1e9 and 1e12", () => {
-  for (const { scale, query, keys, weight } of fixtures.large) {
+  for (const { scale, query, keys, weight } of fixtures.large_scores) {
     near(scoreStages(keys.map((key) => dot(query, key)), { scale }).weight, weight, "stages");
     const header = { heads: [0], key_heads: [0], scale };
     const arrays = {
@@ -57,4 +59,38 @@ test("with more links than are kept at once, ties still go to the earlier query"
     [0, 0, 0.5],
     [0, 1, 0.5],
   ]);
+});
+
+/** Python computes blocks in single precision. */
+const close = (found, expected, message) => {
+  assert.equal(found.length, expected.length, message);
+  const top = Math.max(...expected.map(Math.abs), 1);
+  expected.forEach((number, place) => assert.ok(Math.abs(found[place] - number) <= 5e-6 * top, `${message} ${place}`));
+};
+
+for (const { name, header, arrays, head, position, count, x, after, ...steps } of fixtures.blocks) {
+  test(`a block is Python's: ${name}`, () => {
+    const framedArrays = Object.entries(arrays).map(([key, [shape, data]]) => [key, framed(Float32Array.from(data), shape)]);
+    const block = blockFrom({ header, arrays: Object.fromEntries(framedArrays) });
+    const input = inputOf(block, x);
+    for (const letter of ["q", "k", "v"]) {
+      const plain = projectedTo(block, letter, head, input);
+      const placed = block.rotary && letter !== "v" ? turned(plain, position, block.rotary, count) : plain;
+      close(placed, steps[{ q: "query", k: "key", v: "value" }[letter]], letter);
+    }
+    const found = afterHeads(block, x, steps.concatenated);
+    for (const [step, numbers] of Object.entries(after)) close(found[step], numbers, step);
+  });
+}
+
+test("activations are Python's", () => {
+  for (const [name, [given, expected]] of Object.entries(fixtures.activations)) close(given.map(ACTIVATIONS[name]), expected, name);
+});
+
+test("probabilities of the next token are Python's", () => {
+  for (const { logits, probabilities: expected, ...how } of fixtures.sampled) {
+    const found = probabilities(logits, how);
+    assert.equal(found.length, expected.length, JSON.stringify(how));
+    near(found, expected, JSON.stringify(how));
+  }
 });

@@ -134,6 +134,11 @@ class Rotary(Layer):
         if (self.long_frequencies is None) != (self.long_after is None):
             raise errors.option("long_after", self.long_after, "given together with `long_frequencies`")
 
+    @property
+    def speeds(self) -> tuple[float, ...]:
+        """The rotation of each pair per position, in radians."""
+        return tuple(float(speed) for speed in _speeds(self.dim, self.base, self.frequencies))
+
     def __call__(self, x: Array, offset: Any = 0) -> Array:
         """(…, head, token, head_dim) rotated; the first token is at `offset`, one number or one per sequence."""
         return self.turned(x, self.cosines_and_sines(offset, x.shape[-2], x))

@@ -39,16 +39,33 @@ class Sampling:
         bits = np.random.PCG64(np.random.SeedSequence(self.seed))  # its raw bits are the same on every machine
         return lambda logits: self._sample(logits, (int(bits.random_raw()) >> 11) * 2.0**-53)
 
+    def probabilities(self, logits: Array) -> tuple[Array, Array]:
+        """The tokens that can be sampled, most likely first, and the probability of each.
+
+        >>> tokens, probabilities = Sampling(temperature=1.0, top_k=2).probabilities(np.log([0.1, 0.6, 0.3]))
+        >>> tokens.tolist(), probabilities.round(2).tolist()
+        ([1, 2], [0.67, 0.33])
+        """
+        if self.temperature == 0:
+            return logits.argmax()[None], np.ones(1)
+        order, cumulative = self._cumulative(logits)
+        return order, np.diff(cumulative, prepend=0.0)
+
     def _sample(self, logits: Array, uniform: float) -> int:
         """The token at which the cumulative probability, largest first, exceeds a uniform number from [0, 1)."""
+        order, cumulative = self._cumulative(logits)
+        return int(order[min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)])
+
+    def _cumulative(self, logits: Array) -> tuple[Array, Array]:
+        """The tokens that can be sampled, most likely first, and their cumulative probabilities."""
         order = np.argsort(-logits, kind="stable")[: self.top_k]
         scaled = logits[order].astype(np.float64) / self.temperature
         likely = np.exp(scaled - scaled[0])
         cumulative = np.cumsum(likely) / likely.sum()
         if self.top_p is not None:
-            count = int(np.searchsorted(cumulative, self.top_p)) + 1
-            cumulative = cumulative[:count] / cumulative[min(count, len(cumulative)) - 1]
-        return int(order[min(int(np.searchsorted(cumulative, uniform, side="right")), len(cumulative) - 1)])
+            count = min(int(np.searchsorted(cumulative, self.top_p)) + 1, len(cumulative))
+            order, cumulative = order[:count], cumulative[:count] / cumulative[count - 1]
+        return order, cumulative
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,6 +112,15 @@ class Model:
         """Whether each token sees only itself and earlier tokens; only such a model can generate text."""
         return self.blocks[0].attention.causal
 
+    @property
+    def writes(self) -> bool:
+        """Whether it gives probabilities of the next token, and so can generate text.
+
+        >>> model("minilm").writes
+        False
+        """
+        return self.causal and self.transformer.head is not None
+
     def __repr__(self) -> str:
         sizes = f"{len(self.blocks)} layers × {self.heads} heads, width {self.width}"
         licence = f", {self.licence}" if self.licence else ""
@@ -160,6 +169,7 @@ class Model:
                     (steps[0].given[tokens], *(step.result[tokens] for step in steps)),
                     self.blocks[:depth],
                     self.name,
+                    reader=self,
                 )
             )
         return readings[0] if isinstance(text, str) else tuple(readings)
@@ -225,11 +235,7 @@ class Model:
         >>> print(model("smollm2").generate("Once upon a time", tokens=3).text)
         Once upon a time, the city
         """
-        if not self.causal or self.transformer.head is None:
-            raise errors.unsupported(
-                f"Generating text with {self.name}",
-                "It is bidirectional, or has no language-model head: use a causal model such as smollm2.",
-            )
+        self._check_writes("Generating text")
         if not isinstance(prompt, str):
             raise errors.option("prompt", prompt, 'a text, such as "Once upon a time"')
         tokens, stops = validate.integer("tokens", tokens, 1), stop_texts(stop)
@@ -259,7 +265,48 @@ class Model:
             self.blocks,
             self.name,
             count,
+            self,
         )
+
+    def next_logits(self, states: Array) -> Array:
+        """The logits of the next token, (token, vocabulary), from states after the last block, (token, width).
+
+        >>> smollm2 = model("smollm2")
+        >>> smollm2.next_logits(smollm2.read("Once upon a time").states[-1]).shape
+        (4, 49152)
+        """
+        self._check_writes("Probabilities of the next token")
+        norm, head = self.transformer.norm, self.transformer.head
+        assert head is not None
+        return head(states if norm is None else norm(states))
+
+    def next_tokens(
+        self,
+        states: Array,
+        count: int = 10,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> list[tuple[str, float]]:
+        """The most likely next tokens after a token's state, (width,), each with its probability.
+
+        >>> smollm2 = model("smollm2")
+        >>> token, _ = smollm2.next_tokens(smollm2.read("Once upon a time").states[-1][-1], 1)[0]
+        >>> token
+        ','
+        """
+        count, sampling = validate.integer("count", count, 1), Sampling(temperature, top_k, top_p)
+        order, probabilities = sampling.probabilities(self.next_logits(states[None])[0])
+        likely = zip(order[:count].tolist(), probabilities[:count].tolist(), strict=True)
+        return [(self.tokeniser.piece(number)[0], probability) for number, probability in likely]
+
+    def _check_writes(self, what: str) -> None:
+        if not self.writes:
+            raise errors.unsupported(
+                f"{what} with {self.name}",
+                "It is bidirectional, or has no language-model head: use a causal model such as smollm2.",
+            )
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
         """The tokens of each text; a text that is too long is refused."""

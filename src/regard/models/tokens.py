@@ -95,6 +95,17 @@ class Tokeniser:
         """A token as in the vocabulary: ##ing, Ġthe."""
         return str(self.engine.id_to_token(int(number)) or "")
 
+    def piece(self, number: int) -> tuple[str, bool]:
+        """A token alone in readable form, and whether it begins a word: ("the", True), ("ing", False)."""
+        token = self.token(number)
+        if number in self.specials:
+            return token, True
+        if self.spelling == "pieces":
+            return token.removeprefix("##"), not token.startswith("##")
+        text = self._bytes(token, first=False).decode("utf-8", "replace")
+        bare = text.removeprefix(" ")
+        return "".join(VISIBLE.get(letter, letter) for letter in bare) or VISIBLE[" "], bare != text
+
     def number(self, token: str) -> int | None:
         """The id of a token of the vocabulary, or None."""
         found: int | None = self.engine.token_to_id(token)

@@ -64,6 +64,7 @@ class Reading:
     blocks: tuple[Encoder, ...] = ()  # of the model
     model: str = "given vectors"  # its name
     given: int | None = None  # tokens of the prompt, where the rest was generated
+    reader: Any = None  # the `Model` that read it, which can read and write more; not saved
 
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
@@ -522,6 +523,36 @@ class Reading:
         ]
         title = f"{here.text}: distance of its vectors in two texts"
         return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"))
+
+    def next_tokens(
+        self,
+        word: Any = None,
+        *,
+        count: int = 10,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> Table:
+        """What a model that writes expects after a word, or after the whole text: tokens and their probabilities.
+
+        temperature   below 1 sharpens the probabilities, above 1 flattens them
+        top_k, top_p  only the k most likely tokens, or the most likely of total probability p
+
+        >>> from regard.models.model import model
+        >>> print(model("smollm2").read("Once upon a time").next_tokens(count=1).rows[0][0])
+        ,
+        """
+        if self.reader is None or not self.states:
+            raise errors.Unsupported(
+                "The model that read this text is not at hand, so nothing is known of the next token.\n"
+                'Read the text with a model that writes: regard.model("smollm2").read(text).'
+            )
+        last = len(self.tokens) if word is None else self.word(word).last
+        found = self.reader.next_tokens(
+            numpy_of(self.states[-1])[last - 1], count, temperature=temperature, top_k=top_k, top_p=top_p
+        )
+        title = f"Next token after {self.tokens[last - 1].text}, {self.model}"
+        return Table(title, (Column("token", "word"), Column("probability", "number", 3)), tuple(found))
 
     def rollout(self, word: Any = None, *, limit: int | None = LIMIT) -> Numbers:
         """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), with rows of sum 1.

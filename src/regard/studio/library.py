@@ -18,7 +18,7 @@ class Reader(Protocol):
     """The part of a model that the studio uses."""
 
     @property
-    def causal(self) -> bool:
+    def writes(self) -> bool:
         """Whether it can generate text."""
 
     def beginning(self, text: str) -> str:
@@ -27,7 +27,7 @@ class Reader(Protocol):
     def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         """Read a text; `on_layer` is called after each layer and may raise to cancel."""
 
-    def generate(self, prompt: str, tokens: int, *, temperature: float, seed: int, on_token: Any) -> Reading:
+    def generate(self, prompt: str, tokens: int, *, on_token: Any, **sampling: Any) -> Reading:
         """Continue the prompt."""
 
 

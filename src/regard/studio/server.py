@@ -12,7 +12,7 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
                               Refused: a text that is too long, with "fits", the UTF-16 units that could be read, and
                               "others", models that read more; a model that is not on this machine, with "download"
     GET    /texts/{id}        {"text"}: a text too long for an address; "stored" is its id
-    POST   /generate          {"text", "model", "tokens", "temperature", "seed"} → {"job"}
+    POST   /generate          {"text", "model", "tokens", "temperature", "top_k", "top_p", "seed"} → {"job"}
     POST   /open?name=x.txt   a text file or a saved reading → {"reading", "description"} or {"job"}
     POST   /ask/{id}/{kind}   the parameters of a query → a frame
     GET    /readings/{id}     {"reading", "description"}: an open one
@@ -58,7 +58,7 @@ from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
 from regard.viewer import frames, params
 from regard.viewer.queries import Answers
-from regard.viewer.subject import describe
+from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
 
 MOST_TEXT = 400_000  # characters
 MOST_BODY = 4 << 20  # bytes of JSON
@@ -82,7 +82,7 @@ class Studio:
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
-        self.sessions = Sessions()
+        self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
         self.texts = Texts()
         self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
 
@@ -206,18 +206,17 @@ class Studio:
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _generate(self, request: Request) -> Response:
-        given = await _json(request, ("text", "model", "tokens", "temperature", "seed"))
+        given = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
         text = params.text("text", given.get("text"), MOST_TEXT)
         name = self.library.checked(given.get("model"))
         tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
-        temperature = params.number("temperature", given.get("temperature")) or 0.0
-        seed = params.place("seed", given.get("seed", 0), 1 << 31)
+        sampling = params.sampling(given)
         self.library.check_here(name)
 
         def work(job: Job) -> dict[str, Any]:
             job.tell(message=f"Loading {name}.")
             model = self.library.model(name)
-            if not model.causal:
+            if not model.writes:
                 raise Refused(400, f"{name} cannot generate text: choose another model.")
             written: list[str] = []
 
@@ -227,7 +226,7 @@ class Studio:
                 job.tell(text="".join(written), progress=len(written) / tokens, message=said)
 
             job.tell(message=f"{name} is reading the prompt.", text="")
-            return self._opened(model.generate(text, tokens, temperature=temperature, seed=seed, on_token=on_token))
+            return self._opened(model.generate(text, tokens, on_token=on_token, **sampling))
 
         return _reply({"job": self.jobs.start(work).name}, 202)
 
@@ -262,8 +261,8 @@ class Studio:
         return _reply(await self._described(request, name))
 
     async def _described(self, request: Request, name: str) -> dict[str, Any]:
-        subject = self.sessions.get(name).subject
-        found = await self.workers.answer(lambda _token: describe(subject), _gone(request), SECONDS)
+        answers = self.sessions.get(name)
+        found = await self.workers.answer(lambda _token: answers.description(), _gone(request), SECONDS)
         return {"reading": name, "description": found}
 
     async def _close_reading(self, request: Request) -> Response:
@@ -272,7 +271,7 @@ class Studio:
 
     def _opened(self, subject: Any) -> dict[str, Any]:
         name, answers = self.sessions.put(subject)
-        return {"reading": name, "description": describe(answers.subject)}
+        return {"reading": name, "description": answers.description()}
 
     # Jobs
 
@@ -489,7 +488,10 @@ MOST_OPEN_BYTES = 1 << 30
 class Sessions:
     """Open subjects by name."""
 
-    def __init__(self, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES) -> None:
+    def __init__(
+        self, embedder: Embedder = ON_THIS_MACHINE, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES
+    ) -> None:
+        self._embedder = embedder
         self._answers: OrderedDict[str, Answers] = OrderedDict()
         self._kept: set[str] = set()
         self._lock = threading.Lock()
@@ -498,7 +500,7 @@ class Sessions:
 
     def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
         """Open a subject under a new name; with `keep` it is never evicted."""
-        answers, name = Answers(subject), secrets.token_hex(8)
+        answers, name = Answers(subject, self._embedder), secrets.token_hex(8)
         with self._lock:
             self._answers[name] = answers
             if keep:

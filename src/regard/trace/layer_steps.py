@@ -70,6 +70,14 @@ def of_transformer(
     """One block of a stack, encoders counted first; earlier blocks run without a trace."""
     blocks = (*model.encoders, *model.decoders)
     place = validate.index("block", place, len(blocks))  # encoders first, then decoders
+    trace = _of_block(model, tokens, targets, place, which, asked, masks)
+    return replace(trace, origin=replace(trace.origin, model=model, place=(place, which)))
+
+
+def _of_block(
+    model: Transformer, tokens: Any, targets: Any, place: int, which: Which, asked: Asked, masks: Sequence[Mask | None]
+) -> Trace:
+    blocks = (*model.encoders, *model.decoders)
     block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
     both = bool(model.encoders and model.decoders)
     before = _embedded(model, tokens, False)

@@ -120,6 +120,8 @@ class Origin:
     is_cosine: bool = False
     sinks: Array | None = None  # (head,)
     parts: Mapping[str, Any] = field(default_factory=dict)  # provenance of each step of a layer
+    model: Any = None  # the `Transformer` that the layer belongs to
+    place: tuple[int, str] | None = None  # its block there, encoders first, and "self" or "cross"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from regard.errors import OptionError
 MOST_CELLS = 1024  # along each side of a map
 MOST_LINKS = 1000
 MOST_KEYS = 4096  # vectors per answer
+MOST_TOKENS = 64  # whose states of all layers are one answer
 MOST_LETTERS = 10_000  # in a query to a dictionary
 
 
@@ -82,6 +83,17 @@ def number(name: str, given: Any) -> float | None:
     if given is None:
         return None
     return validate.number(name, given, least=0)
+
+
+def sampling(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How to sample the next token: temperature, top_k, top_p and seed, as for `Model.generate`."""
+    top_k, top_p = given.get("top_k"), given.get("top_p")
+    return {
+        "temperature": number("temperature", given.get("temperature")) or 0.0,
+        "top_k": None if top_k is None else validate.integer("top_k", top_k, 1),
+        "top_p": None if top_p is None else validate.number("top_p", top_p, above=0, most=1),
+        "seed": place("seed", given.get("seed", 0), 1 << 31),
+    }
 
 
 def text(name: str, given: Any, most: int) -> str:

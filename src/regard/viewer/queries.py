@@ -22,7 +22,8 @@ from regard.attention import Attention
 from regard.reading import links
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import frames, long_texts, measures, params
+from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, similar
+from regard.viewer.architecture import architecture
 from regard.viewer.long_texts import Asked, Pyramids
 from regard.viewer.subject import Subject, answered, describe, known_heads, measures_of, subject_of
 
@@ -43,27 +44,33 @@ def go_on() -> None:
 class Answers:
     """Answers every query of a view about one subject; thread-safe."""
 
-    def __init__(self, subject: Any) -> None:
+    def __init__(self, subject: Any, embedder: similar.Embedder = similar.ON_THIS_MACHINE) -> None:
         self.subject: Subject = subject_of(subject)
+        self._embedder = embedder
         self._pyramids = Pyramids(self.subject)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
-        known = ["describe", *answered(self.subject)]
-        validate.choice("kind", kind, known)
+        validate.choice("kind", kind, ["describe", "meaning", *answered(self.subject)])
         stop()
         with np.errstate(all="ignore"):
             # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
             found: bytes = getattr(self, f"_{kind}")({} if parameters is None else parameters, stop)
             return found
 
+    def description(self) -> dict[str, Any]:
+        """The `describe` answer, ready for JSON."""
+        has = answered(self.subject)
+        more = {"compared": similar.COMPARED} if "embed" in has else {}
+        return describe(self.subject, has=[*has, "meaning"] if self._embedder.is_here() else has) | more
+
     # Queries
 
     def _describe(self, given: Any, stop: Stop) -> bytes:
         params.parameters(given, ())
-        return frames.pack(describe(self.subject))
+        return frames.pack(self.description())
 
     def _tile(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"))
@@ -204,6 +211,57 @@ class Answers:
         params.place("head", given.get("head", 0), attention.shape[0])
         query = params.place("query", given.get("query"), attention.shape[1])
         return frames.pack(*steps_after(self.subject, layer, query))
+
+    def _states(self, given: Any, stop: Stop) -> bytes:
+        given = params.parameters(given, ("layer", "tokens"))
+        states = self.subject.states
+        tokens = params.places("tokens", given.get("tokens"), len(states[0]), params.MOST_KEYS)
+        if given.get("layer") is not None:
+            layer = params.place("layer", given["layer"], len(states))
+            return frames.pack({"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]})
+        if len(tokens) > params.MOST_TOKENS:
+            raise errors.option("tokens", f"{len(tokens)} tokens", f"at most {params.MOST_TOKENS}, or one layer")
+        of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
+        return frames.pack({"layer": None, "tokens": tokens}, {"state": of_layers})
+
+    def _embedding(self, given: Any, stop: Stop) -> bytes:
+        given = params.parameters(given, ("tokens",))
+        tokens = params.places("tokens", given.get("tokens"), self.subject.keys, params.MOST_KEYS)
+        return frames.pack(*embedding_steps(self.subject, tokens))
+
+    def _block(self, given: Any, stop: Stop) -> bytes:
+        layer, _ = self._layer(params.parameters(given, ("layer",)))
+        return frames.pack(*block_weights.answer(self.subject, layer))
+
+    def _architecture(self, given: Any, stop: Stop) -> bytes:
+        params.parameters(given, ())
+        return frames.pack(architecture(self.subject))
+
+    def _next(self, given: Any, stop: Stop) -> bytes:
+        given = params.parameters(given, ("query",))
+        query = params.place("query", given.get("query", self.subject.queries - 1), self.subject.queries)
+        return frames.pack(*next_token.next_token(self.subject, query))
+
+    def _flow(self, given: Any, stop: Stop) -> bytes:
+        known = ("layer", "head", "query", "silenced", "divisor", "temperature", "mask")
+        given = params.parameters(given, known)
+        query = params.place("query", given.get("query"), self.subject.queries)
+        return frames.pack(*next_token.flow(self.subject, next_token.changes_of(self.subject, given), query, stop))
+
+    def _likelihood(self, given: Any, stop: Stop) -> bytes:
+        params.parameters(given, ())
+        return frames.pack(*next_token.likelihood(self.subject, stop))
+
+    def _embed(self, given: Any, stop: Stop) -> bytes:
+        return frames.pack(*similar.embedded(self.subject.reader, params.parameters(given, ("texts",)).get("texts")))
+
+    def _meaning(self, given: Any, stop: Stop) -> bytes:
+        """Vectors by the default model, whatever read the text."""
+        given = params.parameters(given, ("texts",))
+        if not self._embedder.is_here():
+            fix = f"Download it: regard models get {similar.DEFAULT}"
+            raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
+        return frames.pack(*similar.embedded(self._embedder.model(), given.get("texts")))
 
     def _lookup(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("query", "temperature"))
@@ -376,6 +434,18 @@ def steps_after(subject: Subject, layer: int, query: int) -> Parts:
         "outputs": outputs,
         "concatenated": outputs.reshape(-1),
     }
+
+
+def embedding_steps(subject: Subject, tokens: Sequence[int]) -> Parts:
+    """How the first layer's input came about: the token's row of the table, + position, normed; (token, width) each."""
+    model = subject.reader.transformer
+    found = {step.name: numpy_of(step.value) for step in model.embedding_steps(np.array(subject.ids), separate=True)}
+    arrays = {"embedding": found["embedding"][tokens]}
+    if "positioned" in found:
+        arrays["position"] = (found["positioned"] - found["embedding"])[tokens]
+    if "normed" in found:
+        arrays["normed"] = found["normed"][tokens]
+    return {"tokens": list(tokens), "scale": model.embedding_scale}, arrays
 
 
 def _trace(subject: Subject, layer: int, query: int) -> Trace | None:

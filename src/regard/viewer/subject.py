@@ -46,6 +46,8 @@ class Subject:
     first_query: int | None = 0  # key position of query 0; None if not among the keys
     states: tuple[Array, ...] = ()
     blocks: tuple[Encoder, ...] = ()
+    ids: tuple[int, ...] = ()  # of the tokens, in the model's vocabulary
+    reader: Any = None  # the `Model` that read the text, where it is at hand
     note: str | None = None
     certificate: Callable[[], Any] | None = None
     trace: Trace | None = None
@@ -65,6 +67,11 @@ class Subject:
     def keys(self) -> int:
         """Number of keys."""
         return int(self.attentions[0].shape[2]) if self.attentions else len(self.tokens)
+
+    @property
+    def has_all_states(self) -> bool:
+        """Whether the states after every block are known."""
+        return bool(self.blocks) and len(self.states) == len(self.blocks) + 1 == self.layers + 1
 
     @property
     def is_long(self) -> bool:
@@ -114,6 +121,8 @@ def _of_reading(reading: Reading) -> Subject:
         reading.given,
         states=reading.states,
         blocks=reading.blocks,
+        ids=tuple(token.id for token in tokens),
+        reader=reading.reader,
         certificate=(lambda: reading.certificate) if hasattr(type(reading), "certificate") else None,
     )
 
@@ -316,9 +325,18 @@ def answered(subject: Subject) -> list[str]:
     """The kinds of queries that this subject can answer."""
     if subject.lookup is not None:
         return ["lookup"]
-    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", "vectors"]
+    found = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", "vectors", "architecture"]
     if any(values is not None for values in subject.values):
         found.append("steps")
+    if subject.states:
+        found.append("states")
+    if subject.blocks:
+        found.append("block")
+    if subject.reader is not None and subject.has_all_states:
+        complete = len(subject.reader.blocks) == len(subject.blocks)
+        found += ["embedding", *(["flow"] if complete and not subject.is_long else [])]
+        found += ["next", "likelihood"] if complete and subject.reader.writes else []
+        found += [] if subject.reader.causal else ["embed"]
     if "norm" in measures_of(subject):
         found.append("value_grams")
     return found

@@ -1,6 +1,9 @@
 """The notebook widget: the page sends its queries to the Python kernel, wherever anywidget runs.
 
-Messages are {id, kind, parameters}, answered by {id} with a frame or by {id, error}; {cancel: id} cancels a query.
+Messages are {id, kind, parameters, reading}, answered by {id} with a frame or by {id, error}; {cancel: id} cancels a
+query. Besides the queries of a reading there are four: `models` lists those on this machine; `read` reads another text
+and `generate` continues one, and their frame names the new reading, which `close` closes. News of a text that is being
+written are {id, news}.
 """
 
 from __future__ import annotations
@@ -9,17 +12,20 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
+from secrets import token_hex
 from typing import Any
 
 from regard import errors
 from regard.errors import RegardError
-from regard.viewer import bundle
-from regard.viewer.queries import Answers
+from regard.viewer import bundle, frames, params
+from regard.viewer.queries import Answers, Stop
 
 ENTRY = "hosts/widget.js"
 WAITING = 64  # queries waiting at once
+MOST_TEXT = 400_000  # characters of a text to read
+MOST_TOKENS = 2048  # to be generated
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -57,6 +63,7 @@ class Conversation:
 
     def __init__(self, answers: Answers, send: Callable[..., None]) -> None:
         self._answers = answers
+        self._others = Others(answers)
         self._send = send
         self._waiting: set[str] = set()
         self._lock = threading.Lock()
@@ -78,7 +85,7 @@ class Conversation:
                 self._send({"id": name, "error": f"More than {WAITING} queries are waiting."})
                 return
             self._waiting.add(name)
-        self._worker.submit(self._answer, name, content.get("kind"), content.get("parameters"))
+        self._worker.submit(self._answer, name, content)
 
     def close(self) -> None:
         """Cancel all queries."""
@@ -86,13 +93,23 @@ class Conversation:
             self._waiting.clear()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, name: str, kind: Any, parameters: Any) -> None:
+    def _answer(self, name: str, content: dict[str, Any]) -> None:
+        kind, parameters = content.get("kind"), content.get("parameters")
+
         def stop() -> None:
             if name not in self._waiting:
                 raise Cancelled
 
+        def news(said: dict[str, Any]) -> None:
+            stop()
+            self._reply({"id": name, "news": said})
+
         try:
-            frame = self._answers.answer(kind, parameters, stop)
+            if kind in Others.KINDS:
+                frame = self._others.answer(str(kind), parameters, stop, news)
+            else:
+                answers = self._others.named(content.get("reading"))
+                frame = answers.answer(kind, parameters, stop)  # type: ignore[arg-type]
             stop()
         except Cancelled:
             return
@@ -108,6 +125,81 @@ class Conversation:
 
     def _reply(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         self._send(content, buffers or [])
+
+
+class Others:
+    """Readings beside the first: other texts, and texts that were continued."""
+
+    KINDS = ("models", "read", "generate", "close")
+    MOST = 6  # kept open
+
+    def __init__(self, first: Answers) -> None:
+        self._first = first
+        self._open: dict[str, Answers] = {}
+
+    def named(self, name: Any) -> Answers:
+        """The answers of a reading; the first one without a name."""
+        if name is None:
+            return self._first
+        if name not in self._open:
+            raise errors.OptionError("This reading has been closed: read the text again.")
+        return self._open[name]
+
+    def answer(self, kind: str, given: Any, stop: Stop, news: Callable[[dict[str, Any]], None]) -> bytes:
+        """The frame that answers one of `KINDS`."""
+        given = {} if given is None else given
+        if kind == "models":
+            own = self._first.subject.reader
+            return frames.pack({"models": sorted({*_kept(), *([] if own is None else [own.name])})})
+        if kind == "close":
+            self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
+            return frames.pack({})
+        sampled = ("tokens", "temperature", "top_k", "top_p", "seed") if kind == "generate" else ()
+        given = params.parameters(given, ("text", "model", *sampled))
+        text = params.text("text", given.get("text"), MOST_TEXT)
+        model = self._model(given.get("model"))
+        if kind == "read":
+            return self._opened(model.read(text, on_layer=lambda _done, _of: stop()))
+        written: list[str] = []
+
+        def on_token(piece: str) -> None:
+            written.append(piece)
+            news({"text": "".join(written), "progress": len(written) / tokens})
+
+        tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
+        return self._opened(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
+
+    def _opened(self, reading: Any) -> bytes:
+        name, answers = token_hex(8), Answers(reading)
+        self._open[name] = answers
+        while len(self._open) > self.MOST:
+            del self._open[next(iter(self._open))]
+        return frames.pack({"reading": name, "description": answers.description()})
+
+    def _model(self, name: Any) -> Any:
+        own = self._first.subject.reader
+        if own is not None and name in (None, own.name):
+            return own
+        if name not in _kept():
+            raise errors.OptionError(
+                f"No model {name!r} is on this machine, and the one that read this text is not at hand."
+                if own is None
+                else f"No model {name!r} is on this machine: `regard models` lists those that are."
+            )
+        return _by_name(str(name))
+
+
+def _kept() -> set[str]:
+    from regard.models import store
+
+    return {kept.name for kept in store.all_kept()}
+
+
+@lru_cache(maxsize=2)
+def _by_name(name: str) -> Any:
+    from regard.models.model import model
+
+    return model(name)
 
 
 @cache

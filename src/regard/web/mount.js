@@ -107,6 +107,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
   }
 
   lifetime.add(endView);
+  lifetime.resized(tabs, () => markMore(tabs));
   lifetime.add(
     state.listen((now, before) => {
       if (shown && !settling && now.view !== before.view) drawView();
@@ -269,9 +270,20 @@ function takeTurns(old, inner, ready) {
 
 /** Scrolls the tabs so that the selected one is visible. @param {HTMLElement} tabs */
 function showTab(tabs) {
-  const list = tabs.firstElementChild;
+  const list = /** @type {HTMLElement|null} */ (tabs.firstElementChild);
   const chosen = /** @type {any} */ (list?.querySelector('[aria-selected="true"]'));
-  if (list && chosen) list.scrollLeft = chosen.offsetLeft - (list.clientWidth - chosen.offsetWidth) / 2;
+  if (!list || !chosen) return;
+  list.onscroll = () => markMore(tabs);
+  list.scrollLeft = chosen.offsetLeft - (list.clientWidth - chosen.offsetWidth) / 2;
+  markMore(tabs);
+}
+
+/** Marks the sides on which there are more tabs. @param {HTMLElement} tabs */
+function markMore(tabs) {
+  const list = tabs.firstElementChild;
+  if (!list) return;
+  tabs.toggleAttribute("data-more-before", list.scrollLeft > 2);
+  tabs.toggleAttribute("data-more-after", list.scrollLeft < list.scrollWidth - list.clientWidth - 2);
 }
 
 /** @param {HTMLElement} el @param {Error} error */

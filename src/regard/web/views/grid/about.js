@@ -1,8 +1,9 @@
 /** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
 import { element, replaced, drawn } from "../../elements.js";
-import { printedCount, printedNumber } from "../../numbers.js";
+import { printedCount, printedNumber, printedWeight } from "../../numbers.js";
 import { keptHeads, keptLayers } from "../../state.js";
-import { STATISTICS, shareOf } from "./model.js";
+import { shortened } from "../../words.js";
+import { STATISTICS, saidOfCell, shareOf } from "./model.js";
 
 export const NOT_KEPT = "not kept in this page";
 
@@ -40,12 +41,17 @@ export function saidOfHead(head, known, description) {
   return [nameOfHead(head, description), kept, pattern, ...numbers].filter(Boolean).join(", ");
 }
 
-/** @param {any} context @param {ReturnType<typeof import("./maps.js").makeMaps>} maps */
-export function makeAbout({ description, state }, maps) {
+/**
+ * @param {any} context @param {ReturnType<typeof import("./maps.js").makeMaps>} maps
+ * @param {() => boolean} alike whether all maps are shaded from 0 to 1
+ */
+export function makeAbout({ description, state }, maps, alike) {
   const title = element("h3", { class: "regard-grid-title" });
   const pattern = element("p", { class: "regard-grid-pattern" });
   const canvas = element("canvas", { class: "regard-grid-large", "aria-hidden": "true" });
   const numbers = element("dl", { class: "regard-grid-numbers" });
+  const strong = element("p", { class: "regard-quiet" });
+  const sinks = new Set(description.sinks ?? []);
   const names = { matrix: "Matrix", sentence: "Sentence", steps: "Steps" };
   /** @type {{layer: number, head: number}} */
   let shown = { layer: 0, head: 0 };
@@ -68,13 +74,27 @@ export function makeAbout({ description, state }, maps) {
     title,
     pattern,
     canvas,
+    strong,
     numbers,
     element("p", { class: "regard-quiet", text: "Open in" }),
     open,
   );
 
+  /** The strongest link besides those of sinks and of a token to itself. @param {{layer: number, head: number}} head */
+  function strongestOf(head) {
+    const shift = description.first_query ?? 0;
+    const skip = (/** @type {number} */ query, /** @type {number} */ key) =>
+      sinks.has(key) || sinks.has(query + shift) || (description.first_query !== null && query + shift === key);
+    const cell = maps.strongest(head.layer, head.head, skip);
+    if (!cell) return "";
+    const { query, key, weight } = saidOfCell(cell, description, printedWeight);
+    return `Strongest: ${shortened(query, 18)} → ${shortened(key, 18)} ${weight}`;
+  }
+
   return {
     el,
+    /** Draws the map again. */
+    again: () => void maps.draw(canvas, shown.layer, shown.head, alike()),
     /** @param {{layer: number, head: number}} head @param {any} known */
     show(head, known) {
       shown = head;
@@ -83,7 +103,8 @@ export function makeAbout({ description, state }, maps) {
       pattern.textContent = kept ? (known?.patternOf(head) ?? "") : `The map is ${NOT_KEPT}.`;
       for (const button of open.children) button.disabled = !kept;
       pattern.hidden = !pattern.textContent;
-      canvas.hidden = !maps.draw(canvas, head.layer, head.head);
+      canvas.hidden = !maps.draw(canvas, head.layer, head.head, alike());
+      strong.textContent = strongestOf(head);
       maps.want(head.layer);
       replaced(
         numbers,

@@ -1,6 +1,8 @@
 /** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
 import { largestOf } from "../../numbers.js";
+import { strongest } from "../../links.js";
 import { keptLayers } from "../../state.js";
+import { partOf } from "../matrix/geometry.js";
 import { paint } from "../matrix/pixels.js";
 
 const SIDE = 48; // cells along a side
@@ -64,30 +66,68 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
     all: () => Promise.all(keptLayers(description).map(load)),
     /** @param {number} layer */
     sampled: (layer) => layers.get(layer)?.sampled ?? null,
+    /** The largest weight of a head's map; null while it is not loaded. @param {number} layer @param {number} head */
+    top(layer, head) {
+      const found = mapOf(layer, head);
+      return found && largestOf(found.weight);
+    },
     /**
-     * Draws the map of a head, shaded up to its own largest weight. Returns whether the map is loaded.
-     * @param {HTMLCanvasElement} canvas
-     * @param {number} layer
-     * @param {number} head
+     * Draws the map of a head, shaded up to its own largest weight or up to 1. Returns whether the map is loaded.
+     * @param {HTMLCanvasElement} canvas @param {number} layer @param {number} head @param {boolean} alike
      */
-    draw(canvas, layer, head) {
-      const found = layers.get(layer);
-      const slot = found ? found.heads.indexOf(head) : -1;
-      if (slot < 0) return false;
-      const { rows, columns } = found;
-      const weight = found.weight.subarray(slot * rows * columns, (slot + 1) * rows * columns);
+    draw(canvas, layer, head, alike) {
+      const tile = mapOf(layer, head);
+      if (!tile) return false;
+      const [rows, columns] = tile.shape;
       if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
       const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       const image = drawing.createImageData(columns, rows);
-      const scale = { top: largestOf(weight) || 1, colour: /** @type {"linear"} */ ("linear"), colours };
-      const [queries, keys] = [
-        description.query_tokens?.length ?? description.tokens.length,
-        description.tokens.length,
-      ];
-      const tile = /** @type {any} */ ({ weight, shape: [rows, columns], rows: [0, queries], columns: [0, keys] });
-      paint(tile, scale, description, new Uint32Array(image.data.buffer));
+      const top = alike ? 1 : largestOf(tile.weight) || 1;
+      paint(tile, { top, colour: "linear", colours }, description, new Uint32Array(image.data.buffer));
       drawing.putImageData(image, 0, 0);
       return true;
     },
+    /**
+     * The cell of a map at a position within it, from 0 to 1: its weight and its queries and keys; null while not loaded.
+     * @param {number} layer @param {number} head @param {number} across @param {number} down
+     */
+    at(layer, head, across, down) {
+      const tile = mapOf(layer, head);
+      if (!tile) return null;
+      const [rows, columns] = tile.shape;
+      const row = Math.min(Math.max(Math.floor(down * rows), 0), rows - 1);
+      const column = Math.min(Math.max(Math.floor(across * columns), 0), columns - 1);
+      return cellOf(tile, row, column);
+    },
+    /** The strongest cell of a map. @param {number} layer @param {number} head @param {(query: number, key: number) => boolean} skip */
+    strongest(layer, head, skip) {
+      const tile = mapOf(layer, head);
+      if (!tile) return null;
+      const columns = tile.shape[1];
+      const cells = Array.from(tile.weight, (_, place) => cellOf(tile, Math.floor(place / columns), place % columns));
+      const [best] = strongest(tile.weight, 1, { skip: (place) => skip(cells[place].queries[0], cells[place].keys[0]) });
+      return best === undefined ? null : cells[best];
+    },
+  };
+
+  /** @param {number} layer @param {number} head @returns {any} a tile of the matrix */
+  function mapOf(layer, head) {
+    const found = layers.get(layer);
+    const slot = found ? found.heads.indexOf(head) : -1;
+    if (slot < 0) return null;
+    const { rows, columns } = found;
+    const queries = description.query_tokens?.length ?? description.queries ?? description.tokens.length;
+    const weight = found.weight.subarray(slot * rows * columns, (slot + 1) * rows * columns);
+    return { weight, shape: [rows, columns], rows: [0, queries], columns: [0, description.tokens.length] };
+  }
+}
+
+/** @param {any} tile @param {number} row @param {number} column */
+function cellOf(tile, row, column) {
+  const [rows, columns] = tile.shape;
+  return {
+    weight: tile.weight[row * columns + column],
+    queries: partOf(tile.rows, rows, row),
+    keys: partOf(tile.columns, columns, column),
   };
 }

@@ -63,6 +63,35 @@ export function shareOf(number, all) {
   return most > least ? (number - least) / (most - least) : 0.5;
 }
 
+const SPARSE = 100; // heads up to which each map has its label
+
+/** Whether all heads are drawn small, without labels: chosen, or by their number. @param {any} chosen @param {number} count */
+export function isDense({ grid_density: density }, count) {
+  return density ? density === "dense" : count > SPARSE;
+}
+
+/** Whether layers run across instead of down: many layers of few heads fit a screen that way. @param {boolean} dense @param {number} layers @param {number} heads */
+export function layersAcross(dense, layers, heads) {
+  return dense && layers > heads;
+}
+
+/**
+ * What a cell of a map shows, in words.
+ * @param {{weight: number, queries: number[], keys: number[]}} cell @param {any} description
+ * @param {(weight: number) => string} printed
+ */
+export function saidOfCell({ weight, queries, keys }, description, printed) {
+  const tokens = description.tokens;
+  const named = (/** @type {number[]} */ [first, last], /** @type {string[]} */ of) =>
+    last - first === 1 ? of[first] : `${of[first]} … ${of[last - 1]}`;
+  const pooled = queries[1] - queries[0] > 1 || keys[1] - keys[0] > 1;
+  return {
+    query: named(queries, description.query_tokens ?? tokens.slice(description.first_query ?? 0)),
+    key: named(keys, tokens),
+    weight: `${pooled ? "mean " : ""}${printed(weight)}`,
+  };
+}
+
 /**
  * The position that an arrow key moves to.
  * @param {string} key @param {number} here @param {number} count @param {number} across maps per row

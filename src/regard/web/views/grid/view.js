@@ -3,10 +3,14 @@ import { segments } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
 import { latestOnly } from "../../lifetime.js";
-import { isKept, makeAbout, printedStatistic, saidOfHead } from "./about.js";
-import { makeMaps } from "./maps.js";
-import { ORDERS, STATISTICS, headsOf, ordered, walked } from "./model.js";
+import { printedWeight } from "../../numbers.js";
+import { shortened } from "../../words.js";
 import { svgDocument } from "../matrix/figure.js";
+import { isKept, makeAbout, nameOfHead, printedStatistic, saidOfHead } from "./about.js";
+import { makeMaps } from "./maps.js";
+import { ORDERS, STATISTICS, headsOf, isDense, layersAcross, ordered, saidOfCell, walked } from "./model.js";
+
+const UNKNOWN = "no clear pattern";
 
 export const grid = {
   name: "grid",
@@ -22,40 +26,59 @@ function drawGrid(context) {
   const { el, source, description, state, lifetime: outer } = context;
   const lifetime = outer.part();
   const latest = latestOnly(lifetime);
-  const all = headsOf(description.layers, description.heads);
-  const placeOf = (/** @type {{layer: number, head: number}} */ one) => one.layer * description.heads + one.head;
+  const { layers, heads } = description;
+  const all = headsOf(layers, heads);
+  const placeOf = (/** @type {{layer: number, head: number}} */ one) => one.layer * heads + one.head;
   /** @type {any} */
   let known = null; // statistics, once loaded
-  /** @type {{layer: number, head: number}[]} */
+  /** @type {{layer: number, head: number}[]} in the order of the drawing */
   let order = all;
 
-  const note = element("p", { class: "regard-note", role: "status" });
-  const said = element("p", { class: "regard-note" });
-  const box = element("div", { class: "regard-grid-box" });
+  const note = element("p", { class: "regard-note regard-grid-said", role: "status" });
+  const box = element("div", { class: "regard-grid-box", tabindex: "0", role: "group", "aria-label": "Heads as small maps" });
+  const tip = element("div", { class: "regard-grid-tip", "aria-hidden": "true", hidden: true });
   const maps = makeMaps({
     ...context,
     lifetime,
     came: layerCame,
     failed: (error) => (note.textContent = error.message),
   });
-  const about = makeAbout(context, maps);
-  const chooser = segments(
+  const about = makeAbout(context, maps, () => isAlike());
+  const orders = segments(
     "Order",
     ORDERS.map(({ value, text, said: title }) => ({ value, text, title })),
     orderNow().value,
     (value) => state.set({ grid_order: value === "model" ? null : value }),
   );
-  const label = element("span", { class: "regard-label", text: "Order", "aria-hidden": "true" });
+  const density = segments(
+    "Size",
+    [
+      { value: "labels", text: "With labels", title: "Larger maps, each with what its head is known for" },
+      { value: "dense", text: "Dense", title: "All heads on one screen" },
+    ],
+    dense() ? "dense" : "labels",
+    (value) => state.set({ grid_density: value }),
+  );
+  const shading = segments(
+    "Shading",
+    [
+      { value: null, text: "Each head", title: "Each map is shaded up to its own largest weight" },
+      { value: "alike", text: "All alike", title: "All maps are shaded from 0 to 1" },
+    ],
+    isAlike() ? "alike" : null,
+    (value) => state.set({ grid_shading: value }),
+  );
+  const legend = colourBar(context.colours);
+  const group = (/** @type {string} */ name, /** @type {Node} */ control) =>
+    element("div", { class: "regard-bar-group" }, element("span", { class: "regard-label", text: name, "aria-hidden": "true" }), control);
   replaced(
     el,
-    element("div", { class: "regard-bar" }, label, chooser.el, said),
+    element("div", { class: "regard-bar" }, group("Order", orders.el), group("Shade", shading.el), density.el, legend.el),
     note,
-    element("div", { class: "regard-grid-body" }, box, about.el),
+    element("div", { class: "regard-grid-body" }, element("div", { class: "regard-grid-frame" }, box, tip), about.el),
     element("p", {
       class: "regard-note regard-grid-hint",
-      text:
-        "Queries run down, keys across; each map is shaded up to its own largest weight. " +
-        "Arrow keys move, Enter selects a head.",
+      text: "One map per head: queries run down, keys across. Point at a map for its words; arrow keys move, Enter selects a head.",
     }),
   );
 
@@ -85,37 +108,62 @@ function drawGrid(context) {
     return ORDERS.find(({ value }) => value === state.get().grid_order) ?? ORDERS[0];
   }
 
+  function dense() {
+    return isDense(state.get(), all.length);
+  }
+
+  function isAlike() {
+    return state.get().grid_shading === "alike";
+  }
+
   function arrange() {
     const { statistic, down, value, said: text } = orderNow();
-    order = ordered(all, statistic ? known?.arrays[statistic] : undefined, down);
-    said.textContent = statistic && !known ? "Loading statistics…" : text;
     const inModel = value === "model" || !known;
+    const turned = inModel && layersAcross(dense(), layers, heads);
+    order = turned
+      ? Array.from({ length: all.length }, (_, place) => ({ layer: place % layers, head: Math.floor(place / layers) }))
+      : ordered(all, statistic ? known?.arrays[statistic] : undefined, down);
+    note.textContent = statistic && !known ? "Loading statistics…" : statistic ? text : "";
     box.classList.toggle("regard-grid-model", inModel);
-    box.style.setProperty("--regard-across", String(description.heads));
-    const parts = [];
+    box.classList.toggle("regard-grid-dense", dense());
+    const across = turned ? layers : heads;
+    box.style.setProperty("--regard-across", String(across));
+    const corner = (/** @type {string} */ name) => element("span", { class: "regard-grid-corner", text: name, "aria-hidden": "true" });
+    const parts = inModel ? [corner(turned ? "Head" : layers > 1 ? "Layer" : ""), ...columnNames(across)] : [];
     for (const [place, one] of order.entries()) {
-      if (inModel && one.head === 0 && description.layers > 1)
-        parts.push(element("span", { class: "regard-grid-layer", text: `Layer ${one.layer}` }));
-      else if (inModel && one.head === 0) parts.push(element("span", { class: "regard-grid-layer", text: "Heads" }));
-      const cell = cells[placeOf(one)];
-      const name = inModel ? String(one.head) : `${one.layer} · ${one.head}`;
-      const number = statistic && known ? printedStatistic(known.of(statistic, one)) : "";
-      const pattern = known?.patternOf(one) ?? "";
-      replaced(
-        cell.caption,
-        element("span", { class: "regard-grid-name", text: name }),
-        number ? element("span", { class: "regard-grid-number", text: number }) : null,
-        pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null,
-        cell.kept ? null : element("span", { class: "regard-grid-label", text: "not kept" }),
-      );
-      cell.button.setAttribute("aria-label", saidOfHead(one, known, description));
-      cell.button.dataset.place = String(place);
-      parts.push(cell.button);
+      if (inModel && place % across === 0)
+        parts.push(element("span", { class: "regard-grid-layer", text: String(turned ? one.head : one.layer), "aria-hidden": "true" }));
+      parts.push(cellAt(one, place, inModel, statistic));
     }
     replaced(box, parts);
-    box.setAttribute("role", "group");
-    box.setAttribute("aria-label", "Heads as small maps");
     mark();
+  }
+
+  /** @param {number} across */
+  function columnNames(across) {
+    const each = across > 16 ? 5 : 1; // of many columns, every fifth
+    return Array.from({ length: across }, (_, place) =>
+      element("span", { class: "regard-grid-column", text: place % each ? "" : String(place), "aria-hidden": "true" }),
+    );
+  }
+
+  /** @param {{layer: number, head: number}} one @param {number} place @param {boolean} inModel @param {string} [statistic] */
+  function cellAt(one, place, inModel, statistic) {
+    const cell = cells[placeOf(one)];
+    const number = statistic && known ? printedStatistic(known.of(statistic, one)) : "";
+    const pattern = known?.patternOf(one) ?? "";
+    const shown = !dense() && pattern !== UNKNOWN;
+    replaced(
+      cell.caption,
+      inModel && cell.kept && !pattern ? null : element("span", { class: "regard-grid-name", text: inModel ? "" : `${one.layer} · ${one.head}` }),
+      number ? element("span", { class: "regard-grid-number", text: number }) : null,
+      shown && pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null,
+      cell.kept ? null : element("span", { class: "regard-grid-label", text: "not kept" }),
+    );
+    cell.caption.hidden = dense() && inModel;
+    cell.button.setAttribute("aria-label", saidOfHead(one, known, description));
+    cell.button.dataset.place = String(place);
+    return cell.button;
   }
 
   function mark() {
@@ -130,9 +178,15 @@ function drawGrid(context) {
 
   /** @param {number} layer */
   function layerCame(layer) {
-    for (const { one, canvas } of cells) if (one.layer === layer) maps.draw(canvas, one.layer, one.head);
+    for (const { one, canvas } of cells) if (one.layer === layer) maps.draw(canvas, one.layer, one.head, isAlike());
     if (maps.sampled(layer)) note.textContent = `Maps from sampled rows (${maps.sampled(layer)}).`;
     if (state.get().layer === layer) about.show({ layer, head: state.get().head }, known);
+  }
+
+  function shade() {
+    for (const { one, canvas } of cells) maps.draw(canvas, one.layer, one.head, isAlike());
+    legend.show(isAlike());
+    about.again();
   }
 
   /** @param {Event} event */
@@ -148,7 +202,11 @@ function drawGrid(context) {
     const one = headAt(event);
     if (one) about.show(one, known);
   });
-  lifetime.listen(box, "pointerleave", () => about.show({ layer: state.get().layer, head: state.get().head }, known));
+  lifetime.listen(box, "pointermove", (event) => showTip(event));
+  lifetime.listen(box, "pointerleave", () => {
+    tip.hidden = true;
+    about.show({ layer: state.get().layer, head: state.get().head }, known);
+  });
   lifetime.listen(box, "focusin", (event) => {
     const one = headAt(event);
     if (one) about.show(one, known);
@@ -166,20 +224,47 @@ function drawGrid(context) {
     button.focus();
   });
 
+  /** The words and the weight under the pointer. @param {PointerEvent} event */
+  function showTip(event) {
+    const one = event.pointerType === "touch" ? null : headAt(event);
+    const canvas = one && cells[placeOf(one)].canvas;
+    const over = canvas?.getBoundingClientRect();
+    const [across, down] = over ? [(event.clientX - over.left) / over.width, (event.clientY - over.top) / over.height] : [-1, -1];
+    const inside = across >= 0 && across < 1 && down >= 0 && down < 1;
+    const cell = one && inside ? maps.at(one.layer, one.head, across, down) : null;
+    tip.hidden = !cell;
+    if (!cell || !one) return;
+    const { query, key, weight } = saidOfCell(cell, description, printedWeight);
+    replaced(
+      tip,
+      element("b", { text: `${shortened(query, 18)} → ${shortened(key, 18)}` }),
+      element("span", { text: weight }),
+      element("span", { class: "regard-quiet", text: nameOfHead(one, description) }),
+    );
+    const frame = tip.parentElement.getBoundingClientRect();
+    const left = Math.min(event.clientX - frame.left + 14, frame.width - tip.offsetWidth - 4);
+    tip.style.transform = `translate(${Math.max(0, left)}px, ${event.clientY - frame.top + 18}px)`;
+  }
+
   /** Maps per row. */
   function across() {
-    if (box.classList.contains("regard-grid-model")) return description.heads;
+    if (box.classList.contains("regard-grid-model")) return layersAcross(dense(), layers, heads) ? layers : heads;
     return getComputedStyle(box).gridTemplateColumns.split(" ").length;
   }
 
   lifetime.add(
     state.listen((now, before) => {
-      if (now.grid_order !== before.grid_order) {
-        chooser.set(orderNow().value);
+      if (now.grid_order !== before.grid_order || now.grid_density !== before.grid_density) {
+        orders.set(orderNow().value);
+        density.set(dense() ? "dense" : "labels");
         arrange();
+      } else if (now.grid_shading !== before.grid_shading) {
+        shading.set(now.grid_shading ?? null);
+        shade();
       } else if (now.layer !== before.layer || now.head !== before.head) mark();
     }),
   );
+  legend.show(isAlike());
   arrange();
 
   if ((description.has ?? []).includes("statistics")) {
@@ -218,6 +303,19 @@ function drawGrid(context) {
         ]),
       };
     },
+  };
+}
+
+/** The colour scale of the maps. @param {any} colours */
+function colourBar(colours) {
+  const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true" });
+  const stops = Array.from({ length: 9 }, (_, place) => colours.weight(place / 8));
+  bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  const end = element("span", {});
+  return {
+    el: element("div", { class: "regard-grid-legend" }, element("span", { text: "0" }), bar, end),
+    /** @param {boolean} alike */
+    show: (alike) => (end.textContent = alike ? "1" : "largest weight of each head"),
   };
 }
 

@@ -96,8 +96,12 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       : null;
   replaced(
     el,
-    element("div", { class: "regard-controls" }, description.sinks?.length ? sinks.el : null, scale.el, apart.el),
-    said,
+    element(
+      "div",
+      { class: "regard-sentence-line" },
+      said,
+      element("div", { class: "regard-controls" }, apart.el, scale.el, description.sinks?.length ? sinks.el : null),
+    ),
     meaning,
     element("div", { class: "regard-sentence-body" }, stage, which?.el),
   );
@@ -259,9 +263,10 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
     which?.show(pairOf(row));
     saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
+    said.title = said.textContent ?? "";
     scale.set(isRelative() ? "relative" : null);
     scale.el.hidden = !scene.alone || measure() === "norm";
-    apart.el.hidden = !several();
+    apart.el.toggleAttribute("data-none", !several());
     meaning.textContent = saidOfMeasure(measure(), description);
     meaning.hidden = !meaning.textContent;
     apart.set(Boolean(state.get().sentence_apart));

@@ -1,0 +1,204 @@
+"""A model as blocks with shapes and numbers of parameters, for the page to draw.
+
+A stage is {"id", "title", "parameters", "shapes": [[name, sizes]], "note", "count", "parts"}: `parts` are the stages
+inside a block, `count` the number of equal blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from regard.arrays import Array
+from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, Learned, Linear, MultiHead, Transformer
+from regard.layers.norms import Norm
+from regard.viewer.subject import Subject
+
+Stage = dict[str, Any]
+
+
+def architecture(subject: Subject) -> dict[str, Any]:
+    """What is known of the model behind a subject: stages from the tokens to the result, and where the subject lies."""
+    model = _transformer(subject)
+    if model is not None:
+        stages = _of_transformer(model)
+    elif subject.blocks:
+        stages = [_stack("encoder", subject.blocks)]
+    else:
+        stages = [_of_attention(subject)]
+    total = None if model is None else model.count()
+    width = stages[0].get("width") if model is None else model.embedding.width
+    return {
+        "model": subject.model,
+        "stages": stages,
+        "parameters": total,
+        "width": width,
+        "tokens": subject.queries,
+        "longest": getattr(subject.reader, "longest", None),
+        "place": _place(subject, model),
+    }
+
+
+def _transformer(subject: Subject) -> Transformer | None:
+    if subject.reader is not None:
+        found: Transformer = subject.reader.transformer
+        return found
+    origin = None if subject.trace is None else subject.trace.origin
+    return None if origin is None else origin.model
+
+
+def _place(subject: Subject, model: Transformer | None) -> dict[str, Any] | None:
+    """Where a trace lies: in which block, and whether in its cross-attention; None where every layer is shown."""
+    if subject.trace is None or model is None or subject.trace.origin.place is None:
+        return None
+    block, which = subject.trace.origin.place
+    encoders = len(model.encoders)
+    stack = "encoder" if block < encoders else "decoder"
+    return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
+
+
+def _of_transformer(model: Transformer) -> list[Stage]:
+    stages = [_embedding(model)]
+    if model.encoders:
+        stages.append(_stack("encoder", model.encoders))
+    if model.memory_norm is not None:
+        stages.append(_norm("memory_norm", "Norm", model.memory_norm))
+    if model.encoders and model.decoders and model.target_embedding is not None:
+        stages.append(_table("target_embedding", "Embedding of targets", model.target_embedding.weight))
+    if model.decoders:
+        stages.append(_stack("decoder", model.decoders))
+    if model.norm is not None:
+        stages.append(_norm("norm", "Norm", model.norm))
+    if model.head is not None:
+        head = _linear("head", "Next token", model.head, "W")
+        tied = model.head.weight is model.embedding.weight
+        stages.append({**head, "note": "the embedding again, transposed" if tied else "", "tied": tied})
+    return stages
+
+
+def _embedding(model: Transformer) -> Stage:
+    stage = _table("embedding", "Embedding", model.embedding.weight)
+    parts: list[Stage] = []
+    if model.positions is not None:
+        learned = isinstance(model.positions, Learned)
+        weight = model.positions.weight if isinstance(model.positions, Learned) else None
+        parts.append({
+            "id": "positions",
+            "title": "+ positions",
+            "parameters": model.positions.count(),
+            "shapes": [] if weight is None else [["positions", list(weight.shape)]],
+            "note": "learned, added" if learned else "sines and cosines, added",
+        })  # fmt: skip
+    if model.embedding_norm is not None:
+        parts.append(_norm("embedding_norm", "Norm", model.embedding_norm))
+    return {**stage, "parts": parts, "parameters": stage["parameters"] + sum(part["parameters"] for part in parts)}
+
+
+def _stack(kind: str, blocks: Sequence[Encoder | Decoder]) -> Stage:
+    """Blocks of one kind; runs of equal ones are one stage with a count."""
+    runs = [list(group) for _, group in groupby(blocks, key=_signature)]
+    stages, start = [], 0
+    for run in runs:
+        block = run[0]
+        stages.append({
+            "id": "block",
+            "title": kind.capitalize(),
+            "first": start,
+            "count": len(run),
+            "parameters": block.count(),
+            "parts": _parts(block),
+            "norm_first": block.norm_first,
+        })  # fmt: skip
+        start += len(run)
+    return {
+        "id": kind,
+        "title": f"{kind.capitalize()} blocks",
+        "count": len(blocks),
+        "width": blocks[0].width,
+        "parameters": sum(block.count() for block in blocks),
+        "parts": stages,
+    }
+
+
+def _signature(block: Encoder | Decoder) -> tuple[Any, ...]:
+    layer = block.attention
+    shapes = tuple(tuple(linear.weight.shape) for linear in (layer.w_q, layer.w_k, block.feed_forward.up))
+    return (*shapes, layer.heads, layer.groups, layer.causal, layer.window, block.norm_first, type(block))
+
+
+def _parts(block: Encoder | Decoder) -> list[Stage]:
+    """In the order of the computation."""
+    first = block.norm_first
+
+    def around(name: str, norm: Norm, stage: Stage) -> list[Stage]:
+        both = [_norm(name, "Norm", norm), stage]
+        return both if first else both[::-1]
+
+    found = around("norm_1", block.norm_1, _attention("attention", "Attention", block.attention))
+    if isinstance(block, Decoder):
+        if block.cross is not None and block.norm_2 is not None:
+            found += around("norm_2", block.norm_2, _attention("cross", "Cross-attention", block.cross))
+        return found + around("norm_3", block.norm_3, _feed_forward(block.feed_forward))
+    return found + around("norm_2", block.norm_2, _feed_forward(block.feed_forward))
+
+
+def _attention(name: str, title: str, layer: MultiHead) -> Stage:
+    linears = {"W_Q": layer.w_q, "W_K": layer.w_k, "W_V": layer.w_v, "W_O": layer.w_o}
+    notes = ["causal" if layer.causal else "", f"window {layer.window}" if layer.window is not None else ""]
+    notes += ["RoPE turns q and k" if layer.rotary is not None else "", "ALiBi" if layer.alibi is not None else ""]
+    notes += [f"{layer.groups} key heads" if layer.groups != layer.heads else ""]
+    return {
+        "id": name,
+        "title": title,
+        "heads": layer.heads,
+        "key_heads": layer.groups,
+        "head_dim": layer.head_dim,
+        "parameters": layer.count(),
+        "shapes": [[label, list(one.weight.shape)] for label, one in linears.items() if one is not None],
+        "note": ", ".join(note for note in notes if note),
+    }
+
+
+def _feed_forward(layer: FeedForward) -> Stage:
+    linears = {"W_gate": layer.gate, "W_1": layer.up, "W_2": layer.down}
+    return {
+        "id": "feed_forward",
+        "title": "Feed-forward",
+        "hidden": layer.up.outputs,
+        "parameters": layer.count(),
+        "shapes": [[label, list(one.weight.shape)] for label, one in linears.items() if one is not None],
+        "note": f"{layer.activation}{', gated' if layer.gate is not None else ''}",
+    }
+
+
+def _norm(name: str, title: str, norm: Norm) -> Stage:
+    kind = "layer norm" if isinstance(norm, LayerNorm) else "RMS norm"
+    return {"id": name, "title": title, "parameters": norm.count(), "shapes": [], "note": kind}
+
+
+def _linear(name: str, title: str, linear: Linear, label: str) -> Stage:
+    return {"id": name, "title": title, "parameters": linear.count(), "shapes": [[label, list(linear.weight.shape)]]}
+
+
+def _table(name: str, title: str, weight: Array) -> Stage:
+    sizes = list(weight.shape)
+    return {"id": name, "title": title, "parameters": sizes[0] * sizes[1], "shapes": [["E", sizes]], "note": ""}
+
+
+def _of_attention(subject: Subject) -> Stage:
+    """Attention alone: given vectors, or a model whose weights are not known."""
+    attention = subject.attentions[0]
+    stage = {
+        "id": "attention",
+        "title": "Attention",
+        "heads": attention.shape[0],
+        "key_heads": attention.keys.shape[0],
+        "head_dim": attention.queries.shape[-1],
+        "parameters": None,
+        "shapes": [],
+        "note": "" if attention.mask is None else attention.mask.expression,
+    }
+    block = {"id": "block", "title": "Layer", "first": 0, "count": subject.layers, "parameters": None, "parts": [stage]}
+    return {"id": "encoder", "title": "Layers", "count": subject.layers, "parameters": None, "parts": [block]}
+

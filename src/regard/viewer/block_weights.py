@@ -1,0 +1,97 @@
+"""The weights of one block, so that the page can compute x · W_Q, W_O, the norms and the feed-forward itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import errors
+from regard.arrays import numpy_of
+from regard.layers import Encoder, LayerNorm, Linear
+from regard.layers.norms import Norm
+from regard.layers.positions import Rotary
+from regard.viewer.subject import Subject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+MOST = 24 << 20  # numbers of a block that is sent
+ATTENTION = ("q", "k", "v", "o")
+
+
+def block_of(subject: Subject, layer: int) -> Encoder | None:
+    """The block that computed a layer; None where it is not known."""
+    return subject.blocks[layer] if layer < len(subject.blocks) else None
+
+
+def block_weights(block: Encoder, *, feed_forward: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Everything of a block: a header, and arrays.
+
+    w_q, w_k, w_v (head · head_dim, width), w_o (width, head · value_dim), w_up, w_gate (hidden, width), w_down (width,
+    hidden), with b_q … b_down; norm_1, norm_2, q_norm and k_norm with their bias as norm_1_bias …
+    """
+    layer = block.attention
+    linears: dict[str, Linear | None] = {"q": layer.w_q, "k": layer.w_k, "v": layer.w_v, "o": layer.w_o}
+    if feed_forward:
+        fed = block.feed_forward
+        linears |= {"up": fed.up, "gate": fed.gate, "down": fed.down}
+    arrays: dict[str, Any] = {}
+    for name, linear in linears.items():
+        if linear is not None:
+            arrays[f"w_{name}"] = numpy_of(linear.weight)
+            if linear.bias is not None:
+                arrays[f"b_{name}"] = numpy_of(linear.bias)
+    norms: dict[str, Norm | None] = {
+        "norm_1": block.norm_1, "norm_2": block.norm_2, "q_norm": layer.q_norm, "k_norm": layer.k_norm,
+    }  # fmt: skip
+    kinds: dict[str, Any] = {}
+    for name, norm in norms.items():
+        if norm is None:
+            continue
+        kinds[name] = {"kind": "layer" if isinstance(norm, LayerNorm) else "rms", "epsilon": norm.epsilon}
+        arrays[name] = numpy_of(norm.weight)
+        if isinstance(norm, LayerNorm) and norm.bias is not None:
+            arrays[f"{name}_bias"] = numpy_of(norm.bias)
+    header = {
+        "heads": layer.heads,
+        "key_heads": layer.groups,
+        "norm_first": block.norm_first,
+        "norms": kinds,
+        "activation": block.feed_forward.activation,
+        "rotary": None if layer.rotary is None else _rotary(layer.rotary),
+    }
+    return header, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+
+
+def size_of(arrays: Mapping[str, Any]) -> int:
+    """Their count of numbers."""
+    return sum(array.size for array in arrays.values())
+
+
+def answer(subject: Subject, layer: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The weights of a block, in 16 bits where that keeps them."""
+    block = block_of(subject, layer)
+    if block is None:
+        raise errors.option("layer", layer, "a layer of a model whose weights are known")
+    header, arrays = block_weights(block)
+    if size_of(arrays) > MOST:
+        header, arrays = block_weights(block, feed_forward=False)
+    if size_of(arrays) > MOST:
+        count = size_of(arrays)
+        raise errors.OptionError(f"The weights of this layer are {count:,} numbers; at most {MOST:,} are sent.")
+    return header, arrays
+
+
+def _rotary(rotary: Rotary) -> dict[str, Any]:
+    """Radians per position of each pair, and which components are pairs."""
+    return {
+        "frequencies": rotary.speeds,
+        "long_frequencies": rotary.long_frequencies,
+        "long_after": rotary.long_after,
+        "interleaved": rotary.interleaved,
+        "factor": rotary.attention_factor,
+    }
