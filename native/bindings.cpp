@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "direct.h"
 #include "dispatch.h"
@@ -317,6 +318,92 @@ void rotary(nb::handle x, nb::handle cosines, nb::handle sines, nb::handle outpu
     call(kernels().rotary, r);
 }
 
+void vector_lengths(nb::handle vectors, nb::handle grams, nb::handle lengths) {
+    const Buffer v(vectors, "vectors"), g(grams, "grams"), o(lengths, "lengths", true);
+    Lengths l{v.view, nullptr, g.view.shape[1], nullptr};
+    const int64_t size = v.view.shape[3];
+    if (v.view.type != Type::f32 || v.view.stride[3] != 1 || v.view.shape[0] != 1 || v.view.shape[1] < 1 ||
+        l.heads % v.view.shape[1])
+        shapes("vectors");
+    l.grams = g.contiguous<float>("grams", l.heads * size * size, {Type::f32});
+    l.lengths = o.contiguous<float>("lengths", l.heads * v.view.shape[2], {Type::f32});
+    call(kernels().lengths, l);
+}
+
+// Each text's numbers must be a permutation of its positions: then following them returns to the start.
+void check_circles(const int32_t* next, int64_t texts, int64_t keys) {
+    std::vector<bool> met;
+    for (int64_t text = 0; text < texts; ++text, next += keys) {
+        met.assign(static_cast<size_t>(keys), false);
+        for (int64_t key = 0; key < keys; ++key) {
+            if (next[key] < 0 || next[key] >= keys || met[static_cast<size_t>(next[key])]) shapes("same_token");
+            met[static_cast<size_t>(next[key])] = true;
+        }
+    }
+}
+
+// What heads do, from weights (text, head, row, key).
+void head_sums(nb::handle weights, nb::handle entropy, nb::handle distance, nb::handle norms, nb::handle flags,
+               nb::handle same_token, nb::handle same_word, nb::tuple settings, nb::handle sums, nb::handle received) {
+    const Buffer w(weights, "weights"), e(entropy, "entropy"), d(distance, "distance"), n(norms, "norms"),
+        f(flags, "flags"), st(same_token, "same_token"), sw(same_word, "same_word"), s(sums, "sums", true),
+        r(received, "received", true);
+    HeadSums h{};
+    h.texts = w.view.shape[0], h.heads = w.view.shape[1], h.rows = w.view.shape[2], h.keys = w.view.shape[3];
+    const int64_t heads = h.texts * h.heads, tokens = h.texts * h.keys;
+    h.weights = w.contiguous<float>("weights", heads * h.rows * h.keys, {Type::f32});
+    h.entropy = e.contiguous<float>("entropy", heads * h.rows, {Type::f32});
+    h.distance = d.contiguous<float>("distance", heads * h.rows, {Type::f32});
+    h.norms = n.contiguous<float>("norms", heads * h.keys, {Type::f32});
+    h.flags = f.contiguous<uint8_t>("flags", tokens, {Type::u8});
+    h.same_token = st.contiguous<int32_t>("same_token", tokens, {Type::i32});
+    h.same_word = sw.contiguous<int32_t>("same_word", tokens, {Type::i32});
+    h.sums = s.contiguous<double>("sums", heads * 2 * statistic_count, {Type::f64});
+    h.received = r.contiguous<double>("received", heads * h.keys, {Type::f64});
+    h.first = nb::cast<int64_t>(settings[0]);
+    h.causal = nb::cast<bool>(settings[1]);
+    h.window = nb::cast<int64_t>(settings[2]);
+    h.long_enough = nb::cast<int64_t>(settings[3]);
+    h.fewest = nb::cast<int64_t>(settings[4]);
+    if (h.first < 0 || h.first + h.rows > h.keys) shapes("weights");
+    for (const int32_t* next : {h.same_token, h.same_word}) check_circles(next, h.texts, h.keys);
+    call(kernels().head_sums, h);
+}
+
+void strongest_links(nb::handle weights, nb::handle may, int64_t first, nb::handle best, nb::handle best_weight) {
+    const Buffer w(weights, "weights"), m(may, "may"), b(best, "best", true), bw(best_weight, "best_weight", true);
+    StrongestLinks s{};
+    s.texts = w.view.shape[0], s.heads = w.view.shape[1], s.rows = w.view.shape[2], s.keys = w.view.shape[3];
+    const int64_t lines = s.texts * s.heads * s.rows;
+    s.weights = w.contiguous<float>("weights", lines * s.keys, {Type::f32});
+    s.may = m.contiguous<uint8_t>("may", s.texts * s.keys, {Type::u8});
+    s.first = first;
+    s.best = b.contiguous<int32_t>("best", lines, {Type::i32});
+    s.best_weight = bw.contiguous<float>("best_weight", lines, {Type::f32});
+    if (first < 0 || first + s.rows > s.keys) shapes("weights");
+    call(kernels().strongest_links, s);
+}
+
+void word_choices(nb::handle weights, nb::handle edges, nb::handle counts, nb::handle aside, nb::handle best) {
+    const Buffer w(weights, "weights"), e(edges, "edges"), c(counts, "counts"), a(aside, "aside"),
+        b(best, "best", true);
+    WordChoices o{};
+    o.texts = w.view.shape[0], o.heads = w.view.shape[1], o.keys = w.view.shape[3], o.words = e.view.shape[3] - 1;
+    o.weights = w.contiguous<float>("weights", o.texts * o.heads * o.keys * o.keys, {Type::f32});
+    o.edges = e.contiguous<int32_t>("edges", o.texts * (o.words + 1), {Type::i32});
+    o.counts = c.contiguous<int32_t>("counts", o.texts, {Type::i32});
+    o.aside = a.contiguous<uint8_t>("aside", o.texts * o.words, {Type::u8});
+    o.best = b.contiguous<int32_t>("best", o.texts * o.heads * o.words, {Type::i32});
+    for (int64_t text = 0; text < o.texts; ++text) {
+        const int32_t* edge = o.edges + text * (o.words + 1);
+        const int64_t count = o.counts[text];
+        if (count < 0 || count > o.words || edge[0] < 0 || edge[count] > o.keys) shapes("edges");
+        for (int64_t word = 0; word < count; ++word)
+            if (edge[word] > edge[word + 1]) shapes("edges");
+    }
+    call(kernels().word_choices, o);
+}
+
 // Four sums that mix every 8 bytes with their place, side by side so that the multiplications overlap.
 uint64_t mixed(const char* from, size_t bytes, uint64_t hash) {
     uint64_t lane[4] = {hash, hash ^ 2, hash ^ 3, hash ^ 4};
@@ -395,6 +482,14 @@ NB_MODULE(_core, m) {
           nb::arg("epsilon"), nb::arg("centred"));
     m.def("rotary", &rotary, nb::arg("x"), nb::arg("cosines"), nb::arg("sines"), nb::arg("output"),
           nb::arg("interleaved"));
+    m.def("vector_lengths", &vector_lengths, nb::arg("vectors"), nb::arg("grams"), nb::arg("lengths"));
+    m.def("head_sums", &head_sums, nb::arg("weights"), nb::arg("entropy"), nb::arg("distance"), nb::arg("norms"),
+          nb::arg("flags"), nb::arg("same_token"), nb::arg("same_word"), nb::arg("settings"), nb::arg("sums"),
+          nb::arg("received"));
+    m.def("strongest_links", &strongest_links, nb::arg("weights"), nb::arg("may"), nb::arg("first"), nb::arg("best"),
+          nb::arg("best_weight"));
+    m.def("word_choices", &word_choices, nb::arg("weights"), nb::arg("edges"), nb::arg("counts"), nb::arg("aside"),
+          nb::arg("best"));
     m.def("fingerprint", &fingerprint, nb::arg("array"));
     m.attr("takes_tensors") = true;  // CPU tensors of PyTorch 2.10 and later, wherever arrays are taken
     m.def("threads", &threads);

@@ -4,6 +4,7 @@
 #include "decode.h"
 #include "elementwise.h"
 #include "forward.h"
+#include "heads.h"
 #include "linear.h"
 #include "norms.h"
 #include "pooled.h"
@@ -69,6 +70,10 @@ const Kernels kernels{REGARD_TEXT(REGARD_ISA),
                       activate,
                       norm,
                       rotary,
+                      vector_lengths,
+                      head_sums,
+                      strongest_links,
+                      word_choices,
                       multiply_adds,
                       2 * sums * lanes<float>};
 

@@ -162,6 +162,74 @@ struct Rotary {
     bool interleaved = false;
 };
 
+// Sums over the queries of texts of equal length, for every head. The order is that of OF_ROWS in
+// regard/heads/statistics.py; `x_of_rest` stands right after x.
+enum class Statistic : int32_t {
+    entropy,
+    evenness,
+    distance,
+    distance_of_rest,
+    first,
+    separators,
+    punctuation,
+    itself,
+    itself_of_rest,
+    previous,
+    previous_of_rest,
+    next,
+    next_of_rest,
+    repeated,
+    repeated_of_rest,
+    same_word,
+    same_word_of_rest,
+    window,
+    window_of_rest,
+    sinks_by_norm
+};
+constexpr int statistic_count = 20;
+
+struct HeadSums {
+    int64_t texts, heads, rows, keys;
+    const float* weights;                   // (text, head, row, key)
+    const float *entropy, *distance;        // (text, head, row)
+    const float* norms;                     // (text, head, key): ‖v · W_O‖
+    const uint8_t* flags;                   // (text, key): 1 content, 2 special, 4 punctuation
+    const int32_t *same_token, *same_word;  // (text, key): the next one like it, in a circle
+    int64_t first;                          // position of the first row
+    bool causal;
+    int64_t window, long_enough, fewest;  // tokens on either side; content keys for a window, and for an evenness
+    double* sums;                         // (text, head, statistic, 2): amount and count, added to
+    double* received;                     // (text, head, key), added to
+};
+
+// ‖x · W_O‖ of vectors x, from W_Oᵀ W_O of every head.
+struct Lengths {
+    View vectors;        // 1, head or key head, token, size; the numbers of a vector are contiguous
+    const float* grams;  // (head, size, size)
+    int64_t heads;
+    float* lengths;  // (head, token)
+};
+
+// Of every query the largest weight on a key that may be chosen and is not the query itself.
+struct StrongestLinks {
+    int64_t texts, heads, rows, keys;
+    const float* weights;  // (text, head, row, key)
+    const uint8_t* may;    // (text, key)
+    int64_t first;         // position of the first row
+    int32_t* best;         // (text, head, row)
+    float* best_weight;    // −1 where none may be chosen
+};
+
+// Of every word the other word with the largest weight.
+struct WordChoices {
+    int64_t texts, heads, keys, words;  // words: of the text with most
+    const float* weights;               // (text, head, key, key)
+    const int32_t* edges;               // (text, word + 1): the first token of each word
+    const int32_t* counts;              // (text,): words
+    const uint8_t* aside;               // (text, word): never chosen
+    int32_t* best;                      // (text, head, word); −1: none has any weight
+};
+
 // One instruction set's kernels. Each returns false when the caller asked to stop.
 struct Kernels {
     const char* name;
@@ -175,6 +243,10 @@ struct Kernels {
     bool (*activate)(const Activate&);
     bool (*norm)(const Norm&);
     bool (*rotary)(const Rotary&);
+    bool (*lengths)(const Lengths&);
+    bool (*head_sums)(const HeadSums&);
+    bool (*strongest_links)(const StrongestLinks&);
+    bool (*word_choices)(const WordChoices&);
     double (*multiply_adds)(int64_t count);  // a loop of fused multiply-adds on this thread; gives a value to keep
     int64_t multiply_adds_per_count;         // floating point operations in one count
 };

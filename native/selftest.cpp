@@ -9,6 +9,7 @@
 
 #include "dispatch.h"
 #include "pool.h"
+#include "selftest_heads.h"
 #include "selftest_linear.h"
 
 using namespace regard;
@@ -332,7 +333,7 @@ int main() {
         for (int count : {1, 3}) {
             set_threads(count);
             for (const Case& c : cases) failures += Check<float>(kernels, c).run() + Check<double>(kernels, c).run();
-            failures += check_linear(kernels);
+            failures += check_linear(kernels) + HeadsCheck(kernels).run();
         }
         std::printf("%s: %s\n", name.c_str(), failures ? "failed" : "all right");
     }

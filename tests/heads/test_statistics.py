@@ -69,7 +69,17 @@ def plain(weights, document):
     return found
 
 
-@pytest.mark.parametrize("tile", [1 << 21, 150])
+@pytest.fixture(params=["native", "NumPy"])
+def passes(request, monkeypatch):
+    """Both ways of reading statistics off weights."""
+    if request.param == "NumPy":
+        monkeypatch.setattr(statistics, "native_engine", lambda: None)
+    elif statistics.native_engine() is None:
+        pytest.skip("the native engine is not built")
+
+
+@pytest.mark.usefixtures("passes")
+@pytest.mark.parametrize("tile", [1 << 20, 150])
 def test_every_statistic_equals_plain_loops_over_the_weights_of_transformers(tiny, monkeypatch, tile):
     monkeypatch.setattr(observation, "TILE", tile)  # 150: a few rows at a time
     model = tiny.open()
@@ -92,6 +102,7 @@ def test_every_statistic_equals_plain_loops_over_the_weights_of_transformers(tin
             np.testing.assert_allclose(ours.mean(name), amount / count, rtol=2e-4, atol=2e-5, err_msg=name)
 
 
+@pytest.mark.usefixtures("passes")
 def test_norms_equal_the_vectors_that_heads_write(tiny):
     model = tiny.open()
     documents = documents_of(model, TEXTS[:2])

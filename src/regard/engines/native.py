@@ -228,6 +228,46 @@ def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: 
     return output
 
 
+# What heads do: weights (text, head, row, key) are contiguous float32
+
+
+def vector_lengths(vectors: Array, grams: Array) -> Array:
+    """√(x G xᵀ), (head, token), of vectors (head or key head, token, size), with a matrix G per head."""
+    found = np.empty((len(grams), vectors.shape[1]), SINGLE)
+    _core.vector_lengths(vectors, np.ascontiguousarray(grams), found)
+    return found
+
+
+def head_sums(
+    weights: Array, entropy: Array, distance: Array, norms: Array, tokens: tuple[Array, Array, Array],
+    settings: tuple[int, bool, int, int, int], received: Array, count: int,
+) -> Array:  # fmt: skip
+    """Amount and count of `count` statistics, (text, head, statistic, 2); column sums are added to `received`.
+
+    tokens     flags (text, key): 1 content, 2 special, 4 punctuation; the next token like each, and the next piece of
+               its word, each in a circle
+    settings   position of the first row, causal, window, content keys for a window and for an evenness
+    """
+    sums = np.zeros((*weights.shape[:2], count, 2))
+    of_rows, apart, lengths = (np.ascontiguousarray(array, SINGLE) for array in (entropy, distance, norms))
+    _core.head_sums(weights, of_rows, apart, lengths, tokens[0], tokens[1], tokens[2], settings, sums, received)
+    return sums
+
+
+def strongest_links(weights: Array, may: Array, first: int) -> tuple[Array, Array]:
+    """Of every query the key with the largest weight, itself and keys that may not be chosen aside, and that weight."""
+    best, weight = np.empty(weights.shape[:3], WHOLE), np.empty(weights.shape[:3], SINGLE)
+    _core.strongest_links(weights, np.ascontiguousarray(may, np.uint8), first, best, weight)
+    return best, weight
+
+
+def word_choices(weights: Array, edges: Array, counts: Array, aside: Array) -> Array:
+    """Of every word the other word with the largest weight, (text, head, word); −1 where there is none."""
+    best = np.empty((*weights.shape[:2], aside.shape[1]), WHOLE)
+    _core.word_choices(weights, edges, counts, aside, best)
+    return best
+
+
 # Arguments of the kernel
 
 

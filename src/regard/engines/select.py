@@ -87,6 +87,15 @@ def _tensor_engine(on_cpu: bool) -> Engine:
     return cast(Engine, torch_engine)
 
 
+def native_engine() -> Any:
+    """The native engine where it computes with NumPy arrays, for passes that other engines do not have; else None."""
+    engine = eager_engine_for(_EMPTY)
+    return engine if hasattr(engine, "head_sums") else None
+
+
+_EMPTY = np.empty(0)
+
+
 def _use_native() -> bool:
     if WANTED is not None:
         validate.choice("REGARD_ENGINE", WANTED, NAMES)

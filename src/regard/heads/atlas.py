@@ -230,10 +230,8 @@ def part(model: Model, manifest: Manifest, unit: int) -> Part:
     measurement, exemplars = Measurement(model), Exemplars(len(model.blocks), model.heads)
     for batch in batches(documents):
         for group in observe(model, [documents[place] for place in batch]):
-            places = [batch[place] for place in group.places]
-            of_group = [documents[place] for place in places]
-            measurement.add(group, of_group)
-            exemplars.add(group, of_group, [named(unit, place) for place in places])
+            measurement.add(group)
+            exemplars.add(group, [named(unit, batch[place]) for place in group.places])
     about = {"documents": len(documents), "tokens": sum(map(len, documents)), "skipped": read.skipped}
     return Part(sums_file(measurement.sums(), about), examples_file(exemplars))
 

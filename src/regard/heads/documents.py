@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +108,3 @@ def batches(documents: Sequence[Document], tokens: int = BATCH) -> Iterator[list
         held += len(documents[place])
     if batch:
         yield batch
-
-
-def stacked(documents: Sequence[Document], name: str) -> NDArray[Any]:
-    """One array of documents of equal length: (document, token)."""
-    return np.stack([getattr(document, name) for document in documents])

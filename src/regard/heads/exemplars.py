@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.heads.documents import Document, stacked
+from regard.engines.select import native_engine
+from regard.heads.documents import Document
 from regard.heads.observation import Group
 
 KEPT = 3  # links for each head and tenth
@@ -42,19 +43,15 @@ class Exemplars:
         self.links: dict[tuple[int, int, int], list[Link]] = {}
         self.kept = kept
 
-    def add(self, group: Group, documents: Sequence[Document], names: Sequence[int]) -> None:
+    def add(self, group: Group, names: Sequence[int]) -> None:
         """Count the links of a group of documents; `names` are numbers that tell documents of a corpus apart."""
-        content = stacked(documents, "content")
-        keys = np.arange(content.shape[1])
+        texts = group.texts
         for tile in group.tiles():
-            rows = np.arange(tile.queries.start, tile.queries.stop)
-            can = content[tile.documents, None, None, :] & (rows[:, None] != keys)
-            best = np.where(can, tile.weights, -1).argmax(axis=3)  # (document, head, query)
-            weight = np.take_along_axis(tile.weights, best[..., None], axis=3)[..., 0]
-            asks = content[tile.documents, None, tile.queries] & np.take_along_axis(
-                np.broadcast_to(can, tile.weights.shape), best[..., None], axis=3
-            )[..., 0] & (weight > 0)  # fmt: skip
-            self._keep(group.layer, tile.documents.start, rows[0], weight, best, asks, documents, names)
+            may = texts.content[tile.documents]
+            best, weight = strongest(tile.weights, may, tile.queries.start)
+            asks = may[:, None, tile.queries] & (weight > 0)
+            first = tile.documents.start
+            self._keep(group.layer, first, tile.queries.start, weight, best, asks, texts.documents, names)
 
     def _keep(
         self, layer: int, first: int, row: int, weight: Any, best: Any, asks: Any, documents: Sequence[Document],
@@ -93,6 +90,26 @@ class Exemplars:
     def sorted_links(self) -> list[Link]:
         """All links, by layer, head, tenth and hash."""
         return [link for place in sorted(self.links) for link in self.links[place]]
+
+
+def strongest(weights: NDArray[Any], may: NDArray[Any], first: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of every query, from position `first` on, the other key of those that may be chosen with the largest weight.
+
+    weights   (document, head, query, key)
+    may       (document, key)
+
+    >>> strongest(np.array([[[[0.5, 0.2, 0.3], [0.1, 0.8, 0.1]]]], np.float32), np.array([[False, True, True]]), 0)[0]
+    array([[[2, 2]]], dtype=int32)
+    """
+    native = native_engine()
+    if native is not None and weights.dtype == np.float32:
+        found: tuple[NDArray[Any], NDArray[Any]] = native.strongest_links(weights, may, first)
+        return found
+    rows = np.arange(first, first + weights.shape[2])
+    can = may[:, None, None, :] & (rows[:, None] != np.arange(weights.shape[3]))
+    chosen = np.where(can, weights, -1)
+    best = chosen.argmax(axis=3).astype(np.int32)
+    return best, np.take_along_axis(chosen, best[..., None], axis=3)[..., 0]
 
 
 def mixed(*numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

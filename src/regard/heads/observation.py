@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.arrays import Array
 from regard.attention import Attention
+from regard.engines.interface import ROW_STATE, RowState
+from regard.engines.select import engine_for
 from regard.heads.documents import Document
 from regard.models.forward import packed, run
 
 if TYPE_CHECKING:
     from regard.models.model import Model
 
-TILE = 1 << 21  # weights of a tile: 8 MiB
-KEPT = 4  # tiles that are kept
+TILE = 1 << 20  # weights of a tile: 4 MiB
+KEPT = 8  # tiles that are kept
 
 
 class Tile(NamedTuple):
@@ -32,19 +36,119 @@ class Tile(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Alike:
+    """Documents of equal length, as arrays (document, token)."""
+
+    documents: tuple[Document, ...]
+    places: tuple[int, ...]  # in the batch
+
+    @cached_property
+    def content(self) -> NDArray[Any]:
+        """Neither special tokens nor, in a causal model, the first."""
+        return self._stacked("content")
+
+    @cached_property
+    def special(self) -> NDArray[Any]:
+        """Added by the tokeniser."""
+        return self._stacked("special")
+
+    @cached_property
+    def punctuation(self) -> NDArray[Any]:
+        """Without letter or digit."""
+        return self._stacked("punctuation")
+
+    @cached_property
+    def flags(self) -> NDArray[np.uint8]:
+        """1 for content, 2 for special tokens, 4 for punctuation."""
+        found: NDArray[np.uint8] = (self.content + 2 * self.special + 4 * self.punctuation).astype(np.uint8)
+        return found
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """Token ids."""
+        return self._stacked("ids")
+
+    @cached_property
+    def word(self) -> NDArray[Any]:
+        """The number of each token's word."""
+        return self._stacked("word")
+
+    @cached_property
+    def same_token(self) -> NDArray[np.int32]:
+        """The next token with the same id, in a circle."""
+        return circles(self.ids)
+
+    @cached_property
+    def same_word(self) -> NDArray[np.int32]:
+        """The next piece of the same word, in a circle."""
+        return circles(self.word)
+
+    @property
+    def causal(self) -> bool:
+        """Whether the model that reads them is causal."""
+        return self.documents[0].causal
+
+    def part(self, some: slice) -> Alike:
+        """Some of the documents."""
+        return Alike(self.documents[some], self.places[some])
+
+    def _stacked(self, name: str) -> NDArray[Any]:
+        return np.stack([getattr(document, name) for document in self.documents])
+
+
+def circles(numbers: NDArray[Any]) -> NDArray[np.int32]:
+    """Of each number the place of the next equal one in its row; of the last one that of the first.
+
+    >>> circles(np.array([[7, 5, 7, 7]])).tolist()
+    [[2, 1, 3, 0]]
+    """
+    order = np.argsort(numbers, axis=1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=1)
+    begins = np.ones(ordered.shape, bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    places = np.arange(ordered.shape[1])
+    first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)  # where each run of equal numbers begins
+    ends = np.ones(ordered.shape, bool)
+    ends[:, :-1] = begins[:, 1:]
+    after = np.where(ends, first, places + 1)
+    found = np.empty(numbers.shape, np.int32)
+    np.put_along_axis(found, order, np.take_along_axis(order, after, axis=1).astype(np.int32), axis=1)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LayerHeads:
+    """The heads of one layer over all documents of a batch, their tokens one after the other."""
+
+    layer: int
+    values: Array  # (key head, token, head_dim)
+    outputs: Array  # (token, head, head_dim)
+    kept: dict[str, Any] = field(default_factory=dict)  # what measurements of several groups share
+
+
+@dataclass(frozen=True, eq=False)
 class Group:
     """The heads of one layer over documents of equal length."""
 
-    layer: int
-    places: tuple[int, ...]  # of the documents, in the batch
+    of_layer: LayerHeads
+    texts: Alike
+    tokens: slice  # among all of the batch
     attention: Attention  # (document, head, query, key)
-    values: Array  # (document, key head, key, head_dim)
-    outputs: Array  # (document, query, head, head_dim)
+
+    @property
+    def layer(self) -> int:
+        """The number of the layer."""
+        return self.of_layer.layer
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of the documents in the batch."""
+        return self.texts.places
 
     def tiles(self) -> Iterable[Tile]:
         """All weights in tiles of bounded size: several short documents, or some rows of a long one.
 
-        They are kept where they are few, because statistics and examples both need them.
+        They are kept where they are few, because statistics, relations and examples all need them.
         """
         if "_kept" in self.__dict__:
             return self.__dict__["_kept"]  # type: ignore[no-any-return]
@@ -57,13 +161,16 @@ class Group:
         count, heads, queries, keys = self.attention.shape
         documents = max(1, TILE // (heads * queries * keys))
         rows = queries if documents > 1 else max(1, min(queries, TILE // (heads * keys)))
+        engine = engine_for(self.attention.queries)
         for first in range(0, count, documents):
             chosen = slice(first, min(first + documents, count))
-            part = self.attention.select(batch=chosen)
-            distance, entropy = part.distance(), part.entropy()  # one pass for both and for the row state
+            scores = self.attention.select(batch=chosen).scores
+            found = engine.forward(scores, None, ("entropy", "distance", *ROW_STATE))[1]
+            state = RowState.of(found)
             for row in range(0, queries, rows):
                 asked = slice(row, min(row + rows, queries))
-                yield Tile(chosen, asked, part[:, :, asked, :], entropy[:, :, asked], distance[:, :, asked])
+                weights = engine.tile(scores, state[:, :, asked], "weight", asked)
+                yield Tile(chosen, asked, weights, found["entropy"][:, :, asked], found["distance"][:, :, asked])
 
     def whole(self) -> Iterator[tuple[slice, Array]]:
         """Documents and all their weights, (document, head, query, key): for sentences, which are short."""
@@ -80,14 +187,19 @@ def observe(model: Model, documents: Sequence[Document], layers: int | None = No
     """Every layer's heads for a batch of documents, layer by layer, in groups of equal length."""
     together = packed([document.ids for document in documents])  # type: ignore[misc]
     at = {place.start: number for number, place in enumerate(together.places)}
-    for layer, step in enumerate(run(model.transformer, together, layers)):
+    groups = []
+    for group in together.groups:
+        places = tuple(at[start] for start in range(group.start, group.stop, group.length))
+        groups.append((group, Alike(tuple(documents[place] for place in places), places)))
+    for layer, step in enumerate(run(model.transformer, together, layers, only_heads=True)):
         multi_head = model.blocks[layer].attention
-        for group in together.groups:
+        values = step.heads.values
+        outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
+        of_layer = LayerHeads(layer, values, outputs)
+        for group, texts in groups:
             tokens, length = slice(group.start, group.stop), group.length
-            queries, keys, values = (
+            queries, keys = (
                 part[:, tokens].reshape(len(part), -1, length, part.shape[-1]).swapaxes(0, 1)
-                for part in (step.heads.queries, step.heads.keys, step.heads.values)
+                for part in (step.heads.queries, step.heads.keys)
             )
-            outputs = step.outputs[tokens].reshape(-1, length, multi_head.heads, values.shape[-1])
-            places = tuple(at[start] for start in range(group.start, group.stop, length))
-            yield Group(layer, places, multi_head.look(queries, keys), np.asarray(values), outputs)
+            yield Group(of_layer, texts, tokens, multi_head.look(queries, keys))

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.engines.select import native_engine
 from regard.heads.documents import Document, batches, cut
 from regard.heads.observation import observe
 from regard.heads.treebank import Sentence, Treebank
@@ -30,6 +32,7 @@ Flags = NDArray[np.bool_]
 OFFSETS = tuple(offset for offset in range(-10, 11) if offset)
 LEAST_PAIRS = 20  # a relation with fewer pairs in either file is left out
 RESAMPLES, SEED = 1000, 0  # of the bootstrap over sentences
+BLOCK = 8192  # sentences that are resampled at once
 
 NAMED = {
     "nsubj": "subject", "nsubj:pass": "passive subject", "obj": "object", "iobj": "indirect object",
@@ -219,17 +222,18 @@ def predictions(
     if on_batch is not None:
         on_batch(0, tokens)
     for batch in batches(documents):
+        joined: dict[tuple[int, ...], _Joined] = {}  # the same for all layers
         for group in observe(model, [documents[place] for place in batch]):
-            of_group = [kept[batch[place]] for place in group.places]
             if measurement is not None:
-                measurement.add(group, [documents[batch[place]] for place in group.places])
+                measurement.add(group)
+            if group.places not in joined:
+                of_group = [kept[batch[place]] for place in group.places]
+                joined[group.places] = _Joined.of([found[number] for number in of_group], first[of_group])
+                seen[joined[group.places].word] = joined[group.places].seen
             columns = slice(group.layer * heads, (group.layer + 1) * heads)
             for chosen, weights in group.whole():
-                for row, number in zip(weights, of_group[chosen], strict=True):
-                    one = found[number]
-                    assert one is not None
-                    words = slice(first[number], first[number] + lengths[number])
-                    partner[words, columns], seen[words] = _choices(row, one)
+                words, partners = joined[group.places].choices(chosen, weights)
+                partner[words, columns] = partners
         done += sum(len(documents[place]) for place in batch)
         if on_batch is not None:
             on_batch(done, tokens)
@@ -237,21 +241,70 @@ def predictions(
     return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
 
 
-def _choices(weights: NDArray[Any], one: Aligned) -> tuple[NDArray[np.int16], Flags]:
-    """The word with the largest weight of every word, (word, head), and which words can be chosen."""
-    between = word_weights(weights, one.edges)  # (head, cell, cell)
-    aside = one.document.sinks[one.edges[:-1]]
-    between[:, :, aside] = -1
-    cells = np.arange(between.shape[1])
-    between[:, cells, cells] = -1
-    word_of = np.full(len(cells), -1, np.int64)
-    placed = np.flatnonzero(one.cell >= 0)
-    word_of[one.cell[placed]] = placed
-    best = between.argmax(axis=2)  # the earlier of equal weights
-    right = np.where(np.take_along_axis(between, best[:, :, None], axis=2)[:, :, 0] > 0, word_of[best], -1)
-    partner = np.where(one.cell >= 0, right[:, one.cell], -1)  # (head, word)
-    can = (one.cell >= 0) & ~aside[one.cell]
-    return partner.T.astype(np.int16), can
+class _Joined(NamedTuple):
+    """The words of documents with equally many tokens; a cell is a word or a special token."""
+
+    edges: NDArray[np.int32]  # (document, cell + 1): the first token of each cell
+    counts: NDArray[np.int32]  # (document,): cells
+    aside: Flags  # (document, cell): sinks
+    word_of: NDArray[np.int16]  # (document, cell): position in the sentence, −1 for special tokens
+    document: Integers  # (word,): of each word of all documents
+    cell: Integers  # (word,): −1 without tokens of its own
+    word: Integers  # (word,): among all words of the treebank
+    seen: Flags  # (word,): whether a head can choose it
+
+    @classmethod
+    def of(cls, some: Sequence[Any], first: Integers) -> _Joined:
+        """Of some `Aligned` documents, and the numbers of their first words."""
+        most = max(len(one.edges) - 1 for one in some)
+        edges = np.zeros((len(some), most + 1), np.int32)
+        counts = np.array([len(one.edges) - 1 for one in some], np.int32)
+        aside = np.zeros((len(some), most), bool)
+        word_of = np.full((len(some), most), -1, np.int16)
+        for place, one in enumerate(some):
+            edges[place, : len(one.edges)] = one.edges
+            aside[place, : counts[place]] = one.document.sinks[one.edges[:-1]]
+            has = np.flatnonzero(one.cell >= 0)
+            word_of[place, one.cell[has]] = has
+        document = np.repeat(np.arange(len(some)), [len(one.cell) for one in some])
+        cell = np.concatenate([one.cell for one in some])
+        word = np.concatenate([start + np.arange(len(one.cell)) for start, one in zip(first, some, strict=True)])
+        return cls(edges, counts, aside, word_of, document, cell, word, (cell >= 0) & ~aside[document, cell])
+
+    def choices(self, chosen: slice, weights: NDArray[Any]) -> tuple[Integers, NDArray[np.int16]]:
+        """Words of some documents, and the word that each attends to most, (word, head): −1 where there is none."""
+        best = most_attended(weights, self.edges[chosen], self.counts[chosen], self.aside[chosen])
+        some = np.flatnonzero((self.document >= chosen.start) & (self.document < chosen.stop))
+        document = self.document[some]
+        cells = best[document - chosen.start, :, self.cell[some]]  # (word, head)
+        partners = np.where(cells >= 0, self.word_of[document[:, None], cells], -1)
+        partners[self.cell[some] < 0] = -1
+        return self.word[some], partners
+
+
+def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: Flags) -> NDArray[np.int32]:
+    """Of every cell the other cell, not set aside, with the largest weight, (document, head, cell); −1 without any.
+
+    weights   (document, head, token, token)
+    edges     (document, cell + 1): the first token of each cell, and the end of the last
+    counts    (document,): cells, of which later ones are not used
+
+    >>> weights = np.array([[[[0.1, 0.5, 0.4], [0.6, 0.1, 0.3], [0.2, 0.7, 0.1]]]], np.float32)
+    >>> most_attended(weights, np.array([[0, 1, 3]], np.int32), np.array([2], np.int32), np.zeros((1, 2), bool))
+    array([[[1, 0]]], dtype=int32)
+    """
+    native = native_engine()
+    if native is not None and weights.dtype == np.float32:
+        found: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
+        return found
+    best = np.full((*weights.shape[:2], aside.shape[1]), -1, np.int32)
+    for place, count in enumerate(counts.tolist()):
+        between = word_weights(weights[place].astype(np.float64), edges[place, : count + 1])  # (head, cell, cell)
+        between[:, :, aside[place, :count]] = 0
+        cells = np.arange(count)
+        between[:, cells, cells] = 0
+        best[place, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
+    return best
 
 
 # Scores
@@ -376,7 +429,8 @@ def scores(chosen_on: Read, scored_on: Read, untrained: tuple[Read, Read] | None
         if untrained is not None:
             head_0 = int(hits(first, untrained[0].found)[1].mean(axis=0).argmax())
             columns.append(hits(second, untrained[1].found)[1][:, head_0])
-        of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1))
+        sentences = len(scored_on.treebank.sentences)
+        of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1), sentences)
         result.append(
             Score(
                 key[0], group_of(key[0]), key[1], *divmod(head, scored_on.found.heads), of_best, OFFSETS[offset],
@@ -410,7 +464,8 @@ def scores_by_head(chosen_on: Read, scored_on: Read, found: Sequence[Score]) -> 
         sentence, right = hits(second, scored_on.found)
         of_heads = right[:, heads].astype(int)
         of_offset = offset_hits(second, scored_on.found)[:, offset].astype(int)
-        intervals = bootstrap(sentence, np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1))
+        columns = np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1)
+        intervals = bootstrap(sentence, columns, len(scored_on.treebank.sentences))
         for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
             if gain.low > 0:
                 layer, place = divmod(head, scored_on.found.heads)
@@ -434,18 +489,31 @@ def best_directions(found: Sequence[Score]) -> list[Score]:
     return [one for one in found if kept[one.relation] is one]
 
 
-def bootstrap(sentence: Integers, values: NDArray[Any]) -> list[Interval]:
-    """The means of columns of values, (query, column), with 95% intervals from resampling sentences.
+def bootstrap(sentence: Integers, values: NDArray[Any], sentences: int) -> list[Interval]:
+    """The means of columns of integers, (query, column), with 95% intervals from resampling all sentences of a file.
 
-    All columns share the resamples, and the same numbers always give the same intervals.
+    All columns and relations share the resamples, and sums of integers are exact: the same numbers always give the
+    same intervals.
     """
-    _, place = np.unique(sentence, return_inverse=True)
-    count = np.bincount(place).astype(np.float64)
-    total = np.stack([np.bincount(place, weights=column.astype(np.float64)) for column in values.T], axis=1)
-    drawn = np.random.default_rng(SEED).multinomial(len(count), np.full(len(count), 1 / len(count)), size=RESAMPLES)
-    means = np.einsum("rs,sc->rc", drawn, total) / np.einsum("rs,s->r", drawn, count)[:, None]
+    columns = np.concatenate([np.ones((len(values), 1)), values], axis=1).astype(np.float64)
+    of_sentence = np.stack([np.bincount(sentence, weights=one, minlength=sentences) for one in columns.T], axis=1)
+    drawn = _resamples(sentences)
+    sums = np.zeros((len(drawn), columns.shape[1]))
+    for first in range(0, sentences, BLOCK):
+        block = slice(first, first + BLOCK)
+        sums += drawn[:, block].astype(np.float64) @ of_sentence[block]
+    means = sums[:, 1:] / np.maximum(sums[:, :1], 1)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
     return [Interval(*map(float, triple)) for triple in zip(values.mean(axis=0), low, high, strict=True)]
+
+
+@lru_cache(maxsize=2)
+def _resamples(sentences: int) -> NDArray[np.uint8]:
+    """How often each sentence is in each resample, (resample, sentence)."""
+    generator, found = np.random.default_rng(SEED), np.empty((RESAMPLES, sentences), np.uint8)
+    for row in found:
+        row[:] = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
+    return found
 
 
 def untrained_twin(model: Model, seed: int = SEED) -> Model:

@@ -8,14 +8,14 @@ interest. *Of the rest* means: of the weight that is not on sinks. A statistic c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.heads.documents import Document, batches, stacked
-from regard.heads.observation import Group, Tile, observe
+from regard.engines.select import native_engine
+from regard.heads.documents import Document, batches
+from regard.heads.observation import Alike, Group, Tile, observe
 from regard.heads.sums import FIELDS, Sums
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Numbers = NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side that count as local
 LONG_ENOUGH = 4 * WINDOW  # visible content tokens below which a local window means nothing
+FEWEST = 4  # visible content tokens below which an even spread means nothing
 SEQUENCES, PERIOD, SEED = 16, 48, 1  # random sequences for the induction score: how many, how long before they repeat
 
 
@@ -65,12 +66,23 @@ STATISTICS = (
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
+# Statistics that are sums over the rows of a tile, in the order of `Statistic` in native/problem.h.
+OF_ROWS = (
+    "entropy", "evenness", "distance", "distance of the rest", "first", "separators", "punctuation",
+    "itself", "itself of the rest", "previous", "previous of the rest", "next", "next of the rest",
+    "repeated", "repeated of the rest", "same word", "same word of the rest", "window", "window of the rest",
+    "sinks by norm",
+)  # fmt: skip
+COUNTED = (*OF_ROWS, "received", "contribution")
+PLACES = [NAMES.index(name) for name in COUNTED]
+
+
 def measured(model: Model, documents: Sequence[Document]) -> Sums:
     """The sums of all statistics over documents, induction and duplicate aside, which `repetition` measures."""
     measurement = Measurement(model)
     for batch in batches(documents):
         for group in observe(model, [documents[place] for place in batch]):
-            measurement.add(group, [documents[batch[place]] for place in group.places])
+            measurement.add(group)
     return measurement.sums()
 
 
@@ -81,96 +93,77 @@ class Measurement:
         self.numbers = np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads))
         self.grams = [output_grams(block.attention) for block in model.blocks]
 
-    def add(self, group: Group, documents: Sequence[Document]) -> None:
+    def add(self, group: Group) -> None:
         """Count the documents of a group."""
-        for name, (amount, count) in of_group(group, documents, self.grams[group.layer]).items():
-            add_ratio(self.numbers[NAMES.index(name), :, group.layer], amount, count)
+        amount, count = np.moveaxis(of_group(group, self.grams[group.layer]), (3, 2), (0, 1))
+        self.numbers[PLACES, :, group.layer] += np.moveaxis(fields(amount, count, 1), 0, 1)
 
     def sums(self) -> Sums:
         """What was counted so far."""
         return Sums.of(NAMES, self.numbers)
 
 
-def add_ratio(numbers: Numbers, amount: Numbers, count: Any) -> None:
-    """Add documents' amounts and counts, (document, head), to the sums of one layer, (field, head)."""
+def fields(amount: Numbers, count: Any, axis: int = 0) -> Numbers:
+    """The sums of FIELDS, the first axis, over the amounts and counts of documents along an axis."""
     count = np.broadcast_to(np.asarray(count, np.float64), amount.shape)
-    numbers += np.stack(
-        [
-            (count > 0).sum(axis=0),
-            count.sum(axis=0),
-            (count * count).sum(axis=0),
-            amount.sum(axis=0),
-            (amount * amount).sum(axis=0),
-            (amount * count).sum(axis=0),
-        ]
-    )
+    of_documents = (count > 0, count, count * count, amount, amount * amount, amount * count)
+    return np.stack([one.sum(axis=axis, dtype=np.float64) for one in of_documents])
 
 
-def of_group(
-    group: Group, documents: Sequence[Document], grams: NDArray[Any]
-) -> dict[str, tuple[Numbers, Any]]:
-    """Amount and count of each statistic, (document, head), of one layer over documents of equal length."""
-    norms = _lengths(np.repeat(group.values, len(grams) // group.values.shape[1], axis=1), grams)  # ‖v · W_O‖
-    received = np.zeros(group.attention.shape[:2] + group.attention.shape[3:])
-    facts = _Facts.of(documents)
-    found: dict[str, tuple[Numbers, Any]] = {}
+def of_group(group: Group, grams: NDArray[Any]) -> Numbers:
+    """Amount and count of each statistic of COUNTED, (document, head, statistic, 2), of one layer."""
+    norms, shares = _of_layer(group, grams)
+    texts, (documents, heads, _, keys) = group.texts, group.attention.shape
+    received = np.zeros((documents, heads, keys))
+    found = np.zeros((documents, heads, len(COUNTED), 2))
+    native = native_engine()
     for tile in group.tiles():
-        part = facts.part(tile)
-        received[tile.documents] += np.einsum("bhrk,br->bhk", tile.weights, part.asks)
-        for name, amount, count in _of_tile(tile, part, norms[tile.documents]):
-            of_all = found.setdefault(name, (np.zeros(received.shape[:2]), np.zeros(received.shape[:2])))
-            of_all[0][tile.documents] += amount
-            of_all[1][tile.documents] += count
-    queries = facts.content.sum(axis=1, dtype=np.float64)[:, None]
-    found["received"] = (received * facts.content[:, None]).max(axis=2), queries
-    found["contribution"] = _contribution(group, grams, facts.content), queries
+        part, of_rows = tile.documents, slice(len(OF_ROWS))
+        if native is not None and tile.weights.dtype == np.float32:
+            settings = tile.queries.start, texts.causal, WINDOW, LONG_ENOUGH, FEWEST
+            tokens = texts.flags[part], texts.same_token[part], texts.same_word[part]
+            found[part, :, of_rows] += native.head_sums(
+                tile.weights, tile.entropy, tile.distance, norms[part], tokens, settings, received[part], len(OF_ROWS)
+            )
+            continue
+        of_tile = texts.part(part)
+        received[part] += np.einsum("bhrk,br->bhk", tile.weights, of_tile.content[:, tile.queries].astype(np.float32))
+        for name, *ratio in _of_tile(tile, of_tile, norms[part]):
+            for place, numbers in enumerate(ratio):
+                found[part, :, OF_ROWS.index(name), place] += numbers
+    queries = texts.content.sum(axis=1, dtype=np.float64)[:, None]
+    found[:, :, -2, 0] = np.where(texts.content[:, None], received, 0).max(axis=2)
+    found[:, :, -1, 0] = np.einsum("bhr,br->bh", shares, texts.content.astype(np.float32), dtype=np.float64)
+    found[:, :, -2:, 1] = queries[:, :, None]
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Facts:
-    """What statistics need to know of documents of equal length: (document, token), in a part only some queries."""
-
-    content: NDArray[Any]
-    sinks: NDArray[Any]
-    special: NDArray[Any]
-    punctuation: NDArray[Any]
-    ids: NDArray[Any]
-    word: NDArray[Any]
-    causal: bool
-    asks: NDArray[Any]  # (document, query): content queries
-    queries: NDArray[Any]  # their positions
-
-    @classmethod
-    def of(cls, documents: Sequence[Document]) -> _Facts:
-        content, sinks, special, punctuation, ids, word = (
-            stacked(documents, name) for name in ("content", "sinks", "special", "punctuation", "ids", "word")
-        )
-        everywhere = np.arange(content.shape[1])
-        causal = documents[0].causal
-        return cls(content, sinks, special, punctuation, ids, word, causal, content.astype(np.float32), everywhere)
-
-    def part(self, tile: Tile) -> _Facts:
-        """The documents and queries of a tile."""
-        names = ("content", "sinks", "special", "punctuation", "ids", "word")
-        return replace(
-            self,
-            **{name: getattr(self, name)[tile.documents] for name in names},
-            asks=self.asks[tile.documents, tile.queries],
-            queries=self.queries[tile.queries],
-        )
+def _of_layer(group: Group, grams: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """‖v · W_O‖ of every key, and the share of each head in Σ over heads of ‖output · W_O‖: (document, head, token)."""
+    of_layer = group.of_layer
+    if "norms" not in of_layer.kept:
+        lengths = _lengths(of_layer.outputs.swapaxes(0, 1), grams)
+        of_layer.kept["norms"] = _lengths(of_layer.values, grams)
+        of_layer.kept["shares"] = lengths / np.maximum(lengths.sum(axis=0), np.finfo(np.float32).tiny)
+    shape = len(grams), len(group.texts.documents), -1
+    norms, shares = (
+        np.ascontiguousarray(of_layer.kept[name][:, group.tokens].reshape(shape).swapaxes(0, 1))
+        for name in ("norms", "shares")
+    )
+    return norms, shares
 
 
-def _of_tile(tile: Tile, facts: _Facts, norms: Numbers) -> Iterator[tuple[str, Numbers, Any]]:
-    """Name, amount and count of each statistic for the queries of a tile, (document, head)."""
-    weights, asks, rows = tile.weights, facts.asks, facts.queries
+def _of_tile(tile: Tile, texts: Alike, norms: Numbers) -> Iterator[tuple[str, Numbers, Any]]:
+    """Name, amount and count of each statistic for the queries of a tile, (document, head): `head_sums` in NumPy."""
+    weights, rows = tile.weights, np.arange(tile.queries.start, tile.queries.stop)
+    asks = texts.content[:, tile.queries].astype(np.float32)  # (document, query)
     keys = np.arange(weights.shape[3])
     asking = asks.sum(axis=1, dtype=np.float64)[:, None]
     apart = np.abs(rows[:, None] - keys)  # (query, key)
-    may_see = (keys <= rows[:, None]) if facts.causal else np.ones(apart.shape, bool)
+    may_see = (keys <= rows[:, None]) if texts.causal else np.ones(apart.shape, bool)
 
-    aside = np.flatnonzero(facts.sinks.any(axis=0))  # few columns
-    on_sinks = weights[..., aside] * facts.sinks[:, None, None, aside]  # (document, head, query, sink)
+    aside = np.flatnonzero(~texts.content.all(axis=0))  # few columns
+    on_sinks = weights[..., aside] * ~texts.content[:, None, None, aside]  # (document, head, query, sink)
     rest = np.maximum(1 - on_sinks.sum(axis=3, dtype=np.float64), 0)
 
     def total(values: Any, who: Any = asks) -> Numbers:
@@ -185,14 +178,14 @@ def _of_tile(tile: Tile, facts: _Facts, norms: Numbers) -> Iterator[tuple[str, N
     logs = np.log(on_sinks, out=np.zeros_like(on_sinks), where=on_sinks > 0)
     content_terms = tile.entropy + (on_sinks * logs).sum(axis=3)
     of_rest = content_terms / np.maximum(rest, 1e-12) + np.log(np.maximum(rest, 1e-12))
-    choices = np.einsum("rk,bk->br", may_see.astype(np.float32), facts.content.astype(np.float32))
-    several = asks * (choices >= 4)
+    choices = np.einsum("rk,bk->br", may_see.astype(np.float32), texts.content.astype(np.float32))
+    several = asks * (choices >= FEWEST)
     evenness = np.clip(of_rest / np.log(np.maximum(choices, 2))[:, None], 0, 1) * rest  # by how much there is
     yield "evenness", total(evenness, several), total(rest, several)
 
-    separators = facts.special.copy()
+    separators = texts.special.copy()
     separators[:, 0] = False
-    for name, chosen in (("separators", separators), ("punctuation", facts.punctuation)):
+    for name, chosen in (("separators", separators), ("punctuation", texts.punctuation)):
         columns = np.flatnonzero(chosen.any(axis=0))
         yield name, total((weights[..., columns] * chosen[:, None, None, columns]).sum(axis=3)), asking
     yield "first", total(weights[..., 0]), asking
@@ -200,24 +193,24 @@ def _of_tile(tile: Tile, facts: _Facts, norms: Numbers) -> Iterator[tuple[str, N
     for name, offset in (("itself", 0), ("previous", -1), ("next", 1)):
         there = rows + offset
         inside = (there >= 0) & (there < len(keys))
-        if facts.causal and offset > 0:
+        if texts.causal and offset > 0:
             inside &= False
         places = np.flatnonzero(inside)
         diagonal = weights[:, :, places, there[places]]
-        who = asks[:, places] * facts.content[:, there[places]]
+        who = asks[:, places] * texts.content[:, there[places]]
         amount = total(diagonal, who)
         yield name, amount, who.sum(axis=1, dtype=np.float64)[:, None]
         yield f"{name} of the rest", amount, total(rest[:, :, places], who)
 
     others = may_see & (apart > 0)
     local = others & (apart <= WINDOW)
-    same_token = (facts.ids[:, rows, None] == facts.ids[:, None, :]) & others & facts.content[:, None, :]
-    same_word = (facts.word[:, rows, None] == facts.word[:, None, :]) & others & facts.content[:, None, :]
+    same_token = (texts.ids[:, rows, None] == texts.ids[:, None, :]) & others & texts.content[:, None, :]
+    same_word = (texts.word[:, rows, None] == texts.word[:, None, :]) & others & texts.content[:, None, :]
     enough = choices >= LONG_ENOUGH
     for name, chosen, who in (
         ("repeated", same_token, asks * same_token.any(axis=2)),
         ("same word", same_word, asks * same_word.any(axis=2)),
-        ("window", local & facts.content[:, None, :], asks * enough),
+        ("window", local & texts.content[:, None, :], asks * enough),
     ):
         if who.any():
             amount = np.einsum("bhrk,brk,br->bh", weights, chosen, who, dtype=np.float64, optimize=False)
@@ -231,14 +224,6 @@ def _of_tile(tile: Tile, facts: _Facts, norms: Numbers) -> Iterator[tuple[str, N
     yield "sinks by norm", total(of_sinks), total(of_all)
 
 
-def _contribution(group: Group, grams: NDArray[Any], content: NDArray[Any]) -> Numbers:
-    """The share of each head in Σ over heads of ‖output · W_O‖, summed over content tokens: (document, head)."""
-    lengths = _lengths(group.outputs.swapaxes(1, 2), grams)
-    shares = lengths / np.maximum(lengths.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    found: Numbers = np.einsum("bhr,br->bh", shares, content.astype(np.float32), dtype=np.float64)
-    return found
-
-
 def output_grams(layer: MultiHead) -> NDArray[Any]:
     """W_Oᵀ W_O of each head, (head, head_dim, head_dim): ‖x · W_O‖² is x G xᵀ; the identity without W_O."""
     size = layer.w_v.outputs // layer.groups
@@ -250,8 +235,13 @@ def output_grams(layer: MultiHead) -> NDArray[Any]:
 
 
 def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
-    """The length of every vector, (…, head, token, head_dim), after W_O."""
-    squares = np.einsum("...s,...s->...", np.matmul(vectors, grams), vectors)
+    """The length of every vector, (head or key head, token, head_dim), after the W_O of each head: (head, token)."""
+    native = native_engine()
+    if native is not None and vectors.dtype == grams.dtype == np.float32 and vectors.strides[2] == vectors.itemsize:
+        found: NDArray[Any] = native.vector_lengths(vectors, grams)
+        return found
+    of_heads = np.repeat(vectors, len(grams) // len(vectors), axis=0)
+    squares = np.einsum("hts,hts->ht", np.matmul(of_heads, grams), of_heads)
     lengths: NDArray[Any] = np.sqrt(np.maximum(squares, 0))
     return lengths
 
@@ -267,7 +257,7 @@ def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, s
     asking = np.arange(start + length, start + 2 * length - 1)
     for batch in batches(documents):
         for group in observe(model, [documents[place] for place in batch]):
-            sinks = np.stack([documents[batch[place]].sinks for place in group.places])
+            sinks = ~group.texts.content
             for tile in group.tiles():
                 here = asking[(asking >= tile.queries.start) & (asking < tile.queries.stop)]
                 if not len(here):
@@ -276,7 +266,7 @@ def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, s
                 rest = (1 - np.einsum("bhrk,bk->bhr", rows, sinks[tile.documents])).sum(axis=2)
                 for name, offset in (("induction", 1 - length), ("duplicate", -length)):
                     amount = rows[:, :, np.arange(len(here)), here + offset].sum(axis=2, dtype=np.float64)
-                    add_ratio(numbers[NAMES.index(name), :, group.layer], amount, rest)
+                    numbers[NAMES.index(name), :, group.layer] += fields(amount, rest)
     return Sums.of(NAMES, numbers)
 
 

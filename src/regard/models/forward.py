@@ -73,7 +73,7 @@ class LayerRun(NamedTuple):
     """What one block computed for all texts."""
 
     given: Array  # (token, width): its input
-    result: Array  # (token, width)
+    result: Any  # (token, width)
     outputs: Array  # (token, head · head_dim): the outputs of all heads, concatenated
     heads: PackedHeads
 
@@ -90,12 +90,22 @@ class LayerRun(NamedTuple):
 
 
 def run(
-    model: Transformer, texts: Packed, layers: int | None = None, *, first: int = 0, states: Array | None = None
+    model: Transformer,
+    texts: Packed,
+    layers: int | None = None,
+    *,
+    first: int = 0,
+    states: Array | None = None,
+    only_heads: bool = False,
 ) -> Iterator[LayerRun]:
-    """The blocks one after the other, or only the first `layers` of them; or from block `first` on, from its input."""
+    """The blocks one after the other, or only the first `layers` of them; or from block `first` on, from its input.
+
+    only_heads   the last block stops after its heads, three quarters of its work earlier; its result is None
+    """
     x = model.embed(texts.ids, positions=_rows_of_positions(model, texts)) if states is None else states
     turns: dict[Rotary | None, Turns | None] = {None: None}
-    for block in model.encoders[first:layers]:
+    blocks = model.encoders[first:layers]
+    for number, block in enumerate(blocks, 1):
         rotary = block.attention.rotary
         if rotary is not None and rotary not in turns:  # usually one for all blocks
             turns[rotary] = rotary.at(texts.positions, x, texts.lengths)
@@ -104,6 +114,8 @@ def run(
         for name, value in block.observe(x, attend=attend_packed(turns[rotary], texts.groups)):
             if name == "heads":
                 heads = value
+                if only_heads and number == len(blocks):
+                    break
             elif name == "result":
                 result = value
         done = LayerRun(x, result, heads.outputs, heads.seen)

@@ -1,0 +1,242 @@
+"""What heads do, against transformers and NumPy; memory of an atlas; writes HEADS.md.
+
+    python benchmarks/heads.py --treebank FILE.conllu               # everything
+    python benchmarks/heads.py --treebank FILE.conllu --quick       # 200 sentences, no atlas; prints only
+
+Every way of computing has a process of its own; they take turns. All start from parsed sentences and end with the six
+sums of each statistic of each head and with each head's choice for each word, which are compared before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import machine
+
+HERE = Path(__file__).parent
+MODEL = "minilm"
+WAYS = {
+    "Regard": "one pass, packed without padding",
+    "one by one": "transformers, one sentence at a time",
+    "padded": "transformers, batches of 32 sentences of similar length, padded",
+    "equal": "transformers, batches of sentences of equal length",
+}
+BATCH, TOKENS = 32, 4096
+WANTED = 5.0
+
+
+def main() -> None:
+    options = _options()
+    lines = _speed(options)
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not options.quick:
+        (options.output or HERE / "HEADS.md").write_text(text, encoding="utf-8")
+
+
+# Speed
+
+
+def _speed(options: argparse.Namespace) -> list[str]:
+    context = multiprocessing.get_context("spawn")
+    pipes, workers = {}, []
+    for way in WAYS:
+        pipe, theirs = context.Pipe()
+        worker = context.Process(target=_worker, args=(way, str(options.treebank), options.quick, theirs), daemon=True)
+        worker.start()
+        pipes[way] = pipe
+        workers.append(worker)
+    results = {way: pipe.recv() for way, pipe in pipes.items()}
+    ours = results["Regard"]
+    agreement = {way: _difference(ours, found) for way, found in results.items()}
+    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    for turn in range(options.repeats):
+        for way in list(WAYS) if turn % 2 == 0 else list(WAYS)[::-1]:
+            machine.wait_until_asleep([worker.pid for worker in workers if worker.pid])
+            pipes[way].send("run")
+            times[way].append(pipes[way].recv())
+            print(f"{way}: {times[way][-1]:.2f} s", file=sys.stderr, flush=True)
+    for worker in workers:
+        worker.terminate()
+    counted = ours["about"]
+    lines = [
+        "# What heads do",
+        "",
+        f"{machine.describe()['processor']}, {machine.cores()} cores; {MODEL}, {options.treebank.name}: "
+        f"{counted['sentences']:,} sentences, {counted['tokens']:,} tokens. Written by `python benchmarks/heads.py`.",
+        "",
+        "## All statistics and relations",
+        "",
+        "From sentences to 22 statistics of every head and the word that every word attends to most in every head.",
+        "Medians over turns; transformers returns its weights (`output_attentions=True`), and NumPy does the rest.",
+        "",
+        "| way | time | times Regard's | same choices | largest difference of a mean |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for way, about in WAYS.items():
+        seconds = statistics.median(times[way])
+        ratio = seconds / statistics.median(times["Regard"])
+        same, apart = agreement[way]
+        lines.append(f"| {about} | {seconds:.2f} s | {ratio:.1f}× | {same:.5f} | {apart:.1e} |")
+    return lines
+
+
+def _difference(ours: dict[str, Any], found: dict[str, Any]) -> tuple[float, float]:
+    """Share of equal choices, and the largest difference of a mean."""
+    same = float((ours["choices"] == found["choices"]).mean())
+    means = [
+        np.abs(ours["sums"][name][3] / ours["sums"][name][1] - found["sums"][name][3] / found["sums"][name][1])
+        / np.maximum(1, np.abs(ours["sums"][name][3] / ours["sums"][name][1]))
+        for name in found["sums"]
+    ]
+    return same, float(np.nanmax(means))
+
+
+def _worker(way: str, treebank: str, quick: bool, pipe: Any) -> None:
+    prepared = _regard(treebank, quick) if way == "Regard" else _transformers(way, treebank, quick)
+    pipe.send(prepared())
+    while pipe.recv() == "run":
+        start = time.perf_counter()
+        prepared()
+        pipe.send(time.perf_counter() - start)
+
+
+def _opened(treebank: str, quick: bool) -> tuple[Any, Any]:
+    from regard.heads.treebank import Treebank, read
+    from regard.models.model import model
+
+    reader = model(MODEL)
+    whole = read(treebank)
+    part = Treebank(whole.name, whole.sentences[: 200 if quick else None], ())
+    return reader, part
+
+
+def _regard(treebank: str, quick: bool) -> Callable[[], dict[str, Any]]:
+    from regard.heads.relations import aligned, predictions
+    from regard.heads.statistics import NAMES, Measurement
+
+    reader, part = _opened(treebank, quick)
+    documents = [one.document for one in aligned(reader, part.sentences) if one is not None]
+    about = {"sentences": len(documents), "tokens": sum(map(len, documents))}
+
+    def run() -> dict[str, Any]:
+        measurement = Measurement(reader)
+        found = predictions(reader, part, measurement=measurement)
+        sums = {
+            name: measurement.numbers[place].reshape(6, -1)
+            for place, name in enumerate(NAMES)
+            if name not in ("induction", "duplicate")
+        }
+        return {"sums": sums, "choices": found.partner, "about": about}
+
+    return run
+
+
+def _transformers(way: str, treebank: str, quick: bool) -> Callable[[], dict[str, Any]]:
+    import torch
+    from transformers import BertModel
+
+    from peers import heads_numpy
+    from regard.heads import relations
+    from regard.heads.statistics import output_grams
+    from regard.models.store import resolve
+
+    reader, part = _opened(treebank, quick)
+    path = resolve.find(MODEL)
+    folder = path if path.is_dir() else path.parent
+    twin = BertModel.from_pretrained(folder, attn_implementation="eager", add_pooling_layer=False).eval()
+    layers, heads = len(reader.blocks), reader.heads
+    grams = np.stack([output_grams(block.attention) for block in reader.blocks])  # W_Oᵀ W_O of every head
+    captured: dict[str, list[Any]] = {"values": [], "outputs": []}
+    for layer in twin.encoder.layer:
+        attention = layer.attention
+        attention.self.value.register_forward_hook(lambda _m, _i, out: captured["values"].append(out))
+        attention.output.dense.register_forward_pre_hook(lambda _m, given: captured["outputs"].append(given[0]))
+
+    def forward(ids: Any, mask: Any) -> tuple[Any, Any, Any]:
+        """Weights (text, layer · head, query, key); ‖v · W_O‖ and shares of ‖output · W_O‖ (text, head, token)."""
+        for kept in captured.values():
+            kept.clear()
+        with torch.inference_mode():
+            weights = twin(input_ids=ids, attention_mask=mask, output_attentions=True).attentions
+        stacked = np.concatenate([one.numpy() for one in weights], axis=1)
+        lengths = []
+        for name in ("values", "outputs"):
+            vectors = np.stack([one.numpy() for one in captured[name]])  # (layer, text, token, width)
+            vectors = vectors.reshape(*vectors.shape[:3], heads, -1).transpose(1, 0, 3, 2, 4)
+            squares = ((vectors @ grams) * vectors).sum(axis=-1)  # (text, layer, head, token)
+            lengths.append(np.sqrt(np.maximum(squares, 0)))
+        shares = lengths[1] / lengths[1].sum(axis=2, keepdims=True)
+        flat = (len(stacked), layers * heads, -1)
+        return stacked, lengths[0].reshape(flat), shares.reshape(flat)
+
+    count = [len(sentence.words) for sentence in part.sentences]
+    first = np.concatenate([[0], np.cumsum(count)])
+
+    def run() -> dict[str, Any]:
+        sums: dict[str, Any] = {}
+        aligned: list[Any] = list(relations.aligned(reader, part.sentences))
+        chosen = np.full((first[-1], layers * heads), -1, np.int16)
+        for places in _batches(way, aligned):
+            documents = [aligned[place].document for place in places]
+            longest = max(map(len, documents))
+            ids = torch.zeros((len(places), longest), dtype=torch.long)
+            mask = torch.zeros_like(ids)
+            for row, document in enumerate(documents):
+                ids[row, : len(document)] = torch.from_numpy(document.ids)
+                mask[row, : len(document)] = 1
+            weights, norms, shares = forward(ids, None if way != "padded" else mask)
+            for row, place in enumerate(places):
+                n = len(documents[row])
+                words = slice(first[place], first[place + 1])
+                chosen[words] = heads_numpy.choices(weights[row, :, :n, :n], aligned[place])
+            if way == "padded":
+                for row, document in enumerate(documents):
+                    n, one = len(document), slice(row, row + 1)
+                    of_text = weights[one, :, :n, :n], norms[one, :, :n], shares[one, :, :n]
+                    heads_numpy.added(sums, heads_numpy.of_texts(*of_text, [document]), layers * heads)
+            else:
+                heads_numpy.added(sums, heads_numpy.of_texts(weights, norms, shares, documents), layers * heads)
+        return {"sums": sums, "choices": chosen}
+
+    return run
+
+
+def _batches(way: str, aligned: Sequence[Any]) -> list[list[int]]:
+    """Places of sentences that are computed together."""
+    lengths = [len(one.document) for one in aligned]
+    if way == "one by one":
+        return [[place] for place in range(len(lengths))]
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    if way == "padded":
+        return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    found: list[list[int]] = []
+    for place in order:
+        same = bool(found) and lengths[found[-1][0]] == lengths[place]
+        if same and (len(found[-1]) + 1) * lengths[place] <= TOKENS:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--treebank", type=Path, required=True, help="a CoNLL-U file")
+    parser.add_argument("--quick", action="store_true", help="200 sentences, no atlas; prints only")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
