@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
+from regard.viewer.widget import Conversation
 
 HOSTS = ("served", "file", "blob")
 FLAGS = [
@@ -47,11 +52,10 @@ NOTEBOOK = """async ({script, style}) => {
     on: (kind, react) => kind === "msg:custom" && listeners.add(react),
     off: (kind, react) => listeners.delete(react),
     send: async (message) => {
-      if (message.cancel) return;
-      const { error, frame } = await window.askPython(message);
-      const bytes = Uint8Array.from(atob(frame), (letter) => letter.charCodeAt(0));
-      const buffers = error ? [] : [new DataView(bytes.buffer)];
-      for (const react of [...listeners]) react({ id: message.id, ...(error ? { error } : {}) }, buffers);
+      for (const { content, frames } of await window.askPython(message)) {
+        const bytes = frames.map((frame) => Uint8Array.from(atob(frame), (letter) => letter.charCodeAt(0)));
+        for (const react of [...listeners]) react(content, bytes.map(({ buffer }) => new DataView(buffer)));
+      }
     },
   };
   const el = document.createElement("div");
@@ -193,6 +197,61 @@ def new_page(chromium: Browser, contexts: list[BrowserContext]) -> Iterator[Call
 
 
 @pytest.fixture
+def run_studio(contexts: list[BrowserContext]) -> Callable[..., Any]:
+    """Runs a studio with some models and a text, and gives its first address."""
+    from regard.studio.auth import Access, Guard
+    from regard.studio.connections import LimitedConnection
+    from regard.studio.server import Studio
+
+    @contextmanager
+    def run(library: Any, text: str, before_end: Callable[[], None] = lambda: None) -> Iterator[str]:
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()  # a browser that comes early waits
+        port, access = listening.getsockname()[1], Access()
+        guard = Guard(Studio(library, text=text).application(), access)
+        settings = uvicorn.Config(guard, http=LimitedConnection, log_level="error", lifespan="on", ws="none")
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{port}/#ticket={access.ticket()}"
+        for context in contexts:
+            context.close()
+        server.should_exit = True
+        before_end()
+        thread.join(30)
+        listening.close()
+
+    return run
+
+
+@pytest.fixture
+def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The first address of a studio with two small models, small-writer and small-encoder."""
+    from regard.studio import library
+
+    small = development.small_models()
+    models = {model.name: model for model in (small.writer(), small.encoder())}
+    known = {name: Known(name, "a small model") for name in models}
+    monkeypatch.setattr(library, "_known", lambda: known)
+    monkeypatch.setattr(library, "_kept", lambda: set(models))
+    made = library.Library("small-writer", load=models.__getitem__)
+    with run_studio(made, development.SMALL) as address:
+        yield address
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model of the catalogue."""
+
+    name: str
+    what: str
+    size: int = 0
+    licence: str = "none"
+    longest: int = 64
+
+
+@pytest.fixture
 def settle() -> Callable[[Page], None]:
     """Waits until a page has nothing left to load or draw."""
     return settled
@@ -237,13 +296,26 @@ def settled(opened: Page) -> None:
     opened.evaluate(CALM)
 
 
+class _AtOnce:
+    """Work is done where it is submitted: Playwright may be used on one thread alone."""
+
+    def submit(self, work: Callable[..., None], *given: Any) -> None:
+        work(*given)
+
+
 def _in_notebook(opened: Page, answers: Answers) -> None:
-    def ask(message: dict[str, Any]) -> dict[str, str]:
-        try:
-            frame = answers.answer(message["kind"], message["parameters"])
-        except Exception as problem:  # noqa: BLE001 - as the widget does it: the page hears of whatever went wrong
-            return {"error": str(problem), "frame": ""}
-        return {"frame": b64encode(frame).decode()}
+    replies: list[dict[str, Any]] = []
+
+    def send(content: dict[str, Any], buffers: Any = ()) -> None:
+        replies.append({"content": content, "frames": [b64encode(frame).decode() for frame in buffers]})
+
+    talk = Conversation(answers, send)
+    talk._worker = _AtOnce()  # type: ignore[assignment]
+
+    def ask(message: dict[str, Any]) -> list[dict[str, Any]]:
+        replies.clear()
+        talk.received(None, message)
+        return list(replies)
 
     opened.expose_function("askPython", ask)
     opened.goto("about:blank")

@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.reading import Reading
 
 WEB = Path(__file__).parents[2] / "src" / "regard" / "web"
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+SMALL = "the kids were scared of the lions, so they left"
 KIDS = "The kids were scared of the lions, so they left right away."
 NASTY = [
     "</script>",
@@ -92,7 +94,19 @@ def subject(name: str) -> Any:
         "worked": worked,
         "lookup": look_up,
         "minilm": minilm,
+        "writer": lambda: small_models().writer().read(SMALL),
+        "encoder": lambda: small_models().encoder().read(SMALL),
     }[name]()
+
+
+@cache
+def small_models() -> Any:
+    """The module tests/small_models.py."""
+    spec = spec_from_file_location("small_models", Path(__file__).parents[1] / "small_models.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def minilm() -> Any:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from regard.attention import Attention
+from regard.layers import Encoder
 from regard.masks import causal
 from regard.models import progress
 from regard.models.errors import TooLong
@@ -26,6 +27,7 @@ class Reader:
     """Reads a text word by word with random vectors; generates until it is stopped."""
 
     writes = True
+    refuses = False
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -41,9 +43,25 @@ class Reader:
         if len(words) > MOST_WORDS:
             raise TooLong(f"The text has {len(words)} tokens; words reads at most {MOST_WORDS}.", len(words))
         queries, keys, values = np.random.default_rng(len(words)).normal(size=(3, 2, len(words), 4))
-        return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
+        attention = Attention(queries, keys, mask=causal())
+        read = Reading.of(attention, values, words=words, text=text, model="words")
+        # As if it came from a model that writes, of one block: the studio offers to continue the text.
+        states = np.zeros((2, len(words), 8), np.float32)
+        return replace(read, states=tuple(states), blocks=(Encoder.seeded(8, 2),), reader=self)
+
+    @property
+    def blocks(self) -> tuple[Encoder, ...]:
+        return (Encoder.seeded(8, 2),)
+
+    causal = True
+    tokeniser = SimpleNamespace(piece=lambda number: (f"token{number}", True))
+
+    def next_logits(self, states: Any) -> Any:
+        return np.tile(np.arange(9.0), (len(states), 1))
 
     def generate(self, prompt: str, tokens: int, *, on_token: Callable[[str], None], **_: Any) -> Reading:
+        if self.refuses:
+            raise TooLong("These are too many tokens.", tokens)
         on_token(" one")
         while not self.go_on.wait(0.05):
             on_token("")  # raises if the request was cancelled
@@ -57,12 +75,9 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, contexts: list[BrowserContext]) -> Iterator[str]:
+def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, run_studio: Any) -> Iterator[str]:
     """The first address of a studio that runs."""
-    from regard.studio.auth import Access, Guard
-    from regard.studio.connections import LimitedConnection
     from regard.studio.library import Library
-    from regard.studio.server import Studio
 
     def fetch(name: str) -> None:
         report = progress.reporter(name, 100_000_000)
@@ -75,22 +90,8 @@ def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, contexts: list[Brows
     monkeypatch.setattr("regard.studio.library._kept", lambda: here)
     library = Library("words", load=lambda name: reader, fetch=fetch)
     library.model("words")
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    listening.listen()  # a browser that comes early waits
-    port, access = listening.getsockname()[1], Access()
-    made = Studio(library, text="The cat sat")
-    guard = Guard(made.application(), access)
-    server = uvicorn.Server(uvicorn.Config(guard, http=LimitedConnection, log_level="error", lifespan="on", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{port}/#ticket={access.ticket()}"
-    for context in contexts:
-        context.close()
-    server.should_exit = True
-    reader.go_on.set()
-    thread.join(30)
-    listening.close()
+    with run_studio(library, "The cat sat", before_end=reader.go_on.set) as address:
+        yield address
 
 
 def opened(new_page: Callable[..., Page], address: str) -> Page:
@@ -111,6 +112,7 @@ def words(page: Page) -> Any:
 def continue_text(page: Page) -> None:
     page.get_by_label("More actions").click()
     page.get_by_role("button", name="Continue the text").click()
+    page.get_by_role("button", name="Write").click()
 
 
 def test_a_text_is_read_as_it_is_typed(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
@@ -143,31 +145,29 @@ def test_a_file_is_opened(new_page: Callable[..., Page], studio: str) -> None:
     expect(page.get_by_label("Text", exact=True)).to_have_value("Größe zählt")
 
 
-def test_a_text_is_continued(new_page: Callable[..., Page], studio: str) -> None:
-    page = opened(new_page, studio)
-    continue_text(page)
-    expect(words(page)).to_have_text(["The", "cat", "sat", "one", "two"])
-    expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one two")
-
-
-def test_long_work_shows_progress_and_can_be_cancelled(
+def test_writing_shows_progress_and_can_be_cancelled(
     new_page: Callable[..., Page], studio: str, reader: Reader
 ) -> None:
     page = opened(new_page, studio)
     reader.go_on.clear()
     continue_text(page)
-    expect(page.get_by_label("Text", exact=True)).to_have_value("The cat sat one")
+    expect(page.locator(".regard-output-written")).to_have_text("one")
     expect(page.locator(".regard-studio-message")).to_contain_text("words is writing")
-    page.get_by_role("button", name="Cancel").click()
+    page.locator(".regard-output-writing").get_by_role("button", name="Cancel").click()
     expect(page.locator(".regard-studio-work")).to_be_hidden()
-    expect(words(page)).to_have_text(["The", "cat", "sat"])
+    expect(page.locator(".regard-output-writing")).to_contain_text("Cancelled: the text is as before.")
+    expect(box(page)).to_have_value("The cat sat")
+    reader.go_on.set()
+    page.get_by_role("button", name="Write").click()
+    expect(box(page)).to_have_value("The cat sat one two")
 
 
-def test_a_refusal_is_shown(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
+def test_a_refusal_to_write_is_shown(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
-    reader.writes = False
+    reader.go_on.clear()
+    reader.refuses = True
     continue_text(page)
-    expect(page.get_by_role("alert")).to_contain_text("cannot generate text")
+    expect(page.locator(".regard-output-writing .regard-error")).to_contain_text("too many tokens")
 
 
 def test_axe_finds_nothing_serious(new_page: Callable[..., Page], studio: str, axe: str) -> None:

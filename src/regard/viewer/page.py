@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard import atomic_file, errors, validate
-from regard.arrays import Array, numpy_of
+from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.engines.interface import Scores
 from regard.viewer import bundle, frames
 from regard.viewer.measures import grams, over_layers
+from regard.viewer.page_parts import LARGEST_HALF, parts, short
 from regard.viewer.queries import Answers, steps_after
-from regard.viewer.subject import Subject, describe, measures_of, subject_of
+from regard.viewer.similar import COMPARED
+from regard.viewer.subject import Subject, describe, measures_of, start_of, subject_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
 ENTRY = "hosts/page.js"
+ROOMY = 24 << 20  # bytes of queries, keys and values up to which states and weights are added
 THUMBNAIL = 48  # cells along each side
 OVER_LAYERS = ("mean", "rollout")
 MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
@@ -111,18 +114,23 @@ def _blocks(
     )
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
+    layers = kept.layers_of(subject)
+    wanted = (start or start_of(subject) or {}).get("layer", 0)
+    shown = wanted if wanted in layers else layers[0] if layers else 0
+    room = (ROOMY - size_of(subject, kept)) // 2
+    more = parts(subject, shown, room) if has and kept.layers is None else {}
+    has += sorted({name.partition("-")[0] for name in more})
     shown_as = measures_of(subject)
     if not steps:
         shown_as = [measure for measure in shown_as if measure != "norm"]
     has += ["value_grams"] if "norm" in shown_as else []
     if subject.keys > MEASURED:
         shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
-    layers = kept.layers_of(subject)
     description = describe(subject, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
         description["start"] = start
-    wanted = (description["start"] or {}).get("layer", 0)
-    shown = wanted if wanted in layers else layers[0] if layers else 0
+    if "embed" in more:
+        description["compared"] = COMPARED
 
     def of_layer(layer: int) -> Iterator[str]:
         heads = kept.heads_of(subject, layer)
@@ -141,6 +149,8 @@ def _blocks(
                 yield from of_layer(layer)
         for layer, frame in after.items():
             yield block(f"steps-{layer}", frame)
+        for name, frame in more.items():
+            yield block(name, frame)
         if over := {name: over_layers(subject, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}:
             yield block("over-layers", frames.pack({}, over))
 
@@ -191,7 +201,6 @@ def _style() -> str:
 ACCURATE = 1.5e-3  # largest error of a weight from rounded vectors; a page promises 2e-3
 TRIED = 512  # rows compared; all of them in shorter texts
 TRIED_WEIGHTS = 1 << 21  # at once
-LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
 MOST_STEPS = 2 << 20  # bytes of the steps after attention, for all queries and layers
 
 
@@ -345,12 +354,5 @@ def steps_frames(subject: Subject, kept: Kept) -> dict[int, bytes]:
             if left < 0:
                 return {}
         stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
-        found[place] = frames.pack(header, {name: _short(array) for name, array in stacked.items()})
-    return found
-
-
-def _short(array: Array) -> Floats:
-    """As float16, or float32 if the numbers exceed its range."""
-    kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
-    found: Floats = array.astype(kind)
+        found[place] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
     return found

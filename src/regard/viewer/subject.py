@@ -47,6 +47,7 @@ class Subject:
     states: tuple[Array, ...] = ()
     blocks: tuple[Encoder, ...] = ()
     ids: tuple[int, ...] = ()  # of the tokens, in the model's vocabulary
+    stops: tuple[int, ...] = ()  # where each token ends in the text, in characters
     reader: Any = None  # the `Model` that read the text, where it is at hand
     note: str | None = None
     certificate: Callable[[], Any] | None = None
@@ -122,6 +123,7 @@ def _of_reading(reading: Reading) -> Subject:
         states=reading.states,
         blocks=reading.blocks,
         ids=tuple(token.id for token in tokens),
+        stops=tuple(token.stop for token in tokens),
         reader=reading.reader,
         certificate=(lambda: reading.certificate) if hasattr(type(reading), "certificate") else None,
     )
@@ -243,6 +245,7 @@ def describe(
         "joined": subject.joined,
         "words": subject.words,
         "given": subject.given,
+        "stops": _stops(subject),
         "layers": subject.layers,
         **_sizes(subject, first),
         "sinks": subject.sinks,
@@ -261,6 +264,14 @@ def describe(
         "known": known_heads(subject),
         "start": start_of(subject),
     }
+
+
+def _stops(subject: Subject) -> list[int] | None:
+    """Where each token ends in the text, in UTF-16 units, as JavaScript counts; None for long texts and vectors."""
+    if subject.is_long or not subject.stops or not subject.text:
+        return None
+    wide = np.cumsum([0, *(ord(letter) > 0xFFFF for letter in subject.text)])
+    return [int(stop + wide[min(stop, len(subject.text))]) for stop in subject.stops]
 
 
 def known_heads(subject: Subject) -> dict[str, Any] | None:

@@ -26,10 +26,12 @@ export function mount({ model, el, ...options }) {
  * remember  keep the theme between visits
  * title     show the title; false where the host shows it
  * read      reads another text, with a model of this name if it is there: used by the tour
- * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void}} Options
+ * services  see views.js
+ * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void,
+ *   services?: import("./views.js").Services}} Options
  * @param {{el: HTMLElement} & Options} options
  */
-export function makeViewer({ el, address = false, remember = false, title = true, read }) {
+export function makeViewer({ el, address = false, remember = false, title = true, read, services = {} }) {
   const lifetime = makeLifetime();
   const state = makeState();
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
@@ -89,7 +91,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     showTab(tabs);
     Object.assign(shown, { view, lifetime: part });
     try {
-      shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part });
+      shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part, services });
     } catch (error) {
       showError(inner, /** @type {Error} */ (error));
     }

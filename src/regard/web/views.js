@@ -1,19 +1,30 @@
 /** The views, in the order of their tabs. */
 import { grid } from "./views/grid/view.js";
 import { lookup } from "./views/lookup/view.js";
+import { output } from "./views/output/view.js";
 import { matrix } from "./views/matrix/view.js";
 import { sentence } from "./views/sentence/view.js";
 import { steps } from "./views/steps/view.js";
 import { wordsInContext } from "./views/words_in_context/view.js";
 
 /**
+ * What a host can do besides answering queries; a page from disk can do nothing of it.
+ * show      reads another text and shows it
+ * write     the model continues the text, and the result is shown
+ * read      reads another text beside the one that is shown
+ * models    the models that can read
+ * canEmbed  whether vectors of any sentence can be asked for
+ * @typedef {{source: import("./sources/served.js").Source, description: any, close: () => void}} Other
+ * @typedef {{show?: (text: string) => void, write?: (options: any, how: {signal: AbortSignal, news: (said: any) => void}) => Promise<void>,
+ *   read?: (text: string, how: {model?: string, signal: AbortSignal}) => Promise<Other>,
+ *   models?: () => Promise<string[]>, canEmbed?: boolean}} Services
  * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,
  *   state: import("./state.js").State, colours: import("./colours.js").Colours, announce: (text: string) => void,
- *   lifetime: import("./lifetime.js").Lifetime}} Context
+ *   lifetime: import("./lifetime.js").Lifetime, services: Services}} Context
  * @typedef {{cleanUp: () => void, ready?: Promise<void>, svg?: () => string|Promise<string>, table?: () => any}} Drawn
  * @typedef {{name: string, title: string, uses?: string[], suits: (description: any) => boolean,
  *   draw: (context: Context) => Drawn}} View
  */
 
 /** @type {View[]} */
-export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, lookup];
+export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, output, lookup];

@@ -57,7 +57,8 @@ const made = new WeakMap();
 
 /**
  * Words, or the tokens they consist of. The list is shared and must not be changed.
- * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean}} Unit
+ * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean, written?: boolean}} Unit
+ *   written: by the model
  * @param {any} description
  * @param {"word"|"token"} by
  * @returns {Unit[]}
@@ -83,6 +84,7 @@ function unitsMade(description, by) {
     special: special.has(first),
     sink: sinks.has(first),
     joined: by === "token" && joined.has(first),
+    written: Number.isInteger(description.given) && first >= description.given,
   }));
 }
 

@@ -2,11 +2,12 @@
 import { partsOf } from "../address.js";
 import { latestOnly, makeLifetime } from "../lifetime.js";
 import { makeViewer } from "../mount.js";
+import { described } from "../sources/described.js";
 import { servedSource } from "../sources/served.js";
 import { shortened } from "../words.js";
 import { send, signIn } from "./studio/access.js";
 import { makeBar, megabytes, SENTENCES } from "./studio/bar.js";
-import { described, finished, talk } from "./studio/requests.js";
+import { finished, talk } from "./studio/requests.js";
 
 const QUICK = 12; // milliseconds after the last keystroke; outdated requests are cancelled
 const PATIENT = 400;
@@ -24,13 +25,14 @@ const PAUSE = 3000; // milliseconds: after a pause, another text is a new entry 
 export function startStudio(el) {
   const lifetime = makeLifetime();
   const latest = latestOnly(lifetime);
-  const bar = makeBar({ typed, chosen, opened, generate, cancel });
+  const bar = makeBar({ typed, chosen, opened, generate: () => viewer.state.set({ view: "output" }), cancel });
   const viewer = makeViewer({
     el,
     address: { names: ["text", "stored", "reading", "model"], parts, restore },
     remember: true,
     title: false,
     read: bar.fill,
+    services: { show: bar.fill, write, read: readBeside, models: async () => models.filter(({ here }) => here).map(({ name }) => name), canEmbed: true },
   });
   viewer.root.firstElementChild.after(bar.el); // after the skip link
   lifetime.add(viewer.cleanUp);
@@ -87,15 +89,25 @@ export function startStudio(el) {
     work((signal) => talk("POST", where, file, signal), { kept: true });
   }
 
-  function generate() {
-    const before = bar.text();
-    work((signal) => talk("POST", "/generate", { text: before, model: bar.model() }, signal), {
-      kept: true,
-      news: (said) => {
-        if (said.text) bar.setText(before + said.text);
-      },
-      cancelled: () => bar.setText(before),
+  /** The model continues the text. @param {any} options @param {{signal: AbortSignal, news: (said: any) => void}} how @returns {Promise<void>} */
+  function write(options, { signal, news }) {
+    return new Promise((done, fail) => {
+      signal.addEventListener("abort", () => (stop(), fail(signal.reason)), { once: true });
+      const asked = { ...options, text: bar.text(), model: bar.model() };
+      work((own) => talk("POST", "/generate", asked, own), { kept: true, news, done, fail });
     });
+  }
+
+  /**
+   * Another text, beside the one that is shown.
+   * @param {string} text @param {{model?: string, signal: AbortSignal}} how @returns {Promise<import("../views.js").Other>}
+   */
+  async function readBeside(text, { model = bar.model(), signal }) {
+    let answer = await talk("POST", "/read", { text, model }, signal);
+    if (answer.job) answer = await finished(answer.job, () => {}, signal);
+    const where = encodeURIComponent(answer.reading);
+    const close = () => void talk("DELETE", `/readings/${where}`).catch(() => {});
+    return { source: servedSource(`/ask/${where}`, send), description: answer.description, close };
   }
 
   /** Ask before a model is downloaded. @param {any} model @param {() => void} then */
@@ -183,14 +195,21 @@ export function startStudio(el) {
    * text         the text that is read; without it, the text of the answer is put in place
    * kept         see Shown
    * fromAddress  show it with the state of the address
+   * news         called with the progress of a job, which the bar shows as well
+   * done, fail   called at the end; without `fail`, the page says what went wrong
    * @param {(signal: AbortSignal) => Promise<any>} ask
-   * @param {{text?: string, kept?: boolean, fromAddress?: boolean, news?: (said: any) => void, cancelled?: () => void}} how
+   * @param {{text?: string, kept?: boolean, fromAddress?: boolean, news?: (said: any) => void, done?: () => void,
+   *   fail?: (error: Error) => void}} how
    */
-  function work(ask, { text, kept = false, fromAddress, news = () => {}, cancelled: undo = () => {} }) {
+  function work(ask, { text, kept = false, fromAddress, news, done = () => {}, fail }) {
     stopWaiting();
     bar.setProblem("");
+    const tell = (/** @type {any} */ said) => {
+      bar.setWork(said);
+      news?.(said);
+    };
     cancelled = () => {
-      undo();
+      fail?.(new Error("Cancelled."));
       const again = [{ text: "Read the text", act: () => read(bar.text()) }];
       if (!shown || bar.text() !== shown.text) refused("Cancelled.", bar.text().trim() ? again : []);
     };
@@ -200,13 +219,8 @@ export function startStudio(el) {
         let answer = await ask(signal);
         if (text && answer.stored) stored = { text, name: answer.stored };
         if (answer.job) {
-          bar.setWork({ message: "" });
-          const heard = (/** @type {any} */ said) => {
-            if (signal.aborted) return;
-            bar.setWork(said);
-            news(said);
-          };
-          answer = await finished(answer.job, heard, signal);
+          tell({ message: "" });
+          answer = await finished(answer.job, (said) => signal.aborted || tell(said), signal);
         }
         const source = servedSource(`/ask/${encodeURIComponent(answer.reading)}`, send);
         await viewer.show(described(source, answer.description), { signal, fromAddress });
@@ -221,11 +235,14 @@ export function startStudio(el) {
         if (kept && !fromAddress) viewer.addressChanged(true);
         if (old && !old.kept && old.reading !== answer.reading)
           lifetime.after(LATER, () => talk("DELETE", `/readings/${encodeURIComponent(old.reading)}`).catch(() => {}));
+        bar.setWrites(Boolean(answer.description?.has?.includes("next")));
+        done();
       },
       (error) => {
+        bar.setWork(null);
+        if (fail) return fail(error);
         const details = /** @type {any} */ (error).details ?? {};
         if (text && details.stored) stored = { text, name: details.stored };
-        bar.setWork(null);
         refused(error.message, waysFrom(/** @type {any} */ (error), text ?? bar.text()));
         viewer.addressChanged();
       },

@@ -1,14 +1,50 @@
 /** The notebook widget (anywidget): queries go to the Python kernel. */
-import { mount } from "../mount.js";
-import { widgetSource } from "../sources/widget.js";
+import { makeViewer } from "../mount.js";
+import { described } from "../sources/described.js";
+import { kernelOf } from "../sources/widget.js";
 
 /** @param {{model: any, el: HTMLElement}} given */
 export function render({ model, el }) {
-  const source = widgetSource(model);
-  const cleanUp = mount({ model: source, el });
+  const kernel = kernelOf(model);
+  /** @type {import("../views.js").Other|null} */
+  let shown = null; // in place of the widget's own reading
+  let text = "";
+
+  /** @param {import("../views.js").Other} other @param {AbortSignal} [signal] */
+  async function take(other, signal) {
+    await viewer.show(described(other.source, other.description), { signal });
+    shown?.close();
+    shown = other;
+    text = other.description.text;
+  }
+
+  const viewer = makeViewer({
+    el,
+    services: {
+      show: async (wanted) => {
+        try {
+          await take(await kernel.read(wanted));
+        } catch (error) {
+          viewer.announce(/** @type {Error} */ (error).message);
+        }
+      },
+      write: async (options, { signal, news }) => take(await kernel.generate({ ...options, text }, { signal, news }), signal),
+      read: kernel.read,
+      models: kernel.models,
+      canEmbed: true,
+    },
+  });
+  const first = kernel.source;
+  viewer.show({
+    ask: async (kind, parameters, options) => {
+      const answer = await first.ask(kind, parameters, options);
+      if (kind === "describe") text = answer.header.text;
+      return answer;
+    },
+  });
   return () => {
-    cleanUp();
-    source.close();
+    viewer.cleanUp();
+    kernel.close();
   };
 }
 

@@ -12,6 +12,13 @@
  *   regard-statistics      the answer to `statistics`
  *   regard-thumbnails-3    the answer to `thumbnails`, of the heads in the layer's header
  *   regard-steps-3         the answers to `steps`, for all queries
+ *   regard-architecture    the answer to `architecture`
+ *   regard-states          (layer + 1, token, width); regard-embedding likewise for all tokens
+ *   regard-block-3         the answer to `block`, of the layers that the page has room for
+ *   regard-next            after every position: head (token, 256), logits relative to the largest; tail, of buckets of
+ *                          tokens; ids of the most likely ones, with texts in the header; rank of the token that follows
+ *   regard-likelihood      the answer to `likelihood`
+ *   regard-embed           vectors of the texts in its header
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
 import { framed, fromBase64, unpack } from "../frames.js";
@@ -189,6 +196,24 @@ export function localSource(page) {
     },
 
     vectors: ({ layer, head, query, keys }) => vectorsOf(layerOf(layer), head, query ?? null, keys ?? null),
+    architecture: () => frame("regard-architecture"),
+    likelihood: () => frame("regard-likelihood"),
+    states: ({ layer, tokens }) => statesOf(frame("regard-states"), layer ?? null, tokens),
+    embedding: ({ tokens }) => rowsOfAll(frame("regard-embedding"), tokens),
+    next: ({ query }) => nextToken(frame("regard-next"), query ?? count - 1),
+
+    block({ layer }) {
+      const found = frame(`regard-block-${layer}`);
+      if (!found) throw new Error("The weights of this layer are not in this page: the studio and notebooks have them.");
+      return found;
+    },
+
+    embed({ texts }) {
+      const found = frame("regard-embed");
+      const places = texts.map((/** @type {string} */ text) => found.header.texts.indexOf(text));
+      if (places.includes(-1)) throw new Error("This page holds vectors of its own sentences only.");
+      return { header: found.header, arrays: { vector: rowsOf(found.arrays.vector, places) } };
+    },
   };
 
   /** The block that a query needs. @param {string} kind @param {any} asked */
@@ -196,7 +221,8 @@ export function localSource(page) {
     if (measure === "mean" || measure === "rollout") return "regard-over-layers";
     if (kind === "describe" || kind === "statistics") return `regard-${kind}`;
     if (kind === "heads_for") return `regard-layer-${keptLayers(description).at(-1)}`;
-    if (kind === "thumbnails" || kind === "steps") return `regard-${kind}-${layer}`;
+    if (["thumbnails", "steps", "block"].includes(kind)) return `regard-${kind}-${layer}`;
+    if (["architecture", "likelihood", "states", "embedding", "next", "embed"].includes(kind)) return `regard-${kind}`;
     return `regard-layer-${layer}`;
   }
 
@@ -235,6 +261,52 @@ function wordAround(query, { words, first_query: shift, query_tokens: apart, que
   const own = shift === null || apart ? -1 : query + shift;
   const word = words.find((/** @type {number[]} */ [start, stop]) => own >= start && own < stop);
   return word ? [Math.max(word[0] - shift, 0), Math.min(word[1] - shift, queries)] : [query, query + 1];
+}
+
+/** Some rows of an array (row, width). @param {import("../frames.js").FrameArray} array @param {number[]} rows */
+function rowsOf(array, rows) {
+  const width = array.shape[1];
+  const data = array.toFloat32();
+  const found = new Float32Array(rows.length * width);
+  rows.forEach((row, place) => found.set(data.subarray(row * width, (row + 1) * width), place * width));
+  return framed(found, [rows.length, width]);
+}
+
+/** Some rows of every array. @param {import("../frames.js").Frame} frame @param {number[]} rows */
+function rowsOfAll({ header, arrays }, rows) {
+  return { header, arrays: Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, rowsOf(array, rows)])) };
+}
+
+/** @param {import("../frames.js").Frame} frame @param {number|null} layer @param {number[]} tokens */
+function statesOf({ arrays: { state } }, layer, tokens) {
+  const [layers, count, width] = state.shape;
+  const data = state.toFloat32();
+  const rows = framed(data, [layers * count, width]);
+  const wanted = (layer === null ? Array.from({ length: layers }, (_, at) => at) : [layer]).flatMap((at) => tokens.map((token) => at * count + token));
+  const found = rowsOf(rows, wanted);
+  const shape = layer === null ? [layers, tokens.length, width] : [tokens.length, width];
+  return { header: { layer, tokens }, arrays: { state: framed(found.data, shape) } };
+}
+
+/** The logits after one position; those of a bucket are equal. @param {import("../frames.js").Frame} frame @param {number} query */
+function nextToken({ header: { vocabulary, bucket, texts }, arrays }, query) {
+  const part = (/** @type {string} */ name) => rowOfArray(arrays[name], query).data;
+  const [head, tail, ids] = [part("head"), part("tail"), part("ids")];
+  const logits = new Float32Array(vocabulary);
+  logits.set(head);
+  for (let at = head.length; at < vocabulary; at++) logits[at] = tail[Math.floor((at - head.length) / bucket)];
+  const named = new Map(texts.map((/** @type {any[]} */ [id, text, begins]) => [id, { text, begins }]));
+  const follows = ids[ids.length - 1];
+  const rank = part("rank")[0];
+  return {
+    header: {
+      query,
+      tokens: Array.from(ids.slice(0, -1), (id) => named.get(id)),
+      ids: Array.from(ids.slice(0, -1)),
+      follows: rank < 0 ? null : { ...named.get(follows), rank },
+    },
+    arrays: { logits: framed(logits, [vocabulary]) },
+  };
 }
 
 /** One query's part of an array for all queries. @param {import("../frames.js").FrameArray} array @param {number} query */

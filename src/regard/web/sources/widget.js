@@ -1,14 +1,13 @@
-/** A source that asks the notebook's Python kernel by custom messages. */
+/** The notebook's Python kernel, asked by custom messages: a source per reading, and what else a host can do. */
 import { unpack } from "../frames.js";
 
 /**
- * Queries are {id, kind, parameters}, answers {id, error?} with the frame as their first buffer;
- * {cancel: id} cancels a query.
+ * Queries are {id, kind, parameters, reading?}, answers {id, error?} with the frame as their first buffer, or {id, news}
+ * before it; {cancel: id} cancels a query. See viewer/widget.py.
  * @param {any} model anywidget's
- * @returns {import("./served.js").Source & {close: () => void}}
  */
-export function widgetSource(model) {
-  /** @type {Map<string, {take: (frame: any) => void, fail: (error: Error) => void}>} */
+export function kernelOf(model) {
+  /** @type {Map<string, {take: (frame: any) => void, fail: (error: Error) => void, news?: (said: any) => void}>} */
   const waiting = new Map();
   // Several views of one widget share its messages: each uses its own id prefix.
   const own = Math.random().toString(36).slice(2, 10);
@@ -18,6 +17,7 @@ export function widgetSource(model) {
   function received(message, buffers) {
     const asked = waiting.get(message?.id);
     if (!asked) return;
+    if (message.news) return asked.news?.(message.news);
     waiting.delete(message.id);
     if (message.error) return asked.fail(new Error(message.error));
     try {
@@ -28,25 +28,50 @@ export function widgetSource(model) {
   }
   model.on("msg:custom", received);
 
+  /**
+   * @param {Record<string, any>} message @param {{signal?: AbortSignal, news?: (said: any) => void}} [how]
+   * @returns {Promise<import("../frames.js").Frame>}
+   */
+  function ask(message, { signal, news } = {}) {
+    return new Promise((take, fail) => {
+      if (signal?.aborted) return fail(signal.reason);
+      const id = `${own}-${(count += 1)}`;
+      const abort = () => {
+        waiting.delete(id);
+        model.send({ cancel: id });
+        fail(signal?.reason);
+      };
+      const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
+        signal?.removeEventListener("abort", abort);
+        settle(value);
+      };
+      waiting.set(id, { take: settled(take), fail: settled(fail), news });
+      signal?.addEventListener("abort", abort, { once: true });
+      model.send({ id, ...message });
+    });
+  }
+
+  /** The source of a reading; of the first one without a name. @param {string} [reading] @returns {import("./served.js").Source} */
+  function sourceOf(reading) {
+    return {
+      ask: (kind, parameters = {}, options = {}) => ask({ kind, parameters, ...(reading ? { reading } : {}) }, options),
+    };
+  }
+
+  /** @param {import("../frames.js").Frame} frame of `read` or `generate` @returns {import("../views.js").Other} */
+  function opened({ header: { reading, description } }) {
+    const close = () => void ask({ kind: "close", parameters: { reading } }).catch(() => {});
+    return { source: sourceOf(reading), description, close };
+  }
+
   return {
-    ask(kind, parameters = {}, { signal } = {}) {
-      return new Promise((take, fail) => {
-        if (signal?.aborted) return fail(signal.reason);
-        const id = `${own}-${(count += 1)}`;
-        const abort = () => {
-          waiting.delete(id);
-          model.send({ cancel: id });
-          fail(signal?.reason);
-        };
-        const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
-          signal?.removeEventListener("abort", abort);
-          settle(value);
-        };
-        waiting.set(id, { take: settled(take), fail: settled(fail) });
-        signal?.addEventListener("abort", abort, { once: true });
-        model.send({ id, kind, parameters });
-      });
-    },
+    source: sourceOf(),
+    /** @param {string} text @param {{model?: string, signal?: AbortSignal}} [how] */
+    read: async (text, { model: name, signal } = {}) =>
+      opened(await ask({ kind: "read", parameters: { text, ...(name ? { model: name } : {}) } }, { signal })),
+    /** @param {any} options @param {{signal?: AbortSignal, news?: (said: any) => void}} how */
+    generate: async (options, how) => opened(await ask({ kind: "generate", parameters: options }, how)),
+    models: async () => (await ask({ kind: "models", parameters: {} })).header.models,
     close() {
       model.off("msg:custom", received);
       for (const { fail } of waiting.values()) fail(new Error("The widget was closed."));

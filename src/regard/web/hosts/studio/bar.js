@@ -46,6 +46,7 @@ export function makeBar(act) {
     type: "button",
     class: "regard-button",
     text: "Continue the text",
+    hidden: true,
     onclick: act.generate,
   });
   const progress = element("progress", { max: "1", "aria-label": "Progress" });
@@ -140,6 +141,8 @@ export function makeBar(act) {
       grow();
     },
     model: () => model.value,
+    /** Whether the model can continue the text. @param {boolean} can */
+    setWrites: (can) => (generate.hidden = !can),
     /** @param {string} name */
     setModel(name) {
       if ([...model.options].some((/** @type {any} */ option) => option.value === name)) model.value = name;

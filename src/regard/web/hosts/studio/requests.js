@@ -39,18 +39,3 @@ export async function finished(job, news, signal) {
     signal.removeEventListener("abort", cancelJob);
   }
 }
-
-/**
- * A source whose description is already known.
- * @param {import("../../sources/served.js").Source} source @param {any} description
- * @returns {import("../../sources/served.js").Source}
- */
-export function described(source, description) {
-  if (!description) return source;
-  return {
-    ask: (kind, parameters, options) =>
-      kind === "describe"
-        ? Promise.resolve({ header: description, arrays: {} })
-        : source.ask(kind, parameters, options),
-  };
-}

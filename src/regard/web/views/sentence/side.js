@@ -78,6 +78,8 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
           role: "option",
           "data-unit": range[0] + place,
           "aria-selected": "false",
+          "data-written": unit.written || null,
+          title: unit.written ? "Written by the model" : null,
           tabindex: "-1",
         },
         parts,

@@ -1,0 +1,81 @@
+/** What the output view shows. Pure functions. */
+import { bitsOf, probabilities } from "../../sampling.js";
+
+export const USUAL = Object.freeze({ temperature: 1, topK: null, topP: null });
+export const SHOWN = 12; // tokens listed at first
+const MOST_K = 100;
+
+/** Temperature, top k and top p: chosen, or as the model is. @param {any} chosen */
+export function settingsOf({ output_temperature: temperature, output_top_k: topK, output_top_p: topP }) {
+  return {
+    temperature: typeof temperature === "number" && temperature >= 0 && temperature <= 5 ? temperature : USUAL.temperature,
+    topK: Number.isInteger(topK) && topK >= 1 ? topK : null,
+    topP: typeof topP === "number" && topP > 0 && topP < 1 ? topP : null,
+  };
+}
+
+/** @param {ReturnType<typeof settingsOf>} settings */
+export function isUsual({ temperature, topK, topP }) {
+  return temperature === 1 && topK === null && topP === null;
+}
+
+/**
+ * The most likely tokens: the probability that the model gives, and the one that sampling uses, 0 if it is cut off.
+ * @param {ArrayLike<number>} logits largest first @param {{text: string, begins: boolean}[]} tokens
+ * @param {ReturnType<typeof settingsOf>} settings @param {number} count
+ */
+export function likelyTokens(logits, tokens, settings, count) {
+  const plain = probabilities(logits);
+  const sampled = probabilities(logits, settings);
+  const rows = tokens.slice(0, count).map((token, place) => ({
+    ...token,
+    probability: plain[place],
+    share: sampled[place] ?? 0,
+    isKept: place < sampled.length,
+  }));
+  const rest = (/** @type {ArrayLike<number>} */ all) => Math.max(0, 1 - sumOf(all, Math.min(rows.length, all.length)));
+  return { rows, kept: sampled.length, bits: bitsOf(sampled), rest: rest(plain), restShare: rest(sampled), vocabulary: logits.length };
+}
+
+/** @param {ArrayLike<number>} numbers @param {number} count */
+function sumOf(numbers, count) {
+  let sum = 0;
+  for (let place = 0; place < count; place++) sum += numbers[place];
+  return sum;
+}
+
+/** How undecided the model is, in words. @param {number} bits */
+export function saidOfBits(bits) {
+  const as = 2 ** bits;
+  return `${bits.toFixed(1)} bits: as undecided as between ${as < 10 ? as.toFixed(1) : String(Math.round(as))} equally likely tokens`;
+}
+
+/** A token alone: one that continues a word begins with a hyphen. @param {{text: string, begins: boolean}} token @param {boolean} [first] */
+export function nameOfToken({ text, begins }, first = false) {
+  return begins || first || !/^[\p{L}\p{N}]/u.test(text) ? text : `-${text}`;
+}
+
+/** What is appended to the text for a token. @param {{text: string, begins: boolean}} token */
+export function appended({ text, begins }) {
+  const plain = text.replace(/⏎/g, "\n").replace(/⇥/g, "\t").replace(/␣/g, " ");
+  return begins ? ` ${plain}` : plain;
+}
+
+/** Top k of a slider's position; null at its end: no limit. @param {number} place from 1 to MOST_K + 1 */
+export function topKAt(place) {
+  return place > MOST_K ? null : place;
+}
+export const LAST_K = MOST_K + 1;
+
+/** How surprising a token was, from 0 (certain) to 1 (ten bits or more). @param {number} probability */
+export function surprise(probability) {
+  return Number.isNaN(probability) ? 0 : Math.min(1, -Math.log2(Math.max(probability, 1e-12)) / 10);
+}
+
+/** Cosines between a text's vector and those of others, most similar first. @param {ArrayLike<number>[]} vectors of length 1, the text's first @param {string[]} texts */
+export function similarTexts(vectors, texts) {
+  const [own, ...others] = vectors;
+  return others
+    .map((vector, place) => ({ text: texts[place], place, cosine: sumOf(Float64Array.from(own, (one, at) => one * vector[at]), own.length) }))
+    .sort((one, other) => other.cosine - one.cosine || one.place - other.place);
+}

@@ -1,0 +1,119 @@
+/** How similar the text is to other sentences: the cosine of their vectors. */
+import { uniqueId } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { latestOnly } from "../../lifetime.js";
+import { printedNumber, rowOf } from "../../numbers.js";
+import { shortened, wordElement } from "../../words.js";
+import { similarTexts } from "./model.js";
+import { pictureOf } from "./picture.js";
+
+const MOST = 24; // sentences
+const LONGEST = 300; // characters of one
+
+/** @param {import("../../views.js").Context} context @param {() => void} ready */
+export function drawSimilar({ el, source, description, state, colours, lifetime, announce, services }, ready) {
+  const latest = latestOnly(lifetime);
+  const id = uniqueId("sentence");
+  const input = element("input", { id, type: "text", maxlength: LONGEST, placeholder: "Another sentence", dir: "auto", autocomplete: "off" });
+  const add = element("button", { type: "submit", class: "regard-button", text: "Compare" });
+  const form = element(
+    "form",
+    { class: "regard-output-add", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), append(input.value)) },
+    element("label", { for: id, class: "regard-unseen", text: "Another sentence" }),
+    input,
+    add,
+  );
+  const note = element("p", { class: "regard-note", role: "status" });
+  const list = element("ol", { class: "regard-output-similar" });
+  const canAdd = Boolean(services.canEmbed);
+  replaced(
+    el,
+    element("p", {
+      class: "regard-lead",
+      text: "This model does not write. Its output is one vector per text: the mean of its words' vectors after the last layer. Texts that mean the same get vectors that point the same way.",
+    }),
+    element("h2", { class: "regard-output-heading" }, "How similar to ", element("bdi", { class: "regard-word", text: shortened(description.text, 90) }), "?"),
+    canAdd ? form : null,
+    list,
+    note,
+  );
+  /** @type {ReturnType<typeof similarTexts>} */
+  let found = [];
+
+  const texts = () => {
+    const own = state.get().output_texts;
+    const given = Array.isArray(own) ? own.filter((text) => typeof text === "string").slice(0, MOST) : null;
+    return canAdd && given ? given : description.compared;
+  };
+
+  /** @param {string} text */
+  function append(text) {
+    const plain = text.trim();
+    if (!plain || texts().includes(plain)) return;
+    state.set({ output_texts: [plain, ...texts()].slice(0, MOST) });
+    input.value = "";
+  }
+
+  function load() {
+    const others = texts();
+    latest(
+      (signal) => source.ask("embed", { texts: [description.text, ...others] }, { signal }),
+      ({ arrays }) => {
+        const matrix = { data: arrays.vector.toFloat32(), shape: arrays.vector.shape };
+        found = similarTexts(others.concat("").map((/** @type {string} */ _, /** @type {number} */ row) => rowOf(matrix, row)), others);
+        show();
+        ready();
+      },
+      (error) => {
+        note.textContent = error.message;
+        ready();
+      },
+    );
+  }
+
+  function show() {
+    replaced(list, found.map(rowOfText));
+    note.textContent = canAdd
+      ? "Cosine of the vectors: 1 is the same direction, 0 no relation."
+      : "Cosine of the vectors: 1 is the same direction, 0 no relation. In the studio, compare sentences of your own.";
+    if (found[0]) announce(`Most similar: ${shortened(found[0].text, 60)} ${printedNumber(found[0].cosine, 2)}`);
+  }
+
+  /** @param {{text: string, cosine: number}} one */
+  function rowOfText({ text, cosine }) {
+    const bar = element("i");
+    bar.style.transform = `scaleX(${Math.max(0, Math.min(1, cosine)).toFixed(4)})`;
+    return element(
+      "li",
+      {},
+      wordElement(text, { class: "regard-output-text" }, 120),
+      element("span", { class: "regard-output-track", "aria-hidden": "true" }, bar),
+      element("span", { class: "regard-output-number", text: printedNumber(cosine, 2) }),
+      canAdd
+        ? element("button", {
+            type: "button",
+            class: "regard-output-remove",
+            "aria-label": `Remove ${shortened(text, 40)}`,
+            title: "Remove",
+            text: "×",
+            onclick: () => state.set({ output_texts: texts().filter((/** @type {string} */ other) => other !== text) }),
+          })
+        : null,
+    );
+  }
+
+  lifetime.add(
+    state.listen((now, before) => {
+      if (JSON.stringify(now.output_texts) !== JSON.stringify(before.output_texts)) load();
+    }),
+  );
+  load();
+  return {
+    svg: () => pictureOf(found.map(({ text, cosine }) => ({ name: text, share: cosine })), `Similarity to ${description.text}`, colours, 380),
+    table: () => ({
+      title: `Similarity to ${description.text}`,
+      columns: ["text", "cosine"],
+      rows: found.map(({ text, cosine }) => [text, cosine]),
+    }),
+  };
+}

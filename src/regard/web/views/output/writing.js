@@ -1,0 +1,99 @@
+/** The model continues the text: number of tokens, seed, progress, cancel. */
+import { uniqueId } from "../../controls.js";
+import { element } from "../../elements.js";
+import { settingsOf } from "./model.js";
+
+/**
+ * @param {{state: import("../../state.js").State, services: any, lifetime: import("../../lifetime.js").Lifetime,
+ *   announce: (text: string) => void}} options
+ */
+export function makeWriting({ state, services, lifetime, announce }) {
+  const ids = { count: uniqueId("count"), seed: uniqueId("seed") };
+  const number = (/** @type {string} */ id, /** @type {string} */ name, /** @type {number} */ usual, /** @type {number[]} */ [min, max]) =>
+    element("input", {
+      id, type: "number", min, max, step: 1, class: "regard-entry regard-entry-number", value: String(state.get()[name] ?? usual),
+      onchange: () => {
+        const value = Math.round(Number(input[name].value));
+        const fits = Number.isFinite(value) && value >= min && value <= max;
+        input[name].value = String(fits ? value : (state.get()[name] ?? usual));
+        if (fits) state.set({ [name]: value === usual ? null : value });
+      },
+    }); // prettier-ignore
+  /** @type {Record<string, any>} */
+  const input = {};
+  input.output_count = number(ids.count, "output_count", 20, [1, 512]);
+  input.output_seed = number(ids.seed, "output_seed", 0, [0, 999999]);
+  const write = element("button", { type: "button", class: "regard-button", "data-kind": "main", text: "Write", onclick: start });
+  const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", hidden: true, onclick: () => request?.abort() });
+  const written = element("p", { class: "regard-output-written", role: "status", hidden: true });
+  const progress = element("progress", { max: "1", value: "0", "aria-label": "Tokens written", hidden: true });
+  const note = element("p", { class: "regard-note" });
+  /** @type {AbortController|null} */
+  let request = null;
+  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {any} */ control) =>
+    element("span", { class: "regard-bar-group" }, element("label", { for: id, class: "regard-label", text: label }), control);
+  const el = element(
+    "section",
+    { class: "regard-output-writing", "aria-label": "Let the model write" },
+    element("h2", { class: "regard-subtitle", text: "Let the model write" }),
+    element(
+      "div",
+      { class: "regard-bar-group" },
+      field(ids.count, "Tokens", input.output_count),
+      field(ids.seed, "Seed", input.output_seed),
+      write,
+      cancel,
+      progress,
+    ),
+    written,
+    note,
+  );
+
+  /** @param {boolean} on */
+  function working(on) {
+    write.disabled = on;
+    cancel.hidden = progress.hidden = written.hidden = !on;
+    if (on) written.textContent = "…";
+  }
+
+  async function start() {
+    const { temperature, topK, topP } = settingsOf(state.get());
+    request = new AbortController();
+    const { signal } = request;
+    note.classList.remove("regard-error");
+    note.textContent = "";
+    working(true);
+    const news = (/** @type {any} */ said) => {
+      if (typeof said.progress === "number") progress.value = said.progress;
+      if (said.text) written.textContent = said.text;
+    };
+    const options = {
+      tokens: state.get().output_count ?? 20,
+      seed: state.get().output_seed ?? 0,
+      temperature,
+      ...(topK === null ? {} : { top_k: topK }),
+      ...(topP === null ? {} : { top_p: topP }),
+    };
+    try {
+      await services.write(options, { signal, news }); // goes on while another view is open
+      announce("Written");
+    } catch (error) {
+      if (lifetime.ended) return;
+      note.textContent = signal.aborted ? "Cancelled: the text is as before." : /** @type {Error} */ (error).message;
+      note.classList.toggle("regard-error", !signal.aborted);
+    }
+    if (!lifetime.ended) working(false);
+  }
+
+  return {
+    el,
+    /** @param {any} settings */
+    show(settings) {
+      if (!request && !note.textContent)
+        note.textContent =
+          settings.temperature === 0
+            ? "At temperature 0 the most likely token is always taken, and the seed plays no part."
+            : "Tokens are drawn with the probabilities shown; the same seed draws the same tokens.";
+    },
+  };
+}
