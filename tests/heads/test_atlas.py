@@ -1,19 +1,22 @@
 """An atlas is the same however it was computed: at once, in shards, interrupted, or on a cluster."""
 
+import contextlib
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from regard.engines.select import native_engine
 from regard.errors import OptionError
 from regard.heads import atlas, corpus
 from regard.heads.documents import documents_of
+from regard.heads.exemplars import STRONGEST
+from regard.heads.observation import observe
 from regard.heads.statistics import NAMES, measured
 from regard.heads.sums import Sums
 from regard.models.model import model
@@ -63,6 +66,10 @@ def whole(tmp_path_factory, folder, files):
     return out
 
 
+def texts_of(given, unit):
+    return [text for read in corpus.texts(given, unit) for text in read.texts]
+
+
 def contents(out):
     return [(Path(out) / name).read_bytes() for name in RESULTS]
 
@@ -72,7 +79,8 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
     manifest = atlas.Manifest.read(whole)
     total = Sums.zero(NAMES, len(reader.blocks), reader.heads)
     for unit in manifest.corpus.units:
-        total += measured(reader, documents_of(reader, corpus.texts(manifest.corpus, unit).texts, 64))
+        for read in corpus.texts(manifest.corpus, unit):
+            total += measured(reader, documents_of(reader, read.texts, 64))
     found, about = atlas.read_sums(whole / "statistics.parquet")
     of_model, _ = atlas.read_sums(whole / "parts" / "model.parquet")
     assert found == total + of_model
@@ -81,7 +89,7 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
 
 def test_every_line_belongs_to_exactly_one_unit(files):
     given = corpus.opened([str(files / "a.txt")], unit=SMALL)
-    together = "\n".join(text for unit in given.units for text in corpus.texts(given, unit).texts)
+    together = "\n".join(text for unit in given.units for text in texts_of(given, unit))
     assert together.split() == (files / "a.txt").read_text().split()
     assert len(given.units) > 3
 
@@ -92,7 +100,7 @@ def test_units_of_any_size_lose_nothing_even_inside_long_lines_and_characters(tm
     words = [f"wörd{number}漢" for number in range(300)]
     (tmp_path / "a.txt").write_text(" ".join(words[:200]) + "\n\n" + "\n".join(words[200:]), encoding="utf-8")
     given = corpus.opened([tmp_path / "a.txt"], unit=unit)
-    found = [text for one in given.units for text in corpus.texts(given, one).texts]
+    found = [text for one in given.units for text in texts_of(given, one)]
     kept = sum(word in text.split() for word in words for text in found)
     assert kept >= 300 - 2 * (len(" ".join(words[:200]).encode()) // 60)  # words at a cut are split, none is twice
     assert all(sum(text.split().count(word) for text in found) <= 1 for word in words)
@@ -143,7 +151,7 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_counted(tmp_path, f
 def test_latin_1_lines_are_skipped_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes("the cat\n\ncafé au lait\n\nsat".encode("latin-1"))
     given = corpus.opened([tmp_path / "a.txt"])
-    assert corpus.texts(given, given.units[0]) == (["the cat", "sat"], 1)
+    assert list(corpus.texts(given, given.units[0])) == [(["the cat", "sat"], 1, "")]
 
 
 def test_examples_cover_the_tenths_and_point_at_the_words(whole):
@@ -151,12 +159,32 @@ def test_examples_cover_the_tenths_and_point_at_the_words(whole):
     counts = np.array(content["tenths"])
     assert counts.sum() > 1000
     for link in content["examples"]:
-        assert link["tenth"] <= link["weight"] * 10 <= link["tenth"] + 1 + 1e-6
+        assert link["tenth"] == STRONGEST or link["tenth"] <= link["weight"] * 10 <= link["tenth"] + 1 + 1e-6
         for span in (link["query"], link["key"]):
             assert link["text"][slice(*span)] in [*WORDS, "<unk>"]
     by_head = [(link["layer"], link["head"], link["tenth"]) for link in content["examples"]]
     for layer, head, tenth in np.argwhere(counts):
         assert by_head.count((layer, head, tenth)) == min(3, counts[layer, head, tenth])
+
+
+def test_the_strongest_links_of_each_head_are_among_the_examples(whole, folder):
+    reader, manifest = model(str(folder)), atlas.Manifest.read(whole)
+    weights = {}
+    for unit in manifest.corpus.units:
+        for document in documents_of(reader, texts_of(manifest.corpus, unit), 64):
+            for layer, seen in enumerate(observe(reader, [document])):
+                dense = seen.attention[0]
+                for head in range(reader.heads):
+                    table = np.where(np.eye(len(document), dtype=bool), 0, dense[head])[1:, 1:]  # without the sink
+                    weights.setdefault((layer, head), []).extend(table.max(axis=1) if table.size else [])
+    content = json.loads((whole / "heads.json").read_text())
+    for (layer, head), found in weights.items():
+        ours = [
+            link["weight"]
+            for link in content["examples"]
+            if (link["layer"], link["head"], link["tenth"]) == (layer, head, STRONGEST)
+        ]
+        np.testing.assert_allclose(ours, sorted(found, reverse=True)[:3], rtol=1e-4)
 
 
 CHILD = """
@@ -171,26 +199,82 @@ atlas.run(out, reader, manifest, atlas.units_of(manifest), lambda done, total: p
 """
 
 
-def killed(out, folder, files, after):
-    """Run in a process of its own, killed with SIGKILL after so many lines of output; whether it ended by itself."""
+def started(out, folder, files):
     command = [sys.executable, "-c", CHILD.format(unit=SMALL), str(out), str(folder), str(files)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        for _ in range(after):
-            if not child.stdout.readline():
-                break
-        else:
-            os.kill(child.pid, signal.SIGKILL)
-        return child.wait() == 0
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files, times):
     generator = random.Random(times)
+    with started(tmp_path / "timed", folder, files) as child:  # how long a whole run takes
+        assert child.stdout.readline() == "begun\n"
+        begin = time.monotonic()
+        child.stdout.read()
+        duration = time.monotonic() - begin
+    out = tmp_path / "out"
     for _ in range(times):
-        killed(tmp_path, folder, files, generator.randint(1, 3))
-    assert killed(tmp_path, folder, files, 10**6)
+        with started(out, folder, files) as child:
+            child.stdout.readline()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
+                child.wait(generator.uniform(0, duration / max(10, times)))
+            child.kill()
+    with started(out, folder, files) as child:
+        child.stdout.read()
+        assert child.wait() == 0
+    assert atlas.finished(out)[1] == 0
+    assert contents(out) == contents(whole)
+
+
+def test_several_processes_and_any_number_of_threads_give_the_same_files(tmp_path, whole, folder, files):
+    reader, manifest = begun(tmp_path, folder, files)
+    atlas.run_in_processes(tmp_path, 2, manifest, atlas.units_of(manifest))
     assert atlas.finished(tmp_path)[1] == 0
     assert contents(tmp_path) == contents(whole)
+    if native_engine() is None:
+        return
+    from regard import _core
+
+    before, wanted = _core.threads(), atlas.part(reader, manifest, 0)
+    try:
+        for count in (1, 5):
+            _core.set_threads(count)
+            assert atlas.part(reader, manifest, 0) == wanted
+    finally:
+        _core.set_threads(before)
+
+
+def test_units_grow_with_the_corpus_and_blocks_do_not(tmp_path, monkeypatch):
+    lines = [f"line {number} of the text" for number in range(900)]
+    (tmp_path / "a.txt").write_text("\n\n".join(lines), encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    parquet.write_table(pyarrow.table({"text": lines}), tmp_path / "c.parquet", row_group_size=500)
+    monkeypatch.setattr(corpus, "BLOCK", 1000)
+    for name in ("a.txt", "b.jsonl", "c.parquet"):
+        for unit in (700, 1 << 20):
+            given = corpus.opened([tmp_path / name], unit=unit)
+            blocks = [read.texts for one in given.units for read in corpus.texts(given, one)]
+            assert [text for block in blocks for text in block] == lines
+            assert max(sum(map(len, block)) for block in blocks) < 2000
+            assert (len(given.units) > 10) == (unit == 700)
+
+
+def test_damaged_rows_of_a_parquet_file_are_listed_and_the_rest_is_counted(tmp_path, folder):
+    lines = [f"the cat sat {number}" for number in range(400)]
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"text": lines})
+    parquet.write_table(table, path, row_group_size=200, compression="gzip", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    column = parquet.ParquetFile(path).metadata.row_group(1).column(0)
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    content[middle : middle + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    reader = model(str(folder))
+    manifest = atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
+    atlas.run(tmp_path / "out", reader, manifest, atlas.units_of(manifest))
+    found, missing = atlas.finished(tmp_path / "out")
+    assert missing == 0 and found.about["documents"] == 200
+    assert any(note.startswith(f"Not read: {path.resolve()}: ") for note in found.notes)
 
 
 DASK = """

@@ -39,6 +39,7 @@ EXAMPLES = """Examples:
   regard heads --ablate "The cat sat on the mat because it was tired."
   regard heads --model smollm2 --corpus books/ --out atlas/
   regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
+  regard heads --model smollm2 --corpus books/ --out atlas/ --jobs 8
   regard heads --corpus books/ --out atlas/ --dask tcp://host:8786
   regard heads merge atlas-1/ atlas-2/ --out atlas/
   regard heads "The cat sat on the mat because it was tired." --out heads.html
@@ -81,6 +82,9 @@ def heads(
     ] = None,
     shard: Annotated[str | None, typer.Option(metavar="3/64", help="Only this part of the corpus.")] = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster.")] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes that share a corpus, for machines with many cores.")
+    ] = 1,
     field: Annotated[str, typer.Option(help="The field of JSONL objects, or column of Parquet files.")] = "text",
     longest: Annotated[int, typer.Option(min=8, help="Cut longer texts of a corpus after so many tokens.")] = 512,
     show: Show = None,
@@ -97,9 +101,9 @@ def heads(
     elif given[:1] == [PAGE] and len(given) > 1:
         _page(given[1:], out)
     elif corpus is not None:
-        _corpus([*corpus, *given], model or USUAL, out, shard, dask, field, longest, show, full)
-    elif shard is not None or dask is not None:
-        raise OptionError("--shard and --dask divide a corpus: add --corpus FILE.")
+        _corpus([*corpus, *given], model or USUAL, out, shard, dask, jobs, field, longest, show, full)
+    elif shard is not None or dask is not None or jobs > 1:
+        raise OptionError("--shard, --dask and --jobs divide a corpus: add --corpus FILE.")
     elif treebank is not None or score is not None:
         _treebank(treebank, score, _model(model or USUAL, silence), untrained, out, show, full)
     elif ablate:
@@ -229,12 +233,14 @@ def _advance(advance: Callable[[int], None], done: int, _total: int) -> None:
 
 
 def _corpus(
-    files: Sequence[str], name: str, out: Sequence[str] | None, shard: str | None, dask: str | None, field: str,
-    longest: int, show: Format | None, full: bool,
+    files: Sequence[str], name: str, out: Sequence[str] | None, shard: str | None, dask: str | None, jobs: int,
+    field: str, longest: int, show: Format | None, full: bool,
 ) -> None:  # fmt: skip
     from regard.heads import atlas
     from regard.models.progress import steps
 
+    if dask is not None and jobs > 1:
+        raise OptionError("--dask brings its own processes: leave out --jobs.")
     folder = _folder(out)
     part = _shard(shard)
     reader = _model(name)
@@ -242,12 +248,15 @@ def _corpus(
     for path, reason in manifest.corpus.unreadable:
         terminal.remark(f"Not read: {path}: {reason}.")
     units = atlas.units_of(manifest, part)
-    size = sum(manifest.corpus.size(manifest.corpus.units[unit]) for unit in units)
+    size = sum(manifest.corpus.units[unit].size for unit in units)
     with steps(f"{reader.name}: {size / 1e6:,.1f} MB", size, every=LINE) as advance:
-        if dask is None:
-            atlas.run(folder, reader, manifest, units, partial(_advance, advance))
+        on_unit = partial(_advance, advance)
+        if dask is not None:
+            atlas.run_on_dask(folder, dask, manifest, units, on_unit)
+        elif jobs > 1:
+            atlas.run_in_processes(folder, jobs, manifest, units, on_unit)
         else:
-            atlas.run_on_dask(folder, dask, manifest, units, partial(_advance, advance))
+            atlas.run(folder, reader, manifest, units, on_unit)
     if part == (1, 1):
         _finish(atlas.finished(folder), folder, show, full)
     else:

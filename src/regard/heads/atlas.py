@@ -15,8 +15,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -25,16 +29,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import atomic_file
+from regard.engines.select import engine, native_engine
 from regard.errors import OptionError, missing_package
 from regard.heads import circuits, corpus
 from regard.heads.circuits import Ranks
 from regard.heads.corpus import Corpus
 from regard.heads.documents import batches, documents_of
-from regard.heads.exemplars import Exemplars, Link, named
+from regard.heads.exemplars import Exemplars, named
 from regard.heads.observation import observe
 from regard.heads.profile import Profile
+from regard.heads.roles import sample
 from regard.heads.statistics import NAMES, Measurement, repetition
 from regard.heads.sums import FIELDS, UNIT, Sums
 
@@ -43,7 +50,8 @@ if TYPE_CHECKING:
 
 LONGEST = 512  # tokens of a document: longer texts are cut
 FORMAT = 1
-WINDOW = 4  # units per worker that a cluster is given at once
+DIGITS = len(str(UNIT)) - 1  # of the decimals in a file
+WINDOW = 2  # units per thread that a cluster is given at once
 
 OnUnit = Callable[[int, int], None]  # bytes done, bytes of all units
 
@@ -68,15 +76,20 @@ class Manifest:
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
+    def of(cls, text: str) -> Manifest:
+        """What `text` gave."""
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            raise OptionError(f"It has format {content['format']!r}; this version reads {FORMAT}.")
+        names = ("model", "weights", "layers", "heads", "longest")
+        return cls(**{name: content[name] for name in names}, corpus=Corpus.from_json(content["corpus"]))
+
+    @classmethod
     def read(cls, folder: Path) -> Manifest:
         """The manifest of a folder."""
         path = folder / "atlas.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise OptionError(f"{str(path)!r} has format {content['format']!r}; this version reads {FORMAT}.")
-            names = ("model", "weights", "layers", "heads", "longest")
-            return cls(**{name: content[name] for name in names}, corpus=Corpus.from_json(content["corpus"]))
+            return cls.of(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise OptionError(f"{str(folder)!r} is not an atlas: it has no atlas.json.") from None
         except (KeyError, TypeError, ValueError) as problem:
@@ -94,7 +107,7 @@ class Part(NamedTuple):
 
 def begun(
     folder: str | os.PathLike[str], model: Model, paths: Sequence[str], *, longest: int = LONGEST,
-    field: str = corpus.FIELD, unit: int = corpus.UNIT,
+    field: str = corpus.FIELD, unit: int | None = None,
 ) -> Manifest:  # fmt: skip
     """Start an atlas in a folder, or go on with the one that is there if it is of the same model and corpus."""
     folder = Path(folder)
@@ -166,27 +179,66 @@ def run_on_dask(
         text = manifest.text()
         with Client(address, set_as_default=False) as client:
             waiting = iter(missing)
+            futures = as_completed([], loop=client.loop)
 
-            def submit(unit: int) -> Any:
-                return client.submit(_on_worker, text, unit, key=f"{manifest.weights[:12]}-{unit}", retries=10)
+            def submit_some() -> None:
+                room = WINDOW * max(1, sum(client.nthreads().values())) - futures.count()  # workers come and go
+                for unit in islice(waiting, max(room, 0)):
+                    key = f"{manifest.weights[:12]}-{unit}"
+                    futures.add(client.submit(_on_worker, text, unit, key=key, retries=10, pure=False))
 
-            at_once = WINDOW * max(1, len(client.scheduler_info()["workers"]))
-            futures = as_completed([submit(unit) for unit in islice(waiting, at_once)], loop=client.loop)
+            submit_some()
             for future in futures:
                 yield future.result()
-                for unit in islice(waiting, 1):
-                    futures.add(submit(unit))
+                submit_some()
 
     _each(Path(folder), manifest, units, on_unit, results)
 
 
-def _on_worker(manifest: str, unit: int) -> tuple[int, Part]:
-    from tempfile import TemporaryDirectory
+def run_in_processes(
+    folder: str | os.PathLike[str], jobs: int, manifest: Manifest, units: Iterable[int], on_unit: OnUnit | None = None
+) -> None:
+    """The same in several processes of this machine, which share its cores."""
 
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "atlas.json").write_text(manifest, encoding="utf-8")
-        known = Manifest.read(Path(folder))
+    def results(missing: list[int]) -> Iterator[tuple[int, Part]]:
+        text, waiting = manifest.text(), iter(missing)
+        threads = max(1, engine().threads // jobs)
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, _begin_process, (threads,)) as pool:
+            try:
+                futures = {pool.submit(_on_worker, text, unit) for unit in islice(waiting, WINDOW * jobs)}
+                while futures:
+                    done, futures = wait(futures, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+                        futures |= {pool.submit(_on_worker, text, unit) for unit in islice(waiting, 1)}
+            except BrokenProcessPool:
+                raise OptionError(
+                    "One of the processes was ended from outside, perhaps because memory ran out.\n"
+                    "What is done is kept: run the command again, with fewer --jobs."
+                ) from None
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    _each(Path(folder), manifest, units, on_unit, results)
+
+
+def _begin_process(threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    if native_engine() is not None:
+        from regard import _core
+
+        _core.set_threads(threads)
+
+
+def _on_worker(manifest: str, unit: int) -> tuple[int, Part]:
+    known = _manifest(manifest)
     return unit, part(_model(known.model, known.weights), known, unit)
+
+
+@lru_cache(maxsize=1)
+def _manifest(text: str) -> Manifest:
+    return Manifest.of(text)
 
 
 @lru_cache(maxsize=1)
@@ -205,7 +257,7 @@ def _each(
 ) -> None:  # fmt: skip
     wanted = list(units)
     missing = [unit for unit in wanted if not part_path(folder, unit).exists()]
-    sizes = {unit: manifest.corpus.size(manifest.corpus.units[unit]) for unit in wanted}
+    sizes = {unit: manifest.corpus.units[unit].size for unit in wanted}
     total, done = sum(sizes.values()), sum(sizes[unit] for unit in {*wanted} - {*missing})
     if on_unit is not None:
         on_unit(done, total)
@@ -225,14 +277,20 @@ def keep(folder: Path, unit: int, found: Part) -> None:
 
 def part(model: Model, manifest: Manifest, unit: int) -> Part:
     """Compute one unit."""
-    read = corpus.texts(manifest.corpus, manifest.corpus.units[unit])
-    documents = documents_of(model, read.texts, manifest.longest)
     measurement, exemplars = Measurement(model), Exemplars(len(model.blocks), model.heads)
-    for batch in batches(documents):
-        for group in observe(model, [documents[place] for place in batch]):
-            measurement.add(group)
-            exemplars.add(group, [named(unit, batch[place]) for place in group.places])
-    about = {"documents": len(documents), "tokens": sum(map(len, documents)), "skipped": read.skipped}
+    about: dict[str, Any] = {"documents": 0, "tokens": 0, "skipped": 0}
+    place = manifest.corpus.units[unit]
+    for read in corpus.texts(manifest.corpus, place):
+        documents, before = documents_of(model, read.texts, manifest.longest), about["documents"]
+        for batch in batches(documents):
+            for group in observe(model, [documents[place] for place in batch]):
+                measurement.add(group)
+                exemplars.add(group, [named(unit, before + batch[place]) for place in group.places])
+        about["documents"] += len(documents)
+        about["tokens"] += sum(map(len, documents))
+        about["skipped"] += read.skipped
+        if read.problem:
+            about["unreadable"] = [manifest.corpus.files[place.file].path, read.problem]
     return Part(sums_file(measurement.sums(), about), examples_file(exemplars))
 
 
@@ -273,6 +331,7 @@ def finished(folder: str | os.PathLike[str]) -> tuple[Profile, int]:
     sums, of_model = read_sums(folder / "parts" / "model.parquet")
     exemplars = Exemplars(manifest.layers, manifest.heads)
     about = {"documents": 0, "tokens": 0, "skipped": 0}
+    unreadable = dict(manifest.corpus.unreadable)
     missing = 0
     for unit in range(len(manifest.corpus.units)):
         path = part_path(folder, unit)
@@ -282,14 +341,17 @@ def finished(folder: str | os.PathLike[str]) -> tuple[Profile, int]:
         found, of_unit = read_sums(path)
         sums = sums + found
         about = {name: about[name] + of_unit[name] for name in about}
-        exemplars.merge(read_examples(path.with_suffix(".examples.parquet"), manifest.layers, manifest.heads))
+        if "unreadable" in of_unit:
+            name, reason = of_unit["unreadable"]
+            unreadable.setdefault(name, f"{reason}, in a part of it")
+        exemplars.merge(*read_examples(path.with_suffix(".examples.parquet")))
     ranks = Ranks(np.array(of_model["W_QK"]), np.array(of_model["W_OV"]))
     notes = [f"{about['documents']:,} documents, {about['tokens']:,} tokens."]
     if missing:
         notes.append(f"{missing:,} of {len(manifest.corpus.units):,} units are missing: run the remaining shards.")
     if about["skipped"]:
         notes.append(f"{about['skipped']:,} lines or rows could not be used: not UTF-8, not JSON, or without text.")
-    notes += [f"Not read: {path}: {reason}." for path, reason in manifest.corpus.unreadable]
+    notes += [f"Not read: {path}: {reason}." for path, reason in sorted(unreadable.items())]
     names = ", ".join(Path(file.path).name for file in manifest.corpus.files[:3])
     more = len(manifest.corpus.files) - 3
     profile = Profile(
@@ -315,11 +377,10 @@ def sums_file(sums: Sums, about: dict[str, Any]) -> bytes:
         "layer": pa.array(index[1], pa.int32()),
         "head": pa.array(index[2], pa.int32()),
     }
-    digits = len(str(UNIT)) - 1
     with localcontext(prec=50):  # the usual 28 digits would round large sums
         for place, name in enumerate(FIELDS):
-            numbers = [Decimal(number).scaleb(-digits) for number in sums.integers[:, place].reshape(-1).tolist()]
-            columns[name] = pa.array(numbers, pa.decimal128(38, digits))
+            numbers = [Decimal(number).scaleb(-DIGITS) for number in sums.integers[:, place].reshape(-1).tolist()]
+            columns[name] = pa.array(numbers, pa.decimal128(38, DIGITS))
     table = pa.table(columns).replace_schema_metadata({"regard": json.dumps(about)})
     return _written(table)
 
@@ -332,11 +393,18 @@ def read_sums(path: Path) -> tuple[Sums, dict[str, Any]]:
         raise OptionError(f"{str(path)!r} has other statistics than this version of Regard: compute it again.")
     layers, heads = max(table["layer"].to_pylist()) + 1, max(table["head"].to_pylist()) + 1
     integers = np.zeros((len(names), len(FIELDS), layers, heads), dtype=object)
-    with localcontext(prec=50):
-        for place, name in enumerate(FIELDS):
-            numbers = [int(number * UNIT) for number in table[name].to_pylist()]
-            integers[:, place] = np.array(numbers, dtype=object).reshape(len(names), layers, heads)
+    for place, name in enumerate(FIELDS):
+        integers[:, place] = _whole_numbers(table[name]).reshape(len(names), layers, heads)
     return Sums(names, integers), json.loads(table.schema.metadata[b"regard"])
+
+
+def _whole_numbers(column: Any) -> NDArray[Any]:
+    """Decimals as integers in their last digit: 128 bits each, the low half first."""
+    chunks = [chunk.cast(_arrow().decimal128(38, DIGITS)) for chunk in column.chunks]
+    halves = [np.frombuffer(chunk.buffers()[1], "<u8").reshape(-1, 2)[chunk.offset :][: len(chunk)] for chunk in chunks]
+    low, high = (np.concatenate(halves)[:, half] for half in (0, 1))
+    found: NDArray[Any] = low.astype(object) + high.view("<i8").astype(object) * 2**64
+    return found
 
 
 def examples_file(exemplars: Exemplars) -> bytes:
@@ -348,19 +416,22 @@ def examples_file(exemplars: Exemplars) -> bytes:
         "text": pa.string(), "query": pa.list_(pa.int32(), 2), "key": pa.list_(pa.int32(), 2),
     }  # fmt: skip
     columns = {name: pa.array([getattr(link, name) for link in links], kind) for name, kind in types.items()}
-    counts = [int(exemplars.counts[link.layer, link.head, link.tenth]) for link in links]
+    of_head = np.concatenate([exemplars.counts, exemplars.counts.sum(axis=2, keepdims=True)], axis=2)
+    counts = [int(of_head[link.layer, link.head, link.tenth]) for link in links]
     return _written(pa.table({**columns, "links": pa.array(counts, pa.int64())}))
 
 
-def read_examples(path: Path, layers: int, heads: int) -> Exemplars:
-    """What `examples_file` wrote."""
-    found = Exemplars(layers, heads)
-    for row in _read(path).to_pylist():
-        count = row.pop("links")
-        link = Link(**{**row, "query": tuple(row["query"]), "key": tuple(row["key"])})
-        found.counts[link.layer, link.head, link.tenth] = count
-        found.links.setdefault((link.layer, link.head, link.tenth), []).append(link)
-    return found
+def read_examples(path: Path) -> tuple[dict[str, Any], Callable[[int], Any]]:
+    """What `examples_file` wrote, as columns, and a function that gives the text and the two words of a row."""
+    table = _read(path)
+    names = ("layer", "head", "tenth", "hash", "weight", "links")
+    columns = {name: np.ascontiguousarray(table[name].to_numpy()) for name in names}
+
+    def excerpt_of(row: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+        text, query, key = (table[name][row].as_py() for name in ("text", "query", "key"))
+        return text, tuple(query), tuple(key)
+
+    return columns, excerpt_of
 
 
 def _written(table: Any) -> bytes:
@@ -389,9 +460,8 @@ def _ranks_json(model: Model) -> dict[str, Any]:
 
 
 def digest(model: Model) -> str:
-    """Tells models apart: names and shapes of all arrays, and the first numbers of each."""
+    """Tells models apart: names and shapes of all arrays, and numbers spread over each."""
     found = hashlib.sha256()
     for name, array in model.transformer.parameters().items():
-        numbers = np.asarray(array).reshape(-1)[:1024]
-        found.update(f"{name}{tuple(array.shape)}".encode() + numbers.tobytes())
+        found.update(name.encode() + sample(array))
     return found.hexdigest()

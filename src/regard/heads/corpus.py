@@ -1,7 +1,7 @@
-"""A corpus of text, JSONL and Parquet files, divided into units that are read one at a time.
+"""A corpus of text, JSONL and Parquet files, divided into units that are read block by block.
 
-Units are fixed by the files and the unit size alone, so that every process divides a corpus in the same way. A unit of
-a text or JSONL file owns the lines that begin in its range of bytes; a unit of a Parquet file is a row group.
+Units are fixed by the files alone, so that every process divides a corpus in the same way. A unit of a text or JSONL
+file owns the lines that begin in its range of bytes; a unit of a Parquet file is a range of rows within a row group.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ from typing import Any, NamedTuple
 
 from regard.errors import OptionError, missing_package
 
-UNIT = 1 << 18  # bytes of a unit
+UNIT = 1 << 16  # bytes of a unit, in a corpus of up to UNITS of them: seconds of work
+UNITS = 64  # in a corpus four times as large, units are twice as large, and there are twice as many
+BLOCK = 1 << 18  # bytes of text that are in memory at once
+LONGEST_LINE = 1 << 24  # bytes of a line of JSON
 LONGEST = 1 << 14  # bytes of a document; longer lines and paragraphs are divided
 TEXT, JSONL, PARQUET = (".txt", ".md", ".text"), (".jsonl", ".ndjson"), (".parquet",)
+SAMPLE = 1 << 16  # bytes
+ROWS = 64  # of a Parquet file that are decoded at once: their texts may be long
 FIELD = "text"  # of a JSONL object, or column of a Parquet file
 
 
 class Unit(NamedTuple):
-    """A part of one file: bytes, or row groups of a Parquet file."""
+    """A part of one file: bytes, or rows of a Parquet file."""
 
     file: int
     start: int
     stop: int
+    size: int  # bytes, about
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class File:
 
     path: str
     size: int
-    digest: str  # of its first 64 KiB and its size
+    digest: str  # of its size and of 64 KiB each at its beginning, middle and end
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,6 @@ class Corpus:
     units: tuple[Unit, ...]
     field: str
     unreadable: tuple[tuple[str, str], ...] = ()  # path, reason
-
-    def size(self, unit: Unit) -> int:
-        """About how many bytes a unit has."""
-        if Path(self.files[unit.file].path).suffix.lower() in PARQUET:
-            groups = sum(1 for other in self.units if other.file == unit.file)
-            return self.files[unit.file].size // max(groups, 1)
-        return unit.stop - unit.start
 
     def as_json(self) -> dict[str, Any]:
         """For the manifest of an atlas."""
@@ -71,34 +70,57 @@ class Corpus:
 
 
 class Texts(NamedTuple):
-    """The texts of a unit, and how many lines or rows could not be used."""
+    """Some texts of a unit, how many lines or rows could not be used, and why the rest of the unit cannot be read."""
 
     texts: list[str]
-    skipped: int
+    skipped: int = 0
+    problem: str = ""
 
 
-def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int = UNIT) -> Corpus:
+def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int | None = None) -> Corpus:
     """The corpus of some files, and of all text, JSONL and Parquet files in some folders.
 
     Files that cannot be read are listed in `unreadable`; an error is raised only if none can.
     """
-    files: list[File] = []
-    units: list[Unit] = []
+    found: list[tuple[Path, File]] = []
     unreadable: list[tuple[str, str]] = []
     for path in _files(paths):
         try:
-            found = _file(path)
-            of_file = list(_units(path, len(files), found.size, unit, field))
+            found.append((path, _file(path)))
         except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem)
-            unreadable.append((str(path), reason.splitlines()[0][:200].lower() if reason else "unknown"))
+            unreadable.append((str(path), reason_of(problem)))
+    size = unit_size(sum(file.size for _, file in found)) if unit is None else unit
+    files: list[File] = []
+    units: list[Unit] = []
+    for path, file in found:
+        try:
+            units += list(_units(path, len(files), file.size, size, field))
+        except (OSError, ValueError) as problem:
+            unreadable.append((str(path), reason_of(problem)))
             continue
-        files.append(found)
-        units += of_file
+        files.append(file)
     if not units:
         listed = "".join(f"\n  {path}: {reason}" for path, reason in unreadable[:5])
         raise OptionError(f"The corpus holds no text: expected .txt, .jsonl or .parquet files.{listed}")
-    return Corpus(tuple(files), tuple(units), field, tuple(unreadable))
+    return Corpus(tuple(files), tuple(units), field, tuple(sorted(unreadable)))
+
+
+def unit_size(total: int) -> int:
+    """Bytes of a unit in a corpus of so many bytes.
+
+    >>> [unit_size(10**power) >> 10 for power in (6, 8, 10, 12)]
+    [64, 512, 4096, 32768]
+    """
+    size = UNIT
+    while total > UNITS * size * (size // UNIT):
+        size *= 2
+    return size
+
+
+def reason_of(problem: Exception) -> str:
+    """Why a file cannot be read, in one line."""
+    reason = getattr(problem, "strerror", None) or str(problem)
+    return reason.splitlines()[0][:200].lower() if reason else "unknown"
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
@@ -117,31 +139,50 @@ def _file(path: Path) -> File:
     if not path.is_file():
         raise OSError(0, "not a regular file")
     size = path.stat().st_size
+    found = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:
-        digest = hashlib.sha256(file.read(1 << 16) + str(size).encode()).hexdigest()
-    return File(str(path.resolve()), size, digest)
+        for start in sorted({0, max(size // 2, 0), max(size - SAMPLE, 0)}):
+            file.seek(start)
+            found.update(file.read(SAMPLE))
+    return File(str(path.resolve()), size, found.hexdigest())
 
 
 def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterator[Unit]:
-    if path.suffix.lower() in PARQUET:
-        file = _parquet().ParquetFile(path)
-        if field not in file.schema_arrow.names:
-            raise ValueError(f"it has no column {field!r}; expected one of text, or name it with --field")
-        for group in range(file.num_row_groups):
-            yield Unit(number, group, group + 1)
+    if path.suffix.lower() not in PARQUET:
+        for start in range(0, size, unit):
+            stop = min(start + unit, size)
+            yield Unit(number, start, stop, stop - start)
         return
-    for start in range(0, size, unit):
-        yield Unit(number, start, min(start + unit, size))
+    file = _parquet().ParquetFile(path)
+    if field not in file.schema_arrow.names:
+        raise ValueError(f"it has no column {field!r}; expected one of text, or name it with --field")
+    first = 0
+    for place in range(file.num_row_groups):
+        group = file.metadata.row_group(place)
+        columns = [group.column(column) for column in range(group.num_columns)]
+        weight = sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".")[0] == field)
+        step = max(1, group.num_rows * unit // max(weight, 1))
+        for start in range(0, group.num_rows, step):
+            stop = min(start + step, group.num_rows)
+            yield Unit(number, first + start, first + stop, weight * (stop - start) // group.num_rows)
+        first += group.num_rows
 
 
-def texts(corpus: Corpus, unit: Unit) -> Texts:
-    """The texts of one unit; memory does not depend on the size of the file."""
+def texts(corpus: Corpus, unit: Unit) -> Iterator[Texts]:
+    """The texts of one unit in blocks; memory depends neither on the size of the file nor on that of the unit."""
     path = Path(corpus.files[unit.file].path)
     ending = path.suffix.lower()
-    if ending in PARQUET:
-        return _from_parquet(path, unit, corpus.field)
-    lines = _lines(path, unit)
-    return _from_jsonl(lines, corpus.field) if ending in JSONL else _from_text(lines)
+    try:
+        if ending in PARQUET:
+            yield from _from_parquet(path, unit, corpus.field)
+        elif ending in JSONL:
+            yield from _from_jsonl(_lines(path, unit), corpus.field)
+        else:
+            yield from _from_text(_lines(path, unit))
+    except (OSError, ValueError) as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:  # the file or disk is gone, not its content bad
+            raise OptionError(f"{str(path)!r} cannot be read any more: {reason_of(problem)}.") from None
+        yield Texts([], 0, reason_of(problem))
 
 
 def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
@@ -160,25 +201,29 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
                 return
 
 
-def _from_text(lines: Iterator[bytes]) -> Texts:
+def _from_text(lines: Iterator[bytes]) -> Iterator[Texts]:
     """Paragraphs: lines up to a blank one, at most `LONGEST` bytes."""
     found: list[str] = []
     held: list[str] = []
-    length = skipped = 0
+    length = together = skipped = 0
     for line in lines:
         text = _decoded(line)
         if text is None:
             skipped += 1
             continue
         if held and (not text.strip() or length + len(line) > LONGEST):
-            found.append("".join(held))
+            found.append("".join(held).strip())
+            together += length
             held, length = [], 0
+        if together >= BLOCK:
+            yield Texts(found, skipped)
+            found, together, skipped = [], 0, 0
         if text.strip():
             held.append(text)
             length += len(line)
     if held:
-        found.append("".join(held))
-    return Texts([text.strip() for text in found], skipped)
+        found.append("".join(held).strip())
+    yield Texts(found, skipped)
 
 
 def _decoded(piece: bytes) -> str | None:
@@ -193,40 +238,57 @@ def _decoded(piece: bytes) -> str | None:
     return None
 
 
-def _from_jsonl(lines: Iterator[bytes], field: str) -> Texts:
+def _from_jsonl(lines: Iterator[bytes], field: str) -> Iterator[Texts]:
     """The field of each object, or the line where it is a string; a line is one document."""
     found: list[str] = []
-    skipped, waiting = 0, b""
+    skipped, together, waiting, too_long = 0, 0, bytearray(), False
     for piece in lines:
-        waiting += piece
-        if not piece.endswith(b"\n") and len(piece) == LONGEST and len(waiting) < UNIT * 64:
+        waiting += b"" if too_long else piece
+        if len(waiting) > LONGEST_LINE:
+            waiting, too_long = bytearray(), True
+        if not piece.endswith(b"\n") and len(piece) == LONGEST:
             continue  # a long line comes in pieces
-        line, waiting = waiting, b""
-        if not line.strip():
+        line, waiting, was_long, too_long = bytes(waiting), bytearray(), too_long, False
+        if not was_long and not line.strip():
             continue
-        try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
+        text = None if was_long else _text_of(line, field)
+        if text is None:
             skipped += 1
             continue
-        text = content.get(field) if isinstance(content, dict) else content
-        if isinstance(text, str):
-            found.append(text)
-        else:
-            skipped += 1
-    return Texts(found, skipped + bool(waiting.strip()))
+        found.append(text)
+        together += len(line)
+        if together >= BLOCK:
+            yield Texts(found, skipped)
+            found, together, skipped = [], 0, 0
+    yield Texts(found, skipped + bool(too_long or waiting.strip()))
 
 
-def _from_parquet(path: Path, unit: Unit, field: str) -> Texts:
-    found: list[str] = []
-    skipped = 0
-    for batch in _parquet().ParquetFile(path).iter_batches(1024, row_groups=[unit.start], columns=[field]):
-        for value in batch.column(0).to_pylist():
-            if isinstance(value, str):
-                found.append(value)
-            else:
-                skipped += 1
-    return Texts(found, skipped)
+def _text_of(line: bytes, field: str) -> str | None:
+    """The text in a line of JSON, if there is one."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    text = content.get(field) if isinstance(content, dict) else content
+    return text if isinstance(text, str) else None
+
+
+def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[Texts]:
+    file = _parquet().ParquetFile(path)
+    first = group = 0
+    while first + file.metadata.row_group(group).num_rows <= unit.start:
+        first += file.metadata.row_group(group).num_rows
+        group += 1
+    for batch in file.iter_batches(ROWS, row_groups=[group], columns=[field]):
+        start, stop = (min(max(edge - first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
+        some = batch.slice(start, stop - start)
+        first += batch.num_rows
+        if some.num_rows:
+            values = some.column(0).to_pylist()
+            found = [value for value in values if isinstance(value, str)]
+            yield Texts(found, len(values) - len(found))
+        if first >= unit.stop:
+            return
 
 
 def _parquet() -> Any:

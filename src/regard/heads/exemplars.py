@@ -1,14 +1,14 @@
-"""Examples of what a head attends to, by tenths of the weight, chosen while a corpus streams by.
+"""Examples of what a head attends to, chosen while a corpus streams by: the strongest links, and links of all weights.
 
-For each query the strongest link to another content token counts. Of the links in each tenth (0 to 0.1, …, 0.9 to 1)
-those with the smallest hashes are kept: a uniform sample that does not depend on the order, so that the samples of
-parts merge into the sample of the whole.
+For each query the strongest link to another content token counts. Kept are the strongest of each head, and of the links
+in each tenth of the weight (0 to 0.1, …, 0.9 to 1) those with the smallest hashes: a uniform sample that does not
+depend on the order. Those of parts merge into those of the whole.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
 from regard.heads.documents import Document
-from regard.heads.observation import Group
+from regard.heads.observation import Alike, Group, Tile
 
-KEPT = 3  # links for each head and tenth
+KEPT = 3  # links for each head and tenth, and strongest ones
+TENTHS = 10
+STRONGEST = TENTHS  # in place of a tenth
 CONTEXT = 90  # characters around a query or key
 
 
@@ -27,68 +29,93 @@ class Link(NamedTuple):
 
     layer: int
     head: int
-    tenth: int  # 0 to 9
+    tenth: int  # 0 to 9, or STRONGEST
     hash: int
     weight: float
     text: str  # an excerpt
     query: tuple[int, int]  # where in the excerpt, in characters
     key: tuple[int, int]
 
+    @property
+    def order(self) -> tuple[float, int]:
+        """Smaller ones are kept."""
+        return (-self.weight if self.tenth == STRONGEST else 0.0), self.hash
+
 
 class Exemplars:
     """The links that are kept, and how many there were, for each head and tenth."""
 
     def __init__(self, layers: int, heads: int, kept: int = KEPT) -> None:
-        self.counts = np.zeros((layers, heads, 10), np.int64)
+        self.counts = np.zeros((layers, heads, TENTHS), np.int64)
         self.links: dict[tuple[int, int, int], list[Link]] = {}
         self.kept = kept
+        # The last that is kept, or what any link comes before: most links are left out without a second look.
+        self.last_hash = np.full((layers, heads, TENTHS + 1), np.iinfo(np.int64).max, np.uint64)
+        self.last_weight = np.full((layers, heads), -1.0)
 
     def add(self, group: Group, names: Sequence[int]) -> None:
         """Count the links of a group of documents; `names` are numbers that tell documents of a corpus apart."""
-        texts = group.texts
         for tile in group.tiles():
-            may = texts.content[tile.documents]
-            best, weight = strongest(tile.weights, may, tile.queries.start)
-            asks = may[:, None, tile.queries] & (weight > 0)
-            first = tile.documents.start
-            self._keep(group.layer, first, tile.queries.start, weight, best, asks, texts.documents, names)
+            self._add_tile(tile, group.texts, group.layer, np.array(names, np.uint64))
+
+    def _add_tile(self, tile: Tile, texts: Alike, layer: int, names: NDArray[np.uint64]) -> None:
+        may = texts.content[tile.documents]
+        best, weights = strongest(tile.weights, may, tile.queries.start)
+        document, head, query = np.nonzero(may[:, None, tile.queries] & (weights > 0))
+        weight, key = weights[document, head, query], best[document, head, query]
+        document, query = document + tile.documents.start, query + tile.queries.start
+        hashes = mixed(names[document], (layer * 4096 + head).astype(np.uint64), query.astype(np.uint64))
+        tenth = np.minimum((weight * TENTHS).astype(np.int64), TENTHS - 1)
+        counts = np.bincount(head * TENTHS + tenth, minlength=self.counts[layer].size)
+        self.counts[layer] += counts.reshape(-1, TENTHS)
+
+        def excerpt_of(place: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+            return excerpt(texts.documents[document[place]], int(query[place]), int(key[place]))
+
+        layers = np.full(len(head), layer)
+        for place in (tenth, np.full(len(head), STRONGEST)):
+            self._keep((layers, head, place), hashes, weight, excerpt_of)
 
     def _keep(
-        self, layer: int, first: int, row: int, weight: Any, best: Any, asks: Any, documents: Sequence[Document],
-        names: Sequence[int],
-    ) -> None:  # fmt: skip
-        document, head, query = np.nonzero(asks)
-        if not len(document):
+        self, places: tuple[Any, Any, Any], hashes: Any, weight: Any, excerpt_of: Callable[[int], Any]
+    ) -> None:
+        """Keep the first of some links, given as arrays; `places` are layer, head and tenth."""
+        layer, head, tenth = places
+        last_weight, last_hash = self.last_weight[layer, head], self.last_hash[layer, head, tenth]
+        is_strongest = tenth == STRONGEST
+        ahead = np.where(is_strongest, weight > last_weight, False)
+        level = np.where(is_strongest, weight == last_weight, True)
+        some = np.flatnonzero(ahead | (level & (hashes < last_hash)))
+        if not len(some):
             return
-        weights, keys = weight[document, head, query], best[document, head, query]
-        tenth = np.minimum((weights * 10).astype(np.int64), 9)
-        self.counts[layer] += np.bincount(head * 10 + tenth, minlength=self.counts[layer].size).reshape(-1, 10)
-        name = np.array(names, np.uint64)[first + document]
-        hashes = mixed(name, (layer * 4096 + head).astype(np.uint64), (row + query).astype(np.uint64))
-        order = np.lexsort((hashes, tenth, head))
-        place = head[order] * 10 + tenth[order]
-        starts = np.flatnonzero(np.diff(place, prepend=-1))
+        place = (layer[some] * self.counts.shape[1] + head[some]) * (TENTHS + 1) + tenth[some]
+        order = np.lexsort((hashes[some], np.where(is_strongest[some], -weight[some], 0), place))
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff([*starts, len(order)]))
-        for one in order[rank < self.kept]:
-            held = self.links.setdefault((layer, int(head[one]), int(tenth[one])), [])
-            if len(held) < self.kept or int(hashes[one]) < held[-1].hash:
-                source = documents[first + document[one]]
-                text, *spans = excerpt(source, int(row + query[one]), int(keys[one]))
-                held.append(
-                    Link(layer, int(head[one]), int(tenth[one]), int(hashes[one]), float(weights[one]), text, *spans)
-                )
-                held.sort(key=lambda link: link.hash)
-                del held[self.kept :]
+        for one in some[order[rank < self.kept]].tolist():
+            numbers = int(layer[one]), int(head[one]), int(tenth[one])
+            link = Link(*numbers, int(hashes[one]), float(weight[one]), *excerpt_of(one))
+            self._hold(numbers, link)
 
-    def merge(self, other: Exemplars) -> None:
-        """Add those of another part."""
-        self.counts += other.counts
-        for place, links in other.links.items():
-            together = {link.hash: link for link in [*self.links.get(place, []), *links]}
-            self.links[place] = sorted(together.values(), key=lambda link: link.hash)[: self.kept]
+    def _hold(self, place: tuple[int, int, int], link: Link) -> None:
+        held = [*(one for one in self.links.get(place, []) if one.hash != link.hash), link]
+        self.links[place] = held = sorted(held, key=lambda one: one.order)[: self.kept]
+        if len(held) == self.kept:
+            self.last_hash[place] = held[-1].hash
+            if place[2] == STRONGEST:
+                self.last_weight[place[:2]] = held[-1].weight
+
+    def merge(self, columns: dict[str, Any], excerpt_of: Callable[[int], Any]) -> None:
+        """Add those of another part, given as columns (`Link`, and `links`: the number of all links in that tenth)."""
+        places = columns["layer"], columns["head"], columns["tenth"]
+        tenths = np.flatnonzero(places[2] < TENTHS)
+        flat = np.ravel_multi_index([array[tenths] for array in places], self.counts.shape)
+        different, at = np.unique(flat, return_index=True)
+        self.counts.reshape(-1)[different] += columns["links"][tenths[at]]
+        self._keep(places, columns["hash"].astype(np.uint64), columns["weight"], excerpt_of)
 
     def sorted_links(self) -> list[Link]:
-        """All links, by layer, head, tenth and hash."""
+        """All links, by layer, head, tenth and order."""
         return [link for place in sorted(self.links) for link in self.links[place]]
 
 

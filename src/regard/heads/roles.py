@@ -240,13 +240,16 @@ def digest(block: Any) -> str:
     found = hashlib.sha256()
     layer = block.attention
     for part in (layer.w_q, layer.w_k, layer.w_v, layer.w_o):
-        if part is None:
-            continue
-        numbers = np.asarray(numpy_of(part.weight)).reshape(-1)
-        step = max(1, len(numbers) // SAMPLED) | 1  # odd, so that every column of a matrix is met
-        sample = np.ascontiguousarray(numbers[::step], "<f4")
-        found.update(str(tuple(part.weight.shape)).encode() + sample.tobytes())
+        if part is not None:
+            found.update(sample(part.weight))
     return found.hexdigest()[:32]
+
+
+def sample(array: Any) -> bytes:
+    """The shape of an array, and numbers spread over it."""
+    numbers = np.asarray(numpy_of(array)).reshape(-1)
+    step = max(1, len(numbers) // SAMPLED) | 1  # odd, so that every column of a matrix is met
+    return str(tuple(array.shape)).encode() + np.ascontiguousarray(numbers[::step], "<f4").tobytes()
 
 
 # Making one
