@@ -48,6 +48,25 @@ def test_row_and_column_statistics(draw: Draw, mask: regard.Mask | None) -> None
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_what_some_queries_give_to_keys(draw: Draw, mask: regard.Mask | None) -> None:
+    A = regard.Attention(draw(2, 4, 13, 5), draw(2, 2, 13, 5), mask=mask, scale=1.3)
+    weights, every_second = A.dense(), np.arange(13) % 2 == 0
+    for rows in (slice(-4, None), slice(2, 12, 3), slice(5, 5), [0, 7, 8], every_second):
+        assert_allclose(A.received(queries=rows), weights[:, :, rows].sum(axis=-2), **CLOSE)
+    assert_allclose(A.received(queries=-1), weights[:, :, -1], **CLOSE)
+    of_each = np.stack([every_second, np.arange(13) < 4])
+    assert_allclose(A.received(queries=of_each), (weights * of_each[:, None, :, None]).sum(axis=-2), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"), [(13, "query 13"), ("x", "index"), (np.ones((3, 13), bool), "queries")]
+)
+def test_queries_that_are_not_there_give_nothing_but_an_error(draw: Draw, queries: Any, message: str) -> None:
+    with pytest.raises(regard.errors.RegardError, match=message):
+        regard.Attention(draw(2, 4, 13, 5), draw(2, 4, 13, 5)).received(queries=queries)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_strongest_keys(draw: Draw, mask: regard.Mask | None) -> None:
     A = regard.Attention(draw(2, 4, 13, 5), draw(2, 2, 13, 5), mask=mask)
     masked, strongest = A.masked.dense(), A.top(5)

@@ -29,6 +29,8 @@ def test_multihead_attention(need_weights, training):
     torch.testing.assert_close(output, expected[0], **CLOSE)
     assert (weights is not None) == need_weights
     torch.testing.assert_close(seen.layers[0].attention.dense(), expected[1], **CLOSE)
+    real = (~hidden)[:, None, :, None]
+    torch.testing.assert_close(seen.layers[0].received(), (expected[1] * real).sum(-2), **CLOSE)
 
 
 @pytest.mark.parametrize("grad", [True, False])

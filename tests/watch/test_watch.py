@@ -199,6 +199,20 @@ def test_statistics_are_means_over_real_tokens():
     assert len(table) == 12 and "LlamaForCausalLM" in str(table)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_queries_that_are_padding_give_nothing(side):
+    model, ids = llama(), tokens(2, 8)
+    mask = torch.ones_like(ids)
+    mask[0, slice(3) if side == "left" else slice(5, None)] = 0
+    with regard.watch(model) as every, regard.watch(model, keep=["received"]) as some, torch.no_grad():
+        model(ids, attention_mask=mask)
+    for layer, whole in zip(some.layers, every.layers, strict=True):
+        expected = (whole.attention.dense() * mask[:, None, :, None]).sum(-2)
+        torch.testing.assert_close(layer.received(), expected, atol=2e-6, rtol=0)
+        torch.testing.assert_close(whole.received(), expected, atol=2e-6, rtol=0)
+        torch.testing.assert_close(layer.received()[0].sum(-1), torch.full((4,), 5.0))
+
+
 def test_gradients_flow_through_watched_attention():
     model, ids = llama(), tokens(1, 6)
     model(ids).logits.sum().backward()

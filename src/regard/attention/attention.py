@@ -13,7 +13,8 @@ from regard import arrays, errors, validate
 from regard.arrays import Array, are_plain, compiling, four_axes
 from regard.attention import arguments
 from regard.attention.arguments import are_usual_values, fit
-from regard.attention.index import LIMIT, chosen_keys, look
+from regard.attention.column_sums import received_from
+from regard.attention.index import LIMIT, chosen, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
 from regard.attention.row_statistics import KEPT, LONG, RowStatistics
 from regard.biases import Bias, PartOfBias
@@ -512,20 +513,25 @@ class Attention:
         """
         scores = self.scores
         scores = replace(scores, queries=arrays.wide(scores.queries), keys=arrays.wide(scores.keys))
-        chosen = arrays.indicator(chosen_keys(keys, self.shape[-1]), self.shape[-1], scores.queries)
-        values = arrays.library(chosen).broadcast_to(chosen[:, None], (*scores.keys.shape[:3], 1))
+        ones = arrays.indicator(chosen(keys, self.shape[-1]), self.shape[-1], scores.queries)
+        values = arrays.library(ones).broadcast_to(ones[:, None], (*scores.keys.shape[:3], 1))
         output, _ = engine_for(values).forward(scores, values)
         return arrays.leading_axes_of(self.ndim, output)[..., 0]
 
-    def received(self) -> Array:
+    def received(self, queries: Any = None) -> Array:
         """The column sums: the total weight that every key receives; (batch, head, key).
 
+        queries  that count, by any index along the query axis, or as booleans (batch, query); all by default
+
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> Attention(E, E).received().round(2)
-        array([0.79, 0.79, 1.42])
+        >>> Attention(E, E).received().round(2), Attention(E, E).received(queries=slice(-1, None)).round(2)
+        (array([0.79, 0.79, 1.42]), array([0.21, 0.21, 0.58]))
         """
         scores = self.scores
-        found = engine_for(scores.queries).received(scores, self._row_statistics.state(scores))
+        if queries is None:
+            found = engine_for(scores.queries).received(scores, self._row_statistics.state(scores))
+        else:
+            found = received_from(scores, self._row_statistics, queries)
         return arrays.leading_axes_of(self.ndim, found)
 
     def _row_statistic(self, name: str) -> Array:

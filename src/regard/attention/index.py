@@ -264,9 +264,9 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
     return reading
 
 
-def chosen_keys(index: Any, count: int) -> slicing.Index:
-    """An index along the key axis, as integers or a slice."""
-    reading = read(index, (count,))
+def chosen(index: Any, count: int, axis: str = "key") -> slicing.Index:
+    """An index along one axis, as integers or a slice."""
+    reading = read(index, (count,) if axis == "key" else (count, 1))
     return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
 
 

@@ -35,7 +35,7 @@ def forward(
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_autograd.forward(scores, values, statistics, top)
     if values is not None and statistics in ((), ROW_STATE) and not top and not _is_lazy(scores.visible):
-        output = torch.empty((*scores.queries.shape[:3], values.shape[3]), dtype=values.dtype)
+        output = _result_like(scores.queries, values)
         state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in statistics}
         _core.forward(_held(scores), handed(values), handed(output), *map(handed, state.values()))
         return output, state
@@ -46,6 +46,14 @@ def forward(
 
 
 product = native.product
+
+
+def _result_like(rows: Tensor, values: Tensor) -> Tensor:
+    """As `native.result_like`: with the memory order of `rows`."""
+    batch, head, token, _ = rows.shape
+    if rows.stride(1) < rows.stride(2):
+        return torch.empty((batch, token, head, values.shape[3]), dtype=values.dtype).transpose(1, 2)
+    return torch.empty((batch, head, token, values.shape[3]), dtype=values.dtype)
 
 
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:

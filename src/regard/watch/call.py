@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,8 +10,11 @@ import torch
 from torch import Tensor
 
 from regard import masks
-from regard.attention import Attention
+from regard.attention import Attention, Top
+from regard.attention.column_sums import received_by
 from regard.biases import Bias, RelativePositions
+from regard.engines.interface import ROW_STATE, RowState
+from regard.engines.select import engine_for
 from regard.masks import Mask
 from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function
 
@@ -32,12 +36,10 @@ class TensorMask:
         added = torch.where(visible, tensor, torch.zeros((), dtype=tensor.dtype, device=tensor.device))
         return masks.allowed(visible), added if bool(added.detach().any()) else None
 
-    def real(self) -> Tensor | None:
-        """Which keys are real, (batch or 1, key), where the mask is the same for all queries."""
+    def real(self) -> Tensor:
+        """Which keys are real, (batch or 1, key): those that any query sees."""
         tensor = self.tensor
-        if tensor.shape[1] != 1 or tensor.shape[2] != 1:
-            return None
-        return (tensor if tensor.dtype == torch.bool else tensor > HIDDEN)[:, 0, 0]
+        return (tensor if tensor.dtype == torch.bool else tensor > HIDDEN).any(1).any(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +122,51 @@ class Call:
             sinks=self.sinks,
             offset=self.query_offset - self.key_offset,
         )
+
+
+    def computed(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, received: bool = False) -> Computed:
+        """The outputs for some values, with statistics that the same pass gives; `received` takes half of a pass more.
+
+        Queries that are padding do not count in `received`.
+        """
+        scores = self.attention().scores
+        engine = engine_for(scores.queries)
+        names = (*rows, *ROW_STATE) if received else tuple(rows)
+        output, found = engine.forward(scores, values.to(scores.queries.dtype), names, top)
+        wide = torch.float64 if scores.queries.dtype == torch.float64 else torch.float32
+        sums = None
+        if received:
+            state, real = RowState.of(found), self.real_queries()
+            sums = engine.received(scores, state) if real is None else received_by(scores, state, real)
+        return Computed(
+            output,
+            {name: found[name].to(wide) for name in rows},
+            Top(found["top_index"], found["top_weight"]) if top else None,
+            sums,
+        )
+
+    def real_queries(self) -> Tensor | None:
+        """Which queries are real tokens, (batch, query); None if all are, or if that is not known."""
+        count, rule = self.queries.shape[2], self.rule
+        if self.cross or (isinstance(rule, MaskCall) and rule.padding is None):
+            return None
+        if isinstance(rule, MaskCall):
+            real = rule.over(self.query_offset, count, self.query_offset, count).real(rule.padding)
+        else:
+            real = rule.real()
+        if real.shape[1] != count or bool(real.all()):
+            return None
+        return real.expand(self.batch, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """The outputs of a call and the statistics that were asked for."""
+
+    output: Any  # (batch, head, query, value_dim)
+    rows: dict[str, Tensor]  # each (batch, head, query)
+    top: Top | None
+    received: Tensor | None  # (batch, head, key)
 
 
 def mask_and_bias(rule: MaskCall | TensorMask, bias: Any) -> tuple[Mask | None, Any]:

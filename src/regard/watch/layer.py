@@ -117,10 +117,12 @@ class Layer:
         return Top(index[..., :k].long(), weight[..., :k])
 
     def received(self) -> Tensor:
-        """The total weight that every key receives from all queries, (batch, head, key)."""
+        """The total weight that every key receives from all queries that are not padding, (batch, head, key)."""
         run = self._run
         run.check()
-        return run.received if run.received is not None else self._kept("received").attention().received()
+        if run.received is not None:
+            return run.received
+        return self._kept("received").attention().received(run.real_queries())
 
     def pooled(self, shape: tuple[int, int] = (64, 64)) -> PooledMap:
         """The matrix pooled into cells; with keep=["pooled"], the cells that were kept."""

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from regard import errors, validate
-from regard.attention import Attended, Attention
-from regard.watch.call import Call
+from regard.watch.call import Call, Computed
 from regard.watch.layer import CROSS, Layer, places
 from regard.watch.run import ROW_STATISTICS, Run
 
@@ -83,6 +82,7 @@ class Recorder:
         self, names: dict[int, str], keep: Keep, layers: Any, heads: Any, runs: int | None, model: str
     ) -> None:
         self.names = names  # of all modules, by id
+        self.places = places(list(names.values()))
         self.keep = keep
         self.model = model
         self.heads = _heads(heads)
@@ -136,18 +136,12 @@ class Recorder:
 
     def _new_layer(self, module: Any, again: int, cross: bool | None) -> Layer:
         name = self.names.get(id(module), type(module).__name__)
-        stack, number = self._place(module, name)
+        stack, number = self.places.get(name, (name, 0))
         is_cross = bool(CROSS.search(name)) if cross is None else cross
         if again:
             same = [layer.number for layer in self.layers.values() if layer.stack == stack]
             number, name = max(same) + 1, f"{name} (call {again + 1})"
         return Layer(name, stack, number, self.heads, is_cross)
-
-    def _place(self, module: Any, name: str) -> tuple[str, int]:
-        """Stack and number, among all modules with the same pattern of names."""
-        pattern = _pattern(name)
-        found = places([other for other in self.names.values() if _pattern(other) == pattern] or [name])
-        return found.get(name, (name, 0))
 
     def watches(self, layer: Layer) -> bool:
         """Whether a layer is among the chosen ones."""
@@ -163,7 +157,7 @@ class Recorder:
 
     # Recording
 
-    def record(self, layer: Layer, module: Any, call: Call, output: Tensor, attended: Attended | None) -> None:
+    def record(self, layer: Layer, module: Any, call: Call, output: Tensor, computed: Computed | None) -> None:
         """One call of a watched layer, with its output (batch, query, head, value_dim)."""
         state, key = self.state, id(module)
         part = state.parts.get(key, 0)
@@ -174,7 +168,7 @@ class Recorder:
             state.fresh = call.query_offset == 0
             continues = bool(layer.runs) and layer.runs[-1].continues(call)
         if part and layer.runs:  # several calls in one forward of the module: images or windows of one sequence
-            self._record_part(layer, call, output, attended)
+            self._record_part(layer, call, output, computed)
             return
         if not continues:
             layer.runs.append(Run())
@@ -187,12 +181,12 @@ class Recorder:
         keep = self.keep
         if keep.statistics:
             with torch.no_grad():
-                self._add_statistics(run, call, attended, state.parents)
+                self._add_statistics(run, call, computed, state.parents)
         run.add(call, output, keep.vectors, state.parents)
         if not call.cross:
             state.parents = run.parents[-1]
 
-    def _record_part(self, layer: Layer, call: Call, output: Tensor, attended: Attended | None) -> None:
+    def _record_part(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
         """A further part of the sequence that the last call began."""
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
@@ -200,27 +194,22 @@ class Recorder:
         run, part = layer.runs[-1], Run()
         if self.keep.statistics:
             with torch.no_grad():
-                self._add_statistics(part, call, attended, None)
+                self._add_statistics(part, call, computed, None)
         run.add_part(call, output, part, self.keep.vectors)
 
-    def _add_statistics(self, run: Run, call: Call, attended: Attended | None, parents: Tensor | None) -> None:
+    def _add_statistics(self, run: Run, call: Call, computed: Computed | None, parents: Tensor | None) -> None:
         keep, call = self.keep, call.trimmed()
-        attention: Attention | None = None
-        if attended is None:
-            attention = call.attention()
-            attended = attention.attend(call.values[..., :1], rows_of(keep, call), keep.top)
-        run.statistics.append({name: getattr(attended, name) for name in rows_of(keep, call)})
-        if keep.top:
-            top: Any = attended.top
+        if computed is None:
+            computed = call.computed(call.values[..., :1], rows_of(keep, call), keep.top, keep.received)
+        run.statistics.append({name: computed.rows[name] for name in rows_of(keep, call)})
+        if computed.top is not None and keep.top:
             small = torch.int16 if call.keys.shape[2] < 1 << 15 else torch.int32  # most of what a summary keeps
-            run.top.append((top.index.to(small), top.weight))
-        if keep.received:
-            attention = attention or call.attention()
-            self._add_received(run, call, attention.received(), parents)
+            run.top.append((computed.top.index.to(small), computed.top.weight))
+        if computed.received is not None and keep.received:
+            self._add_received(run, call, computed.received, parents)
         if keep.pooled:  # of the first call only: the cells of a growing matrix would change
-            attention = attention or call.attention()
-            cells = min(CELLS, attention.shape[-2]), min(CELLS, attention.shape[-1])
-            run.pooled = None if run.calls else attention.pooled(cells)
+            cells = min(CELLS, call.queries.shape[2]), min(CELLS, call.keys.shape[2])
+            run.pooled = None if run.calls else call.attention().pooled(cells)
 
     @staticmethod
     def _add_received(run: Run, call: Call, received: Tensor, parents: Tensor | None) -> None:
@@ -263,16 +252,20 @@ def observed(
         for _, layer in recorders:
             layer.notes[BEFORE_DROPOUT] = None
     wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
-    attended: Attended | None = None
+    computed: Computed | None = None
     if replaceable and (wanted or costly):
-        names = tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call)))
         trimmed = call.trimmed()
-        attended = trimmed.attention().attend(trimmed.values, names, max((keep.top for keep in wanted), default=0))
-        output, extra = attended.output.transpose(1, 2).contiguous(), None
+        computed = trimmed.computed(
+            trimmed.values,
+            tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call))),
+            max((keep.top for keep in wanted), default=0),
+            any(keep.received for keep in wanted),
+        )
+        output, extra = computed.output.transpose(1, 2).contiguous(), None
     else:
         output, extra = own()
     for recorder, layer in recorders:
-        ready = attended if recorder.keep.statistics and layer.heads is None else None
+        ready = computed if recorder.keep.statistics and layer.heads is None else None
         recorder.record(layer, module, call, output, ready)
     return output, extra
 
@@ -284,7 +277,3 @@ def _heads(given: Any) -> list[int] | None:
     if not heads or not all(validate.is_integer(head) and head >= 0 for head in heads):
         raise errors.option("heads", given, "a head or a list of heads, from 0")
     return [int(head) for head in heads]
-
-
-def _pattern(name: str) -> str:
-    return ".".join("*" if part.isdigit() else part for part in name.split("."))

@@ -217,6 +217,10 @@ class Run:
             return biases[0]
         return torch.cat([torch.nn.functional.pad(bias, (0, keys - bias.shape[-1])) for bias in biases], 2)
 
+    def real_queries(self) -> Tensor | None:
+        """Which queries are real tokens, (batch, query); None if all are."""
+        return self.joined().real_queries()
+
     def attention(self) -> Attention:
         """The attention over the prompt and all generated tokens."""
         return self.joined().attention()
@@ -249,20 +253,6 @@ class Run:
     def row_statistic(self, name: str) -> Tensor:
         """One statistic of every query, (batch, head, query)."""
         return self._gathered([one[name] for one in self.statistics], None)
-
-    def real_queries(self) -> Tensor | None:
-        """Which queries are real tokens, (batch, query); None if all are."""
-        rule = self.joined().rule
-        if self.calls[0].cross:
-            return None
-        if isinstance(rule, MaskCall):
-            if rule.padding is None:
-                return None
-            first = self.calls[0].query_offset
-            return rule.padding[:, first : first + rule.queries]
-        real = rule.real()
-        call = self.joined()
-        return None if real is None or real.shape[1] != call.queries.shape[2] else real.expand(call.batch, -1)
 
 
 def _of_rows(call: Call, rows: Tensor) -> Call:

@@ -123,47 +123,42 @@ def _configurations(model: nn.Module) -> list[Any]:
 
 def _follow(model: nn.Module, recorder: Recorder, support: Support, undo: ExitStack) -> None:
     """Hooks that say which module runs, and, where a model calls PyTorch's attention itself, a mode that sees it."""
-    for module in model.modules():
-        recorders = interface.RECORDERS.setdefault(id(module), [])
-        recorders.append(recorder)
-        undo.callback(_forget, id(module), recorder)
-        if next(module.children(), None) is not None or hasattr(module, "in_proj_weight"):
-            undo.callback(module.register_forward_pre_hook(_entering(recorder)).remove)
-            undo.callback(module.register_forward_hook(_leaving(recorder), always_call=True).remove)
+    modules = list(model.modules())
+    for module in modules:
+        interface.RECORDERS.setdefault(id(module), []).append(recorder)
+    undo.callback(_forget, modules, recorder)
+    enter, leave = _hooks(lambda module: recorder.enter_module(module), lambda module: recorder.leave_module(module))
+    for module in support.followed:
+        undo.callback(module.register_forward_pre_hook(enter).remove)
+        undo.callback(module.register_forward_hook(leave, always_call=True).remove)
     calls = CallsOfTorch(recorder) if support.torch_calls else None
-    for module in support.models:
-        undo.callback(module.register_forward_pre_hook(_beginning(recorder, calls), prepend=True).remove)
-        undo.callback(module.register_forward_hook(_ending(recorder, calls), always_call=True).remove)
 
-
-def _forget(module: int, recorder: Recorder) -> None:
-    recorders = interface.RECORDERS[module]
-    recorders.remove(recorder)
-    if not recorders:
-        del interface.RECORDERS[module]
-
-
-def _entering(recorder: Recorder) -> Any:
-    return torch.compiler.disable(lambda module, args: recorder.enter_module(module))
-
-
-def _leaving(recorder: Recorder) -> Any:
-    return torch.compiler.disable(lambda module, args, output: recorder.leave_module(module))
-
-
-def _beginning(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
-    def begin(module: Any, args: Any) -> None:
+    def begin(module: Any) -> None:
         recorder.enter_model()
         if calls is not None:
             calls.begin()
 
-    return torch.compiler.disable(begin)
-
-
-def _ending(recorder: Recorder, calls: CallsOfTorch | None) -> Any:
-    def end(module: Any, args: Any, output: Any) -> None:
+    def end(module: Any) -> None:
         if calls is not None:
             calls.end()
         recorder.leave_model()
 
-    return torch.compiler.disable(end)
+    enter, leave = _hooks(begin, end)
+    for module in support.models:
+        undo.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+        undo.callback(module.register_forward_hook(leave, always_call=True).remove)
+
+
+def _hooks(before: Any, after: Any) -> tuple[Any, Any]:
+    """A hook before and one after the forward of any module, which torch.compile does not look into."""
+    return torch.compiler.disable(lambda module, _args: before(module)), torch.compiler.disable(
+        lambda module, _args, _output: after(module)
+    )
+
+
+def _forget(modules: list[nn.Module], recorder: Recorder) -> None:
+    for module in modules:
+        recorders = interface.RECORDERS[id(module)]
+        recorders.remove(recorder)
+        if not recorders:
+            del interface.RECORDERS[id(module)]

@@ -21,6 +21,7 @@ class Support:
     """How the attention of a model is seen."""
 
     models: tuple[nn.Module, ...]  # whose forward is one pass
+    followed: tuple[nn.Module, ...]  # that may call attention
     interface: bool  # by transformers' attention interface
     torch_calls: bool  # by calls of PyTorch's own attention
 
@@ -37,7 +38,25 @@ def support_of(model: nn.Module) -> Support:
     if not uses_interface and not uses_torch:
         raise unseen_error(model)
     roots = pretrained if pretrained and pretrained[0] is model else (model, *pretrained)
-    return Support(roots, uses_interface, uses_torch and not (uses_interface and not plain))
+    by_torch = uses_torch and not (uses_interface and not plain)
+    return Support(roots, _followed(model, by_torch), uses_interface, by_torch)
+
+
+def _followed(model: nn.Module, by_torch: bool) -> tuple[nn.Module, ...]:
+    """The modules that may call attention: those that name the interface, or all that have parts."""
+    found = () if by_torch else tuple(module for module in model.modules() if _names_interface(module.__class__))
+    return found or tuple(
+        module
+        for module in model.modules()
+        if next(module.children(), None) is not None or hasattr(module, "in_proj_weight")
+    )
+
+
+@lru_cache(maxsize=1024)
+def _names_interface(kind: type) -> bool:
+    """Whether a method of a class names transformers' attention interface."""
+    methods = (inspect.unwrap(one) for base in kind.__mro__ for one in vars(base).values() if inspect.isfunction(one))
+    return any(INTERFACE in method.__code__.co_names for method in methods)
 
 
 def unseen_error(model: nn.Module) -> errors.Unsupported:
