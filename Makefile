@@ -95,7 +95,7 @@ $(stamps)/models: $(stamps)/made constraints.txt
 $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
 	@echo "Installing what the tests need"
 	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime resvg-py cmake ninja transformers \
-		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow dask distributed
+		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow pandas dask distributed
 	@touch $@
 
 $(stamps)/notebook: $(stamps)/made constraints.txt

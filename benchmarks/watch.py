@@ -316,11 +316,11 @@ def _generate(count: int) -> dict[str, Any]:
 
     import regard
 
-    sys.path.insert(0, str(HERE.parent / "tests"))
-    from watch.models import smollm2  # the weights of the store's file in a model of transformers
+    from peers.model_transformers import llama
 
+    torch.set_grad_enabled(False)
     ours = regard.model("smollm2")
-    model, tokenizer = smollm2(ours), PreTrainedTokenizerFast(tokenizer_object=ours.tokeniser.engine)
+    model, tokenizer = llama(ours), PreTrainedTokenizerFast(tokenizer_object=ours.tokeniser.engine)
     ids = torch.tensor([ours.tokeniser.encode(PROMPT).ids])
     options = {"max_new_tokens": count, "min_new_tokens": count, "do_sample": False, "pad_token_id": 0}
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -339,12 +339,13 @@ def _generate(count: int) -> dict[str, Any]:
             seconds[name].append(time.perf_counter() - start)
             if name == "all":
                 reading = seen.reading(tokenizer, texts[name])
-    certificate = reading.certificate
+    names = ("row_sums", "forbidden", "output")
     return {
-        "tokens": count, "times": seconds,
+        "tokens": count,
+        "times": seconds,
         "same": {name: bool(torch.equal(texts["plain"], texts[name])) for name in ("all", "summary")},
-        "certificate": {"row_sums": certificate.row_sums, "forbidden": certificate.forbidden, "output": certificate.output},
-    }  # fmt: skip
+        "certificate": {name: float(getattr(reading.certificate, name)) for name in names},
+    }
 
 
 # The page
@@ -352,110 +353,130 @@ def _generate(count: int) -> dict[str, Any]:
 
 def _page(found: dict[str, Any]) -> str:
     facts = machine.describe()
-    versions = facts["versions"]
-    assert isinstance(versions, dict)
     lines = [
-        "# Watching a model", "",
-        f"{facts['processor']}, {facts['cores']} cores, PyTorch {versions['torch']}. Written by `python benchmarks/watch.py`.", "",
-        f"A Llama-shaped model, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, random weights, float32, one sequence, no KV cache. Each way",
-        "runs in a process of its own, by turns; ratios are medians over rounds, relative to plain sdpa in the same round.",
-        "`regard.watch` includes entering and leaving the block. Peaks are the resident memory of fresh processes that ran once.", "",
-    ]  # fmt: skip
+        "# Watching a model",
+        "",
+        f"{facts['processor']}, {facts['cores']} cores, PyTorch {_version('torch')}, transformers {_version('transformers')}.",
+        "Written by `python benchmarks/watch.py`.",
+        "",
+        f"A Llama-shaped model, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, random weights, float32, one sequence, no KV cache.",
+        "Each way runs in a process of its own, by turns; ratios are medians over rounds, relative to plain sdpa in the same",
+        "round. `regard.watch` includes entering and leaving the block. Peaks are the resident memory of fresh processes.",
+        "",
+    ]
     for name in ("short", "long"):
         if name in found:
             lines += _time_table(found[name])
-    for name, write in (
-        ("received", _received_text), ("memory", _memory_table), ("peers", _peer_table), ("masks", _mask_table),
-        ("generation", _generation_text),
-    ):  # fmt: skip
+    others = {
+        "received": _received_table, "memory": _memory_table, "peers": _peer_table, "masks": _mask_table,
+        "generation": _generation_text,
+    }  # fmt: skip
+    for name, write in others.items():
         if name in found:
             lines += write(found[name])
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _version(name: str) -> str:
+    from importlib.metadata import version
+
+    return version(name).partition("+")[0]
+
+
+def _table(columns: str, rows: list[list[str]]) -> list[str]:
+    """A Markdown table, text on the left and numbers on the right."""
+    names = columns.split(" | ")
+    rules = ["---" if name in ("what", "wanted") else "---:" for name in names]
+    return ["", *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (names, rules, *rows)), ""]
 
 
 def _verdict(value: float, most: float | None) -> str:
     return "" if most is None else f"at most {most:g}: {'reached' if value <= most else '**missed**'}"
 
 
+def _shown(way: str) -> str:
+    names = {"sdpa": "plain sdpa", READ: f'`keep="all"`, then every weight read, {BLOCK} rows at once', ALL: '`keep="all"`'}
+    names |= {SUMMARY: '`keep=["entropy", "top"]`', "summary": '`keep="summary"`', RECEIVED: '`keep=["received"]`'}
+    return names.get(way, way)
+
+
 def _time_table(found: dict[str, Any]) -> list[str]:
     tokens, seconds = found["tokens"], found["seconds"]
-    rounds = len(seconds["sdpa"])
-    lines = [f"## Time, {tokens:,} tokens", "", f"{rounds} rounds.", ""]
-    lines += ["| keep | time | times sdpa | smallest to largest | wanted |", "|---|---:|---:|---:|---|"]
+    rows = []
     for way, times in seconds.items():
         ratios = sorted(one / own for one, own in zip(times, seconds["sdpa"], strict=True))
         ratio = statistics.median(ratios)
         spread = "" if way == "sdpa" else f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
-        name = "plain sdpa" if way == "sdpa" else way
-        lines.append(
-            f"| {name} | {_seconds(statistics.median(times))} | {ratio:.3f} | {spread} | {_verdict(ratio, TARGETS.get((way, tokens)))} |"
-        )
-    return [*lines, ""]
+        wanted = _verdict(ratio, TARGETS.get((way, tokens)))
+        rows.append([_shown(way), _seconds(statistics.median(times)), f"{ratio:.3f}", spread, wanted])
+    title = [f"## Time, {tokens:,} tokens", "", f"{len(seconds['sdpa'])} rounds."]
+    return [*title, *_table("what | time | times sdpa | smallest to largest | wanted", rows)]
 
 
-def _received_text(found: dict[str, Any]) -> list[str]:
-    lines = ["## Column sums", "", "One layer: outputs alone, and outputs with `received`, the sum of every column.", ""]
-    lines += ["| tokens | outputs | with column sums | cost, in forward passes | wanted |", "|---:|---:|---:|---:|---|"]
+def _received_table(found: dict[str, Any]) -> list[str]:
+    rows = []
     for tokens, seconds in found["by length"].items():
         alone, both = (statistics.median(seconds[name]) for name in ("outputs", "with column sums"))
         cost = both / alone - 1
-        lines.append(f"| {int(tokens):,} | {_seconds(alone)} | {_seconds(both)} | {cost:.2f} | {_verdict(cost, MOST_RECEIVED)} |")
-    return [*lines, ""]
+        rows.append([f"{int(tokens):,}", _seconds(alone), _seconds(both), f"{cost:.2f}", _verdict(cost, MOST_RECEIVED)])
+    title = ["## Column sums", "", "One layer: outputs alone, and outputs with `received`, the sum of every column."]
+    return [*title, *_table("tokens | outputs | with column sums | cost, in forward passes | wanted", rows)]
 
 
 def _memory_table(found: dict[str, Any]) -> list[str]:
-    tokens, peaks = found["tokens"], found["peaks"]
-    lines = [f"## Memory, {tokens:,} tokens", "", "| keep | peak | times sdpa | kept (`seen.memory`) | wanted |", "|---|---:|---:|---:|---|"]
-    for way, one in peaks.items():
-        ratio = one["peak"] / peaks["sdpa"]["peak"]
-        verdict = _verdict(ratio, MOST_MEMORY if way == SUMMARY else None)
-        name = "plain sdpa" if way == "sdpa" else way
-        lines.append(f"| {name} | {_size(one['peak'])} | {ratio:.3f} | {_size(one['kept'])} | {verdict} |")
-    return [*lines, ""]
+    rows = []
+    for way, one in found["peaks"].items():
+        ratio = one["peak"] / found["peaks"]["sdpa"]["peak"]
+        wanted = _verdict(ratio, MOST_MEMORY if way == SUMMARY else None)
+        rows.append([_shown(way), _size(one["peak"]), f"{ratio:.3f}", _size(one["kept"]), wanted])
+    columns = "what | peak | times sdpa | kept (`seen.memory`) | wanted"
+    return [f"## Memory, {found['tokens']:,} tokens", *_table(columns, rows)]
 
 
 def _peer_table(found: dict[str, Any]) -> list[str]:
     tokens, once = found["tokens"], found["once"]
-    dense = LAYERS * HEADS * (2 * tokens) ** 2 * 4
-    lines = [
-        f"## Beside the ways in use, {tokens:,} tokens", "",
-        f"All weights of all layers; at twice the length they would take {_size(dense)}. One run each.", "",
-        "| what | time | times sdpa | peak | times sdpa | kept |", "|---|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
+    rows = []
     for way, one in once.items():
-        time_ratio, peak_ratio = (one[name] / once["sdpa"][name] for name in ("seconds", "peak"))
-        name = {"sdpa": "plain sdpa", ALL: 'watched, keep="all"', READ: f"the same, then every weight read, {BLOCK} rows at once"}.get(way, way)
-        lines.append(
-            f"| {name} | {_seconds(one['seconds'])} | {time_ratio:.2f} | {_size(one['peak'])} | {peak_ratio:.2f} | {_size(one['kept'])} |"
-        )
-    return [*lines, ""]
+        times, peaks = (f"{one[name] / once['sdpa'][name]:.2f}" for name in ("seconds", "peak"))
+        rows.append([_shown(way), _seconds(one["seconds"]), times, _size(one["peak"]), peaks, _size(one["kept"])])
+    dense = LAYERS * HEADS * (2 * tokens) ** 2 * 4
+    title = [
+        f"## Beside the ways in use, {tokens:,} tokens",
+        "",
+        f"All weights of all layers; at twice the length they would take {_size(dense)}. One run each.",
+    ]
+    return [*title, *_table("what | time | times sdpa | peak | times sdpa | kept", rows)]
 
 
 def _mask_table(found: dict[str, Any]) -> list[str]:
     tokens, peaks = found["tokens"], found["peaks"]
-    lines = [
-        f"## Padded batch, 2 × {tokens:,} tokens, one layer", "",
-        f"Plain sdpa gets a mask of booleans, {_size(2 * tokens**2)}; watching keeps the mask as two integers per query.", "",
-        "| what | peak | beyond libraries and weights |", "|---|---:|---:|",
-    ]  # fmt: skip
     ground = peaks["nothing"]["peak"]
-    for way, one in peaks.items():
-        if way != "nothing":
-            lines.append(f"| {way.removeprefix('padded: ')} | {_size(one['peak'])} | {_size(one['peak'] - ground)} |")
-    return [*lines, ""]
+    rows = [
+        [_shown(way.removeprefix("padded: ")), _size(one["peak"]), _size(one["peak"] - ground)]
+        for way, one in peaks.items()
+        if way != "nothing"
+    ]
+    title = [
+        f"## Padded batch, 2 × {tokens:,} tokens, one layer",
+        "",
+        f"Plain sdpa gets a mask of booleans, {_size(2 * tokens**2)}; watching keeps the mask as two integers per query.",
+    ]
+    return [*title, *_table("what | peak | beyond libraries and weights", rows)]
 
 
 def _generation_text(found: dict[str, Any]) -> list[str]:
     times = {name: statistics.median(seconds) for name, seconds in found["times"].items()}
-    same = all(found["same"].values())
-    certificate = found["certificate"]
+    same, certificate = all(found["same"].values()), found["certificate"]
     rates = ", ".join(f"{name} {found['tokens'] / seconds:.1f}" for name, seconds in times.items())
     return [
-        "## Generation", "",
-        f"SmolLM2-135M-Instruct writes {found['tokens']} tokens after “{PROMPT}”: {'the same' if same else '**other**'} tokens with and without",
-        f"watching. Tokens per second: {rates}. Certificate of the whole sequence: row sums within {certificate['row_sums']:.0e} of 1, weight",
-        f"on masked keys {certificate['forbidden']:g}, outputs within {certificate['output']:.0e} of float64.", "",
-    ]  # fmt: skip
+        "## Generation",
+        "",
+        f"SmolLM2-135M-Instruct writes {found['tokens']} tokens after “{PROMPT}”: {'the same' if same else '**other**'}",
+        f"tokens with and without watching. Tokens per second: {rates}.",
+        f"Certificate of the whole sequence: row sums within {certificate['row_sums']:.0e} of 1, weight on masked keys",
+        f"{certificate['forbidden']:g}, outputs within {certificate['output']:.0e} of float64.",
+        "",
+    ]
 
 
 def _seconds(seconds: float) -> str:

@@ -21,7 +21,7 @@ def prepare(case: ModelCase) -> Calls:
     ours = open_model(case.model)
     texts = prepared_texts(case, ours.tokeniser, ours.longest)
     numbers = [ours.tokeniser.encode(text).ids for text in texts]
-    model = _bert(case) if ours.kind == "bert" else _llama(ours)
+    model = _bert(case) if ours.kind == "bert" else llama(ours)
     if case.kind == "write":
         return {"write": _writing(model, numbers[0], sorted(ours.ends))}
     body = getattr(model, "model", model)  # without its head
@@ -52,7 +52,7 @@ def _bert(case: ModelCase) -> Any:
     return transformers.AutoModel.from_pretrained(store.find(case.model), attn_implementation="sdpa").eval()
 
 
-def _llama(ours: Any) -> Any:
+def llama(ours: Any) -> Any:
     """A Llama with the very weights of ours: dequantised from one GGUF file."""
     names = (
         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",

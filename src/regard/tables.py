@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.errors import missing_package
+
 Kind = Literal["word", "number", "vector", "text"]
 MOST_DIGITS = 6
 EXACT = 2**40  # units of the last digit up to which halves can be distinguished from their neighbours
@@ -69,6 +71,14 @@ class Table:
     def printed(self, row: Sequence[Any]) -> tuple[str, ...]:
         """The cells of a row as text, vectors in full."""
         return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
+
+    def to_pandas(self) -> Any:
+        """The cells as a pandas DataFrame, numbers unrounded."""
+        try:
+            import pandas
+        except ImportError:
+            raise missing_package("to_pandas", "pandas") from None
+        return pandas.DataFrame([list(row) for row in self.rows], columns=[column.name for column in self.columns])
 
     def __repr__(self) -> str:
         rows = f"{len(self):,} row" + ("" if len(self) == 1 else "s")

@@ -139,6 +139,45 @@ def test_statistics_of_generated_tokens(make):
         torch.testing.assert_close(layer.top(3).weight, truth.top(3).weight, atol=1e-5, rtol=1e-5)
 
 
+def repeating(model, ids):
+    """Assisted generation: tokens are proposed from the prompt, and those that the model would not write taken back."""
+    return model.generate(ids, max_new_tokens=12, min_new_tokens=12, do_sample=False, prompt_lookup_num_tokens=3)
+
+
+@pytest.mark.parametrize("keep", ["all", ["entropy", "top"]])
+def test_tokens_that_are_taken_back_are_forgotten(keep):
+    model, ids = llama(), tokens(1, 5).repeat(1, 4)
+    with regard.watch(model, keep=keep) as seen:
+        found = repeating(model, ids)
+    assert torch.equal(found, model.generate(ids, max_new_tokens=12, min_new_tokens=12, do_sample=False))
+    with regard.watch(model) as once, torch.no_grad():
+        model(found[:, : seen.layers[0].entropy().shape[-1]])
+    assert seen.layers[0].entropy().shape[-1] >= found.shape[1] - 2
+    for layer, whole in zip(seen.layers, once.layers, strict=True):
+        torch.testing.assert_close(layer.entropy(), whole.entropy(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(layer.top(3).weight, whole.top(3).weight, atol=1e-5, rtol=1e-5)
+        if keep == "all":
+            torch.testing.assert_close(layer.attention.dense(), whole.attention.dense(), **CLOSE)
+            torch.testing.assert_close(layer.output, whole.output, atol=1e-4, rtol=1e-4)
+
+
+def test_column_sums_of_tokens_that_were_taken_back_are_not_known():
+    model, ids = llama(), tokens(1, 5).repeat(1, 4)
+    with regard.watch(model, keep=["received"]) as seen:
+        repeating(model, ids)
+    with pytest.raises(errors.Unsupported, match="taken back"):
+        seen.layers[0].received()
+
+
+def test_two_texts_in_turns_are_two_runs():
+    model = llama()
+    with torch.no_grad(), regard.watch(model, runs=None) as seen:
+        caches = [model(tokens(1, 5, seed=seed)).past_key_values for seed in (1, 2)]
+        for cache in caches:
+            model(tokens(1, 1), past_key_values=cache)
+    assert [run.attention().shape[-2] for run in seen.layers[1].runs] == [6, 6]
+
+
 def test_a_prompt_that_was_read_before_watching():
     model, ids = llama(), tokens(1, 9)
     with torch.no_grad():
@@ -160,6 +199,16 @@ def test_memory_grows_with_tokens_not_with_steps():
     assert seen.memory < 1.1 * once.memory
 
 
+@pytest.mark.parametrize("keep", ["summary", ["entropy"]])
+def test_a_summary_of_generated_tokens_keeps_no_keys(keep):
+    model = llama()
+    with regard.watch(model, keep=keep) as seen:
+        written(model, tokens(1, 30))
+    seen.statistics()
+    floats = sum(one.numel() for layer in seen.layers for one in layer.runs[-1].statistics[0].values())
+    assert seen.memory < (8 * floats + 2000) * (3 if keep == "summary" else 1)
+
+
 def test_generation_without_a_cache_keeps_the_last_pass():
     model, ids = llama(), tokens(1, 7)
     with regard.watch(model) as seen:
@@ -176,3 +225,21 @@ def test_a_cache_that_changes_its_keys_is_noticed():
         model(ids[:, 5:], past_key_values=past)
     with pytest.raises(errors.Unsupported, match="other keys"):
         seen.layers[1].attention
+
+
+@pytest.mark.parametrize("kind", ["booleans", "numbers"])
+def test_masks_given_as_tensors_are_joined(kind):
+    """A caller's own masks with four axes, step by step: one row after the other."""
+    model, ids = llama(), tokens(2, 9)
+    visible = torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(0)) < 0.6
+    visible = (visible | torch.eye(9, dtype=torch.bool)).tril()
+    whole = visible if kind == "booleans" else torch.where(visible, 0.5 * torch.ones(9), torch.finfo(torch.float32).min)
+    with torch.no_grad(), regard.watch(model) as seen:
+        past = model(ids[:, :5], attention_mask=whole[:, :, :5, :5], use_cache=True).past_key_values
+        for at in range(5, 9):
+            model(ids[:, at : at + 1], attention_mask=whole[:, :, at : at + 1, : at + 1], past_key_values=past)
+    with torch.no_grad(), regard.watch(model) as once:
+        model(ids, attention_mask=whole)
+    for layer, expected in zip(seen.layers, once.layers, strict=True):
+        torch.testing.assert_close(layer.attention.dense(), expected.attention.dense(), **CLOSE)
+        assert ((layer.attention.dense() > 0) == visible).all()

@@ -72,3 +72,23 @@ def test_falcon_is_seen_by_its_calls_of_pytorch():
         torch.testing.assert_close(attention.dense(), expected[-1], atol=1e-6, rtol=0)
         torch.testing.assert_close(attention @ layer.values, layer.output, atol=1e-5, rtol=1e-5)
     assert len(expected) == 2
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_falcon_generates_one_attention_over_all_tokens(padded):
+    options = {"vocab_size": 67, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "alibi": False}
+    from transformers import FalconConfig, FalconForCausalLM
+
+    torch.manual_seed(3)
+    model, ids = FalconForCausalLM(FalconConfig(**options, pad_token_id=0, eos_token_id=None)).eval(), tokens(2, 7)
+    mask = torch.ones_like(ids)
+    mask[0, : 3 * padded] = 0
+    with regard.watch(model) as seen:
+        written = model.generate(ids, attention_mask=mask, max_new_tokens=5, do_sample=False)
+    whole = torch.nn.functional.pad(mask, (0, 4), value=1)
+    with regard.watch(model) as once, torch.no_grad():
+        model(written[:, :-1], attention_mask=whole)
+    for layer, expected in zip(seen.layers, once.layers, strict=True):
+        found, weights = layer.attention.dense(), expected.attention.dense()
+        real = whole.bool()[:, None, :, None]
+        torch.testing.assert_close(found * real, weights * real, atol=3e-6, rtol=0)

@@ -118,6 +118,83 @@ def test_fused_attention_inside_any_module(causal):
     torch.testing.assert_close(summary.layers[2].received(), scores.softmax(-1).sum(-2), **CLOSE)
 
 
+class Leaf(nn.Module):
+    """Attention in a module of its own, without parameters."""
+
+    def forward(self, *given, **options):
+        return functional.scaled_dot_product_attention(*given, **options)
+
+
+class Two(nn.Module):
+    """Two calls in one forward, by modules and directly."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Leaf(), Leaf()
+
+    def forward(self, x, y):
+        x = self.one(x, y, y) + self.other(x, x, x)
+        return functional.scaled_dot_product_attention(x, x, x) + functional.scaled_dot_product_attention(x, y, y)
+
+
+def test_several_calls_in_one_module_are_several_layers():
+    model, x, y = Two(), draw(1, 3, 6, 8), draw(1, 3, 6, 8) + 1
+    plain = model(x, y)
+    with regard.watch(model) as seen, regard.watch(model) as again:
+        assert torch.equal(model(x, y), plain)
+    for one in (seen, again):
+        assert [layer.name for layer in one] == ["one", "other", "Two", "Two (call 2)"]
+        assert all(layer.attention.shape == (1, 3, 6, 6) and len(layer.runs) == 1 for layer in one)
+    expected = (x @ y.mT * 8**-0.5).softmax(-1)
+    torch.testing.assert_close(next(iter(seen)).attention.dense(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask", "found"),
+    [
+        ((5, 8), (5, 5), (1, 1, 5, 5)),
+        ((3, 5, 8), (3, 5, 5), (3, 1, 5, 5)),
+        ((3, 5, 8), (5, 5), (3, 1, 5, 5)),
+        ((2, 3, 5, 8), (2, 1, 1, 5), (2, 3, 5, 5)),
+        ((2, 4, 3, 5, 8), (2, 1, 1, 5, 5), (8, 3, 5, 5)),
+        ((2, 4, 3, 5, 8), (1, 1, 3, 5, 5), (8, 3, 5, 5)),
+    ],
+)
+def test_any_number_of_axes(shape, mask, found):
+    x, model = draw(*shape), Leaf()
+    visible = draw(*mask) < 1
+    plain = model(x, x, x, attn_mask=visible)
+    scores = (x @ x.mT * 8**-0.5).masked_fill(~visible, -torch.inf)
+    for keep in ("all", "summary"):
+        with regard.watch(model, keep=keep) as seen, torch.no_grad():
+            torch.testing.assert_close(model(x, x, x, attn_mask=visible), plain, **CLOSE)
+        if keep == "all":
+            weights = seen.layers[0].attention.dense()
+            assert weights.shape == found
+            torch.testing.assert_close(weights.reshape(scores.shape), scores.softmax(-1), **CLOSE)
+
+
+def test_a_home_made_cache():
+    """One query at a time with all keys so far: one attention over the text."""
+    model, x = Leaf(), draw(1, 2, 9, 8)
+    with regard.watch(model) as seen:
+        model(x[:, :, :5], x[:, :, :5], x[:, :, :5], is_causal=True)
+        for end in range(6, 10):
+            model(x[:, :, end - 1 : end], x[:, :, :end], x[:, :, :end])
+    hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    expected = (x @ x.mT * 8**-0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+    torch.testing.assert_close(seen.layers[0].attention.dense(), expected, **CLOSE)
+
+
+def test_one_query_over_other_keys_is_a_pass_of_its_own():
+    model = Leaf()
+    with regard.watch(model) as seen:
+        for count in (5, 6):
+            keys = draw(1, 2, count, 8) * count
+            model(draw(1, 2, 1, 8), keys, keys)
+    assert seen.layers[0].attention.shape == (1, 2, 1, 6)
+
+
 def test_a_hugging_face_model_inside_a_module_is_recorded_once():
     from .models import llama, tokens
 

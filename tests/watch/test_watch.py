@@ -1,6 +1,9 @@
 """`regard.watch`: what it records, and that the model is left as it was."""
 
+import pickle
 import threading
+from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import regard
 from regard import errors
 from regard.watch import interface
 
+from .architectures import ARCHITECTURES, build, inputs_of, weights_of_eager
 from .models import bart, eager_weights, llama, tokens
 
 
@@ -113,6 +117,57 @@ def test_two_models_with_one_configuration_do_not_mix():
     assert not torch.equal(seen.layers[0].attention.dense(), also.layers[0].attention.dense())
 
 
+def test_a_copy_made_inside_the_block_has_its_own_implementation():
+    model = llama()
+    with regard.watch(model):
+        copy = deepcopy(model)
+        assert pickle.loads(pickle.dumps(model.config))._attn_implementation == "sdpa"
+    assert copy.config._attn_implementation == model.config._attn_implementation == "sdpa"
+
+
+def test_another_implementation_chosen_inside_the_block_is_an_error_and_stays():
+    model = llama()
+
+    def change():
+        with regard.watch(model), torch.no_grad():
+            model.set_attn_implementation("eager")
+            model(tokens(1, 4))
+
+    with pytest.raises(errors.OptionError, match="was changed inside"):
+        change()
+    assert model.config._attn_implementation == "eager"
+
+
+def test_layers_that_are_computed_again_for_gradients_are_recorded_once():
+    model = llama().train()
+    model.gradient_checkpointing_enable()
+    with regard.watch(model) as seen:
+        model(tokens(1, 5), use_cache=False).logits.sum().backward()
+    assert [layer.number for layer in seen.layers] == [0, 1, 2]
+    assert all(len(layer.runs) == 1 for layer in seen.layers)
+
+
+def test_passes_of_other_threads_do_not_disturb():
+    model, stop = llama(), threading.Event()
+
+    def read():
+        while not stop.is_set():
+            with torch.no_grad():
+                model(tokens(1, 3))
+
+    other = threading.Thread(target=read)
+    other.start()
+    try:
+        with regard.watch(model) as seen:
+            written = model.generate(tokens(1, 5), max_new_tokens=9, min_new_tokens=9, do_sample=False)
+    finally:
+        stop.set()
+        other.join()
+    expected = eager_weights(model, input_ids=written[:, :-1]).attentions
+    for layer, weights in zip(seen.layers, expected, strict=True):
+        torch.testing.assert_close(layer.attention.dense(), weights, atol=3e-6, rtol=0)
+
+
 def test_threads_record_their_own_passes():
     model = llama()
     lengths, found = range(4, 10), {}
@@ -197,6 +252,29 @@ def test_statistics_are_means_over_real_tokens():
     row = next(row for row in table if row[:2] == (2, 1))
     assert row[2] == pytest.approx(float(expected), abs=1e-6)
     assert len(table) == 12 and "LlamaForCausalLM" in str(table)
+    frame = table.to_pandas()
+    assert list(frame.columns) == [column.name for column in table.columns] and frame["entropy"][0] == table.rows[0][2]
+
+
+@pytest.mark.parametrize("keep", ["all", ["received"]])
+def test_shares_of_weight_on_the_first_key_and_on_sinks(keep):
+    architecture = next(one for one in ARCHITECTURES if one.kind == "gpt_oss")
+    model, inputs = build(architecture), inputs_of(architecture)
+    with regard.watch(model, keep=keep) as seen, torch.no_grad():
+        model(**inputs)
+    model.set_attn_implementation("eager")
+    with weights_of_eager(model) as truth, torch.no_grad():
+        model(**inputs)
+    table = seen.statistics()
+    for layer in seen.layers:
+        weights = truth[layer.name][0].double() * inputs["attention_mask"][:, None, :, None]
+        count = inputs["attention_mask"].sum(1)[:, None]
+        received = weights.sum(2)[..., : inputs["input_ids"].shape[1]]  # (batch, head, key)
+        shares = {"first key": received[..., 0] / count, "received": (received / count[..., None]).amax(-1)}
+        shares["sink"] = 1 - received.sum(-1) / count
+        for name, expected in shares.items():
+            found = [row for place, row in zip(table["layer"], table[name], strict=True) if place == layer.number]
+            np.testing.assert_allclose(found, expected.mean(0), atol=2e-6)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -291,6 +369,7 @@ def test_layers_that_match_nothing_are_named():
         ({"keep": ["entrophy"]}, "entropy"),
         ({"runs": 0}, "runs"),
         ({"heads": []}, "heads"),
+        ({"layers": [1.5]}, "layer numbers"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):
@@ -301,6 +380,22 @@ def test_wrong_arguments_are_refused(arguments, message):
 def test_something_that_is_no_model_is_refused():
     with pytest.raises(errors.OptionError, match="PyTorch module"):
         regard.watch("gpt2")
+    with pytest.raises(errors.OptionError, match=r"pipeline\.model"):
+        regard.watch(SimpleNamespace(model=llama()))
+    with pytest.raises(errors.Unsupported, match="TorchScript"):
+        regard.watch(torch.jit.script(torch.nn.Linear(2, 2)))
+
+
+def test_a_head_that_is_not_there_is_named():
+    with pytest.raises(errors.OutOfRange, match="head 9"), regard.watch(llama(), heads=[1, 9]) as seen, torch.no_grad():
+        seen._model(tokens(1, 4))
+
+
+def test_layers_counted_from_the_last():
+    model = llama()
+    with regard.watch(model, layers=[-1, 0]) as seen, torch.no_grad():
+        model(tokens(1, 4))
+    assert [layer.number for layer in seen.layers] == [0, 2]
 
 
 def test_patches_of_an_image_have_rows_and_columns():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard import masks
+from regard import errors, masks
 from regard.attention import Attention, Top
 from regard.attention.column_sums import received_by
 from regard.biases import Bias, RelativePositions
@@ -56,10 +56,14 @@ class Call:
     bias: Tensor | Bias | None = None
     static: bool = False  # the keys live in a buffer that later calls write to
     cross: bool = False
+    position: int | None = None  # of the first query, where neither the mask nor the number of keys says it
+    guessed: bool = False  # nothing says whether the call continues a text with a KV cache
 
     @property
     def query_offset(self) -> int:
         """The position of the first query."""
+        if self.position is not None:
+            return self.position
         if isinstance(self.rule, MaskCall):
             return self.rule.query_offset
         return 0 if self.cross else max(self.keys.shape[2] - self.queries.shape[2], 0)
@@ -90,7 +94,10 @@ class Call:
         """Some of the heads, copied; keys and values of the groups that they belong to are repeated for each."""
         if heads is None:
             return self
-        group = self.queries.shape[1] // self.keys.shape[1]
+        count = self.queries.shape[1]
+        if max(heads) >= count:
+            raise errors.index_out_of_range("head", max(heads), count)
+        group = count // self.keys.shape[1]
         chosen = torch.tensor(heads, device=self.queries.device)
         bias, rule = self.bias, self.rule
         if isinstance(bias, Tensor) and bias.ndim == 4 and bias.shape[1] != 1:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,10 +25,29 @@ if TYPE_CHECKING:
     from regard.watch.recorder import Recorder
 
 NAME = "regard"
-LOCK = threading.RLock()
+LOCK = threading.RLock()  # for both tables below
 ORIGINALS: dict[int, tuple[Any, str | None, int]] = {}  # by id of a config: it, its own implementation, watches
-RECORDERS: dict[int, list[Recorder]] = {}  # by id of a module
-INSIDE = threading.local()  # set while a function of transformers computes, so that its own calls are not recorded
+RECORDERS: dict[int, tuple[Recorder, ...]] = {}  # by id of a module
+INSIDE = threading.local()  # `own` is set while an attention function computes
+
+
+class Watched(str):
+    """The name of the implementation while a configuration is watched; a copy of it has its own implementation."""
+
+    original: str | None
+
+    def __deepcopy__(self, memo: Any) -> str | None:
+        return self.original
+
+    def __copy__(self) -> str | None:
+        return self.original
+
+    def __reduce__(self) -> Any:
+        return _unchanged, (self.original,)
+
+
+def _unchanged(name: str | None) -> str | None:
+    return name
 
 
 def register() -> None:
@@ -93,12 +114,13 @@ def attention_forward(
     original = original_of(getattr(module, "config", None))
     given = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
     given = {name: one for name, one in given.items() if one is not None or name == "scaling"}
-    found = [(recorder, recorder.layer_for(module)) for recorder in recorders_of(module)]
+    is_part = _is_part(query, key, attention_mask)
+    found = [(recorder, recorder.layer_for(module, is_part)) for recorder in recorders_of(module)]
     watching = [(recorder, layer) for recorder, layer in found if recorder.watches(layer)]
     if not watching and original != NAME:
         for recorder, layer in found:  # watched cross-attention must know whether a text begins
             if isinstance(attention_mask, LazyMask) and not layer.cross:
-                recorder.state.fresh = attention_mask.call.query_offset == 0
+                recorder.state.move(attention_mask.call.query_offset, query.shape[2])
         return _own(module, original, query, key, value, attention_mask, given)
     cross = found[0][1].cross if found else None
     call = _call(module, query, key, value, attention_mask, cross, given)
@@ -110,7 +132,6 @@ def attention_forward(
     builds = original == "eager" or (isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain)
     return observed(
         watching,
-        module,
         call,
         lambda: _own(module, original, query, key, value, attention_mask, given),
         dropout=dropout,
@@ -120,10 +141,20 @@ def attention_forward(
 
 
 def recorders_of(module: Any) -> list[Recorder]:
-    """Those of this thread, or those of all threads where this one watches nothing itself."""
-    found = RECORDERS.get(id(module), [])
+    """Those of this thread, or those of all threads where this one watches nothing itself.
+
+    None while gradients flow back: a call is then one that was recorded before, computed again by a checkpoint.
+    """
+    found = RECORDERS.get(id(module), ())
+    if not found or torch._C._current_graph_task_id() != -1:
+        return []
     mine = [recorder for recorder in found if recorder.thread == threading.get_ident()]
     return mine or list(found)
+
+
+def _is_part(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
+    """Whether a call can be one of several over parts of one sequence that attend to themselves: images, windows."""
+    return query.shape[0] == 1 and query.shape[2] == key.shape[2] and mask is None
 
 
 def _wants_weights(module: Any, others: dict[str, Any]) -> bool:
@@ -229,9 +260,16 @@ def _own(
         function = table[original]
     if isinstance(mask, LazyMask):
         mask = mask.own()
+    with computing():
+        return function(module, query, key, value, mask, **given)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """While an attention function computes, its own calls of other attention functions are not recorded."""
     before = getattr(INSIDE, "own", False)
     INSIDE.own = True
     try:
-        return function(module, query, key, value, mask, **given)  # type: ignore[no-any-return]
+        yield
     finally:
         INSIDE.own = before

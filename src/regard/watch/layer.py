@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from regard import errors
 from regard.attention import Attention, PooledMap, Top
+from regard.watch.call import Call
 from regard.watch.run import ROW_STATISTICS, Run, widened
 
 Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
@@ -31,7 +33,8 @@ class Layer:
     number: int  # in its stack, from 0
     heads: list[int] | None = None  # that are kept; None: all
     cross: bool = False
-    runs: list[Run] = field(default_factory=list)
+    thread: int | None = None  # whose runs are shown; None: those of all threads
+    recorded: list[Run] = field(default_factory=list)  # of all threads
     notes: dict[str, None] = field(default_factory=dict)  # what to know about these numbers, in order
 
     def __repr__(self) -> str:
@@ -42,6 +45,22 @@ class Layer:
         batch, heads = call.queries.shape[:2]
         queries = sum(one.queries.shape[2] for one in self._run.calls)
         return f"Layer({self.name}: {kind}, batch {batch}, head {heads}, query {queries})"
+
+    @property
+    def runs(self) -> list[Run]:
+        """The forward passes that are kept: of the thread that watches, or else of the one that ran the model last."""
+        if self.thread is None or not self.recorded:
+            return self.recorded
+        mine = [run for run in self.recorded if run.thread == self.thread]
+        return mine or [run for run in self.recorded if run.thread == self.recorded[-1].thread]
+
+    def last_run(self, call: Call | None = None) -> Run | None:
+        """The last run of the present thread; of several, the one whose keys a call has."""
+        me = threading.get_ident()
+        mine = [run for run in self.recorded if run.thread == me]
+        if call is not None and len(mine) > 1 and call.query_offset and not call.cross:
+            return next((run for run in reversed(mine) if run.has_keys_of(call)), mine[-1])
+        return mine[-1] if mine else None
 
     @property
     def _run(self) -> Run:
@@ -122,6 +141,8 @@ class Layer:
         run.check()
         if run.received is not None:
             return run.received
+        if run.received_problem is not None:
+            raise errors.Unsupported(f'`received` is not known: {run.received_problem}.\nWatch with keep="all".')
         return self._kept("received").attention().received(run.real_queries())
 
     def pooled(self, shape: tuple[int, int] = (64, 64)) -> PooledMap:
@@ -139,19 +160,55 @@ class Layer:
             return run.row_statistic(name)
         return getattr(self._kept(name).attention(), name)()
 
-    def row_means(self) -> dict[str, Tensor]:
-        """Mean of each statistic over all real queries, (head,)."""
-        found = {}
-        real = self._run.real_queries()
-        for name in (*ROW_STATISTICS, "max_logit"):
-            try:
-                rows = getattr(self, name)().detach().double()  # (batch, head, query)
-            except errors.OptionError:
-                continue
-            seen = torch.isfinite(rows) if real is None else torch.isfinite(rows) & real[:, None].to(rows.device)
-            total = torch.where(seen, rows, rows.new_zeros(())).sum((0, 2))
-            found[name] = total / seen.sum((0, 2)).clamp(min=1)
-        return found
+    def means(self) -> dict[str, Tensor]:
+        """Per head, (head,): means of the row statistics over real queries, and shares of all weight.
+
+        "received" is the largest share that one key receives and "key" that key, in the sequence where it is largest;
+        "first" is the share of the first real key, "sink" that of a learned sink.
+        """
+        run = self._run
+        run.check()
+        if run.statistics:
+            rows, received = {name: run.row_statistic(name) for name in run.statistics[0]}, run.received
+        else:  # all in one pass
+            call = self._kept("statistics").joined()
+            names = tuple(name for name in ROW_STATISTICS if name != "distance" or not call.cross)
+            with torch.no_grad():
+                found = call.computed(call.values[..., :1], names, received=True)
+            rows, received = found.rows, found.received
+        if "logsumexp" in rows and "peak" in rows:
+            rows["max_logit"] = rows["logsumexp"] + rows["peak"].log()
+        real = run.real_queries()
+        means = {name: _mean(statistic, real) for name, statistic in rows.items()}
+        return means if received is None else {**means, **_shares(run.joined(), received, real)}
+
+
+def _mean(rows: Tensor, real: Tensor | None) -> Tensor:
+    """The mean over sequences and queries that are real and see a key, (batch, head, query) → (head,)."""
+    rows = rows.detach().double()
+    counted = torch.isfinite(rows) if real is None else torch.isfinite(rows) & real[:, None].to(rows.device)
+    total = torch.where(counted, rows, rows.new_zeros(())).sum((0, 2))
+    return total / counted.sum((0, 2)).clamp(min=1)
+
+
+def _shares(call: Call, received: Tensor, real: Tensor | None) -> dict[str, Tensor]:
+    """Shares of all weight, (batch, head, key) → (head,) each."""
+    received = received.detach().double()
+    total = received.sum(-1)
+    if call.sinks is not None:  # what rows lack to 1 is the sink's
+        count = call.queries.shape[2] if real is None else real.sum(-1)[:, None]
+        total = torch.as_tensor(count, device=total.device).double().expand_as(total)
+    share = received / total.clamp(min=torch.finfo(torch.float64).tiny)[..., None]
+    largest, place = share.max(-1)
+    first = torch.zeros(len(received), dtype=torch.int64, device=received.device)
+    if real is not None and real.shape[1] == received.shape[2]:
+        first = real.int().argmax(1)
+    found = {
+        "received": largest.mean(0),
+        "key": place.gather(0, largest.argmax(0)[None])[0],
+        "first": share.gather(2, first[:, None, None].expand(-1, share.shape[1], 1)).mean((0, 2)),
+    }
+    return found if call.sinks is None else {**found, "sink": 1 - share.sum(-1).mean(0)}
 
 
 class Layers(Sequence[Layer]):

@@ -64,10 +64,20 @@ class Pass(threading.local):
 
     depth: int = 0
     forwards: dict[int, int] = field(default_factory=dict)  # how often each module was called in this pass, by id
-    parts: dict[int, int] = field(default_factory=dict)  # attention calls in the present call of each module
-    fresh: bool = True  # the last self-attention began at position 0
+    calls: dict[int, int] = field(default_factory=dict)  # of attention, in the present forward of each module
+    continues_parts: bool = False  # the present call is over a further part of the sequence of the call before
+    begin: int = 0  # positions that the last self-attention was computed for: the first,
+    end: int = 0  # the one after the last,
+    back: int = 0  # and how many of those before it were taken back
+    moved: bool = False  # whether this pass has set them
     parents: Tensor | None = None  # how the cache was reordered before this pass
     modules: list[Any] = field(default_factory=list)  # that run now, the innermost last
+
+    def move(self, begin: int, count: int) -> None:
+        """A call of self-attention, for positions from `begin` on."""
+        if not self.moved or (self.begin, self.end) != (begin, begin + count):
+            self.back = max(self.end - begin, 0) if begin else 0
+            self.begin, self.end, self.moved = begin, begin + count, True
 
     @property
     def innermost(self) -> Any:
@@ -83,15 +93,18 @@ class Recorder:
     ) -> None:
         self.names = names  # of all modules, by id
         self.places = places(list(names.values()))
+        self.sizes: dict[str, int] = {}  # of stacks
+        for stack, number in self.places.values():
+            self.sizes[stack] = max(self.sizes.get(stack, 0), number + 1)
         self.keep = keep
         self.model = model
         self.heads = _heads(heads)
-        self.chosen = layers if layers is None or isinstance(layers, (list, tuple, set, range)) else [layers]
+        self.chosen = _chosen(layers)
         self.runs = runs
         self.state = Pass()
         self.thread = threading.get_ident()
         self.lock = threading.Lock()
-        self.layers: dict[tuple[int, int], Layer] = {}  # by module and how often it was called before in the pass
+        self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
         self.calls = 0  # of attention functions, watched or not
         self.forwards = 0  # of the model
 
@@ -102,8 +115,9 @@ class Recorder:
         state = self.state
         state.depth += 1
         self.forwards += 1
+        state.moved = False
         state.forwards.clear()
-        state.parts.clear()
+        state.calls.clear()
 
     def leave_model(self) -> None:
         """It has ended."""
@@ -112,8 +126,10 @@ class Recorder:
     def enter_module(self, module: Any) -> None:
         """A module begins its forward."""
         state, key = self.state, id(module)
+        if not state.depth and not state.modules:  # called by itself, not by the model
+            state.forwards.clear()
         state.forwards[key] = state.forwards.get(key, 0) + 1
-        state.parts[key] = 0
+        state.calls[key] = 0
         state.modules.append(module)
 
     def leave_module(self, module: Any) -> None:
@@ -122,26 +138,34 @@ class Recorder:
         while modules and modules.pop() is not module:
             pass
 
-    def layer_for(self, module: Any, cross: bool | None = None) -> Layer:
-        """The layer of this call, watched or not."""
+    def layer_for(self, module: Any, is_part: bool = False) -> Layer:
+        """The layer of this call, watched or not.
+
+        A module that runs several times in one pass is several layers, and so are several calls in one forward of a
+        module, unless they are over parts of one sequence.
+        """
         state, key = self.state, id(module)
-        again = max(state.forwards.get(key, 1) - 1, 0)
+        again, call = max(state.forwards.get(key, 1) - 1, 0), state.calls.get(key, 0)
+        state.calls[key] = call + 1
+        state.continues_parts = bool(call) and is_part
+        place = key, again, 0 if is_part else call
         with self.lock:
             self.calls += 1
-            found = self.layers.get((key, again))
+            found = self.layers.get(place)
             if found is None:
-                found = self._new_layer(module, again, cross)
-                self.layers[key, again] = found
+                found = self._new_layer(module, place)
+                self.layers[place] = found
         return found
 
-    def _new_layer(self, module: Any, again: int, cross: bool | None) -> Layer:
+    def _new_layer(self, module: Any, place: tuple[int, int, int]) -> Layer:
         name = self.names.get(id(module), type(module).__name__)
         stack, number = self.places.get(name, (name, 0))
-        is_cross = bool(CROSS.search(name)) if cross is None else cross
-        if again:
+        is_cross = bool(CROSS.search(name))
+        if place[1:] != (0, 0):
             same = [layer.number for layer in self.layers.values() if layer.stack == stack]
-            number, name = max(same) + 1, f"{name} (call {again + 1})"
-        return Layer(name, stack, number, self.heads, is_cross)
+            earlier = sum(key == place[0] for key, *_ in self.layers)
+            number, name = max(same, default=number) + 1, f"{name} (call {earlier + 1})"
+        return Layer(name, stack, number, self.heads, is_cross, self.thread if self.runs is not None else None)
 
     def watches(self, layer: Layer) -> bool:
         """Whether a layer is among the chosen ones."""
@@ -149,7 +173,8 @@ class Recorder:
             return True
         from fnmatch import fnmatch
 
-        return any(fnmatch(layer.name, one) if isinstance(one, str) else layer.number == one for one in self.chosen)
+        numbers = layer.number, layer.number - self.sizes.get(layer.stack, 0)  # from the first layer, from the last
+        return any(fnmatch(layer.name, one) if isinstance(one, str) else one in numbers for one in self.chosen)
 
     def watched(self) -> list[Layer]:
         """All watched layers that were called."""
@@ -157,24 +182,21 @@ class Recorder:
 
     # Recording
 
-    def record(self, layer: Layer, module: Any, call: Call, output: Tensor, computed: Computed | None) -> None:
+    def record(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
         """One call of a watched layer, with its output (batch, query, head, value_dim)."""
-        state, key = self.state, id(module)
-        part = state.parts.get(key, 0)
-        state.parts[key] = part + 1
-        if call.cross:
-            continues = bool(layer.runs) and not state.fresh
-        else:
-            state.fresh = call.query_offset == 0
-            continues = bool(layer.runs) and layer.runs[-1].continues(call)
-        if part and layer.runs:  # several calls in one forward of the module: images or windows of one sequence
-            self._record_part(layer, call, output, computed)
+        state = self.state
+        before = layer.last_run(call)
+        if before is not None and state.continues_parts:  # images or windows of one sequence
+            self._record_part(before, layer, call, output, computed)
             return
-        if not continues:
-            layer.runs.append(Run())
-            if self.runs is not None:
-                del layer.runs[: -self.runs]
-        run = layer.runs[-1]
+        if call.cross:
+            continues = before is not None and state.begin > 0
+            if before is not None and continues and state.back:
+                before.take_back(state.back)
+        else:
+            state.move(call.query_offset, call.queries.shape[2])
+            continues = before is not None and before.continues(call)
+        run = before if before is not None and continues else self._new_run(layer)
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
             output = output[:, :, layer.heads]
@@ -186,12 +208,26 @@ class Recorder:
         if not call.cross:
             state.parents = run.parents[-1]
 
-    def _record_part(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
+    def _new_run(self, layer: Layer) -> Run:
+        """A run of this thread, in place of its oldest one and of those of threads that have ended."""
+        me = threading.get_ident()
+        run = Run(me)
+        with self.lock:
+            if self.runs is None:
+                layer.recorded.append(run)
+                return run
+            alive = {self.thread, *(thread.ident for thread in threading.enumerate())}
+            others = [one for one in layer.recorded if one.thread != me and one.thread in alive]
+            mine = [*(one for one in layer.recorded if one.thread == me), run]
+            layer.recorded = [*others, *mine[-self.runs :]]
+        return run
+
+    def _record_part(self, run: Run, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
         """A further part of the sequence that the last call began."""
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
             output = output[:, :, layer.heads]
-        run, part = layer.runs[-1], Run()
+        part = Run()
         if self.keep.statistics:
             with torch.no_grad():
                 self._add_statistics(part, call, computed, None)
@@ -214,7 +250,7 @@ class Recorder:
     @staticmethod
     def _add_received(run: Run, call: Call, received: Tensor, parents: Tensor | None) -> None:
         if run.received is None:
-            run.received = received
+            run.received = None if run.received_problem else received
             return
         before = run.received
         parents = parents if call.cross else run._parents(call)
@@ -232,7 +268,6 @@ def rows_of(keep: Keep, call: Call) -> tuple[str, ...]:
 
 def observed(
     recorders: Sequence[tuple[Recorder, Layer]],
-    module: Any,
     call: Call,
     own: Callable[[], tuple[Tensor, Any]],
     *,
@@ -266,8 +301,18 @@ def observed(
         output, extra = own()
     for recorder, layer in recorders:
         ready = computed if recorder.keep.statistics and layer.heads is None else None
-        recorder.record(layer, module, call, output, ready)
+        recorder.record(layer, call, output, ready)
     return output, extra
+
+
+def _chosen(layers: Any) -> list[Any] | None:
+    """Numbers and patterns of names; None for all layers."""
+    if layers is None:
+        return None
+    given = list(layers) if isinstance(layers, (list, tuple, set, range)) else [layers]
+    if not given or not all(isinstance(one, str) or validate.is_integer(one) for one in given):
+        raise errors.option("layers", layers, 'layer numbers, or patterns of module names such as "decoder.*"')
+    return given
 
 
 def _heads(given: Any) -> list[int] | None:

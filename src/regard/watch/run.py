@@ -1,32 +1,35 @@
 """`Run`: the calls of one attention layer that belong together, from the prompt to the last generated token.
 
 A KV cache hands the keys of all tokens to every call. A run keeps each token's key once: the keys of the first call,
-then those of the new tokens. Beam search reorders the sequences of a cache between calls; `_parents` finds out how, by
-comparing the last key that is known with the one that the cache returns.
+then those of the new tokens. Beam search reorders the sequences of a cache between calls, and assisted generation takes
+tokens back: both are found out by comparing checksums of the last keys with those of the keys that the cache returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard import errors, masks
+from regard import errors
 from regard.attention import Attention
 from regard.biases import Bias
-from regard.watch.call import Call, TensorMask, mask_and_bias
+from regard.watch.call import Call, TensorMask
 from regard.watch.lazy_mask import MaskCall, packed_sequence_mask_function
 
 ROW_STATISTICS = ("entropy", "peak", "logsumexp", "distance")
+CHECKED = 64  # tokens of the prompt whose keys have checksums; generated tokens all have one
 
 
 @dataclass(eq=False)
 class Run:
     """One forward pass of a layer, and the passes that continued it with a KV cache."""
 
+    thread: int = 0  # that ran the model
     calls: list[Call] = field(default_factory=list)  # later ones hold the keys and values of new tokens only
     outputs: list[Tensor] = field(default_factory=list)  # (batch, query, head, value_dim), as the model used them
     parents: list[Tensor | None] = field(default_factory=list)  # per call: the sequence of the call before; None: same
@@ -35,7 +38,9 @@ class Run:
     received: Tensor | None = None  # (batch, head, key), summed over all calls
     pooled: Any = None
     problem: str | None = None  # why the calls cannot be joined
+    received_problem: str | None = None  # why column sums are not known
     parts: list[int] = field(default_factory=list)  # lengths of the parts that the first call was made in
+    checksums: Tensor | None = None  # (batch, token) of the last keys, sequences in the order of the last call
     _joined: Call | None = None
 
     # Recording
@@ -51,9 +56,21 @@ class Run:
         else:
             self.parents.append(parents if call.cross else self._parents(call))
             kept = self._new_tokens(call)
+        if not call.cross:
+            self._add_checksums(call)
         if output is not None and keep_vectors:
             self.outputs.append(output)
         self.calls.append(kept if keep_vectors else _without_vectors(kept))
+
+    def _add_checksums(self, call: Call) -> None:
+        count = call.queries.shape[2]
+        end = call.query_offset - call.key_offset + count
+        new = checksums(call.keys[:, :, max(end - min(count, CHECKED), 0) : end])
+        if self.checksums is None or count > CHECKED:
+            self.checksums = new
+            return
+        known = self.checksums if self.parents[-1] is None else self.checksums[self.parents[-1]]
+        self.checksums = torch.cat([known, new], 1)
 
     def add_part(self, call: Call, output: Tensor, part: Run, keep_vectors: bool) -> None:
         """A further part of the same sequence, which attends only to itself: one image, or one window, of several.
@@ -98,8 +115,66 @@ class Run:
             self.received = torch.cat([self.received, part.received], 2)
 
     def continues(self, call: Call) -> bool:
-        """Whether a call of self-attention goes on from the last token of this run."""
-        return bool(self.calls) and 0 < call.query_offset == self.end
+        """Whether a call of self-attention goes on from the last token of this run, or from one before it.
+
+        In the second case, the tokens that were taken back are forgotten.
+        """
+        position = call.query_offset
+        if not self.calls or not 0 < position <= self.end or position <= self.calls[0].query_offset:
+            return False
+        if position == self.end and not call.guessed:
+            return True
+        if not self.has_keys_of(call):
+            return False
+        back = self.end - position
+        if back:
+            self.take_back(back)
+            self.checksums = None if self.checksums is None else self.checksums[:, :-back]
+        return True
+
+    def has_keys_of(self, call: Call) -> bool:
+        """Whether the key before the first query of a call is the one that was recorded at that position."""
+        call, marks = call.trimmed(), self.checksums
+        known = 0 if marks is None else marks.shape[1] - (self.end - call.query_offset)
+        if marks is None or marks.shape[0] != call.batch or not 0 < known <= marks.shape[1]:
+            return False
+        place = call.query_offset - 1 - call.key_offset
+        return place >= 0 and torch.equal(checksums(call.keys[:, :, place : place + 1]), marks[:, known - 1 : known])
+
+    def take_back(self, count: int) -> None:
+        """Forget the last tokens."""
+        self._joined = None
+        while len(self.calls) > 1 and self.calls[-1].queries.shape[2] <= count:
+            count -= self.calls[-1].queries.shape[2]
+            for parts in (self.calls, self.outputs, self.parents, self.statistics, self.top):
+                del parts[-1:]
+        self._shorten(self.calls[-1].queries.shape[2] - count)
+        if self.received is not None:
+            self.received, self.received_problem = None, "tokens were taken back, whose weights are already in the sums"
+
+    def _shorten(self, count: int) -> None:
+        """Keep so many queries of the last call."""
+        call = self.calls[-1]
+        taken = call.queries.shape[2] - count
+        if not taken:
+            return
+        lost = 0 if call.cross else taken
+        keys, rule, bias = call.keys.shape[2] - lost, call.rule, call.bias
+        if isinstance(rule, MaskCall):
+            rule = replace(rule, queries=count, keys=rule.keys - lost)
+        elif rule.tensor.shape[2] != 1:
+            rule = TensorMask(rule.tensor[:, :, :count])
+        if isinstance(bias, Tensor) and bias.shape[2] != 1:
+            bias = bias[:, :, :count]
+        queries, kept_keys, values = call.queries[:, :, :count], call.keys[:, :, :keys], call.values[:, :, :keys]
+        self.calls[-1] = replace(call, queries=queries, keys=kept_keys, values=values, rule=rule, bias=bias)
+        if self.outputs:
+            self.outputs[-1] = self.outputs[-1][:, :count]
+        if self.statistics:
+            self.statistics[-1] = {name: rows[:, :, :count] for name, rows in self.statistics[-1].items()}
+        if self.top:
+            index, weight = self.top[-1]
+            self.top[-1] = index[:, :, :count], weight[:, :, :count]
 
     @property
     def end(self) -> int:
@@ -114,38 +189,32 @@ class Run:
             return replace(call, keys=none, values=call.values[:, :, :0])
         first = call.query_offset - call.key_offset
         tokens = slice(first, first + call.queries.shape[2])
-        return replace(call, keys=call.keys[:, :, tokens].clone(), values=call.values[:, :, tokens].clone())
+        keys, values = call.keys[:, :, tokens].clone(), call.values[:, :, tokens].clone()
+        return replace(call, keys=keys, values=values, position=call.query_offset)
 
     def _parents(self, call: Call) -> Tensor | None:
         """For each sequence of this call, the sequence of the call before whose keys it continues."""
+        assert self.checksums is not None
         place = self.end - 1 - call.key_offset
-        known, given = self.calls[-1].keys[:, :, -1].detach(), call.keys[:, :, place].detach()
+        known, given = self.checksums, checksums(call.keys[:, :, place : place + 1])
         if known.shape[0] == 1 == given.shape[0]:
-            if not _equal(known, given):
+            if not torch.equal(known[:, -1:], given):
                 self._lose_track()
             return None
-        same = (known[None] == given[:, None]).flatten(2).all(-1)  # (batch now, batch before)
-        found = []
-        for row, candidates in enumerate(same):
-            rows = candidates.nonzero().flatten().tolist()
-            if len(rows) > 1:  # the same last token: compare what came before
-                rows = sorted(rows, key=lambda other, row=row: other != row)  # type: ignore[misc]
-                rows = [other for other in rows if self._same_past(call, row, other)][:1]
-            if not rows:
-                self._lose_track()
-                return None
-            found.append(rows[0])
-        if found == list(range(known.shape[0])):
+        same = known[None, :, -1] == given  # (batch now, batch before)
+        if bool((same.sum(1) > 1).any()):  # equal last tokens: compare what came before as well
+            length = min(known.shape[1], place + 1)
+            given = checksums(call.keys[:, :, place + 1 - length : place + 1])
+            same = (known[None, :, -length:] == given[:, None]).all(-1)
+        count = min(same.shape)
+        found = torch.where(same.any(1), same.int().argmax(1), -1)
+        own = torch.arange(count, device=found.device)
+        found[:count] = torch.where(same[own, own], own, found[:count])  # of equal sequences, the same place
+        if bool((found < 0).any()):
+            self._lose_track()
             return None
-        return torch.tensor(found, device=known.device)
-
-    def _same_past(self, call: Call, row: int, other: int) -> bool:
-        past = self._gathered([one.keys for one in self.calls], torch.tensor([other]))  # (1, head, key, head_dim)
-        origin = self.calls[0].key_offset
-        shared = slice(max(call.key_offset, origin) - origin, None)
-        past = past[:, :, shared]
-        start = max(call.key_offset, origin) - call.key_offset
-        return _equal(past, call.keys[row : row + 1, :, start : start + past.shape[2]])
+        is_same = known.shape[0] == len(found) and torch.equal(found, own)
+        return None if is_same else found
 
     def _lose_track(self) -> None:
         self.problem = (
@@ -164,7 +233,7 @@ class Run:
             found.append(part if rows is None else part[rows.to(part.device)])
             if parent is not None:
                 rows = parent if rows is None else parent[rows.to(parent.device)]
-        return torch.cat(found[::-1], axis)
+        return _concatenated(found[::-1], axis)
 
     def check(self) -> None:
         """Raise if the calls cannot be joined."""
@@ -187,7 +256,11 @@ class Run:
         keys, values = (self._of_all([getattr(call, name) for call in self.calls]) for name in ("keys", "values"))
         rule = self._joined_rule(queries.shape[2], keys.shape[2])
         bias = self._joined_bias(keys.shape[2])
-        self._joined = replace(last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False)
+        made = replace(last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False)
+        self._joined = replace(made, position=first.query_offset)
+        if self._joined.batch == 1 and not self.statistics:  # no beams: the steps are not needed any more
+            self.outputs = [torch.cat(self.outputs, 1)] if self.outputs else []
+            self.calls, self.parents = [self._joined], [None]
         return self._joined
 
     def _of_all(self, parts: Sequence[Tensor]) -> Tensor:
@@ -207,9 +280,15 @@ class Run:
             isinstance(rule, MaskCall) and rule.same_kind(last.rule) for rule in rules
         ):
             return last.rule.over(first.query_offset, queries, first.key_offset, keys)
-        if all(isinstance(rule, TensorMask) and rule.tensor.shape[2] == 1 for rule in rules):
-            return rules[-1]
-        return TensorMask(torch.cat([_dense(call, keys) for call in self.calls], 2))
+        if last.cross and all(isinstance(rule, TensorMask) and rule.tensor.shape[2] == 1 for rule in rules):
+            return last.rule
+        rows = [_dense(call, keys) for call in self.calls]
+        kind = next((part.dtype for part in rows if part.dtype != torch.bool), None)
+        if kind is not None:  # numbers that are added to the scores
+            zero, hidden = torch.tensor([0, -torch.inf], dtype=kind, device=rows[0].device)
+            rows = [torch.where(part, zero, hidden) if part.dtype == torch.bool else part for part in rows]
+        heads = max(part.shape[1] for part in rows)
+        return TensorMask(self._gathered([part.expand(-1, heads, -1, -1) for part in rows], None))
 
     def _joined_bias(self, keys: int) -> Any:
         biases: list[Any] = [call.bias for call in self.calls]
@@ -248,7 +327,7 @@ class Run:
         ]
         top = [(index[chosen[:, at]], weight[chosen[:, at]]) for at, (index, weight) in enumerate(self.top[:count])]
         outputs = [output[chosen[:, place]] for place, output in enumerate(self.outputs[:count])]
-        return Run(calls, outputs, [None] * count, statistics, top, problem=self.problem)
+        return Run(self.thread, calls, outputs, [None] * count, statistics, top, problem=self.problem)
 
     def row_statistic(self, name: str) -> Tensor:
         """One statistic of every query, (batch, head, query)."""
@@ -275,8 +354,17 @@ def widened(part: Tensor, width: int, fill: int) -> Tensor:
     return torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=fill)
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+def checksums(keys: Tensor) -> Tensor:
+    """One number for the bits of each token's keys (batch, head, token, head_dim): int64 (batch, token)."""
+    bits = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[keys.dtype.itemsize]
+    numbers = keys.detach().contiguous().view(bits).long()
+    return (numbers * _multipliers(keys.shape[1], keys.shape[3], keys.device)).sum((1, 3))
+
+
+@lru_cache(maxsize=16)
+def _multipliers(heads: int, size: int, device: torch.device) -> Tensor:
+    made = torch.randint(-(1 << 62), 1 << 62, (heads, 1, size), generator=torch.Generator().manual_seed(1))
+    return made.to(device)
 
 
 def _snapshot(call: Call) -> Call:
@@ -284,28 +372,40 @@ def _snapshot(call: Call) -> Call:
 
 
 def _without_vectors(call: Call) -> Call:
-    """The call with its shapes, mask and last key only: O(1) memory beside the mask."""
-    queries = torch.empty((0,), dtype=call.queries.dtype, device=call.queries.device).expand(0)
-    shape = call.queries.shape
-    return replace(
-        call,
-        queries=queries.new_empty((1,)).expand(shape),
-        keys=call.keys[:, :, -1:].clone(),
-        values=call.values[:, :, -1:, :1].clone(),
-        bias=None,
-    )
+    """The call with its shapes and mask only."""
+    queries, keys, values = (_placeholder(part, part.shape) for part in (call.queries, call.keys, call.values))
+    return replace(call, queries=queries, keys=keys, values=values, bias=None)
+
+
+def _placeholder(like: Tensor, shape: Sequence[int]) -> Tensor:
+    """A tensor of a shape, without its memory."""
+    return like.new_empty((1,)).expand(tuple(shape))
+
+
+def _concatenated(parts: Sequence[Tensor], axis: int) -> Tensor:
+    if all(part.untyped_storage().nbytes() < part.numel() for part in parts):  # placeholders
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        return _placeholder(parts[0], shape)
+    return torch.cat(list(parts), axis)
 
 
 def _dense(call: Call, keys: int) -> Tensor:
-    """The mask of one call as booleans (batch or 1, head or 1, query, all keys)."""
-    mask = mask_and_bias(call.rule, None)[0] or masks.allowed(torch.ones(1, 1, dtype=torch.bool))
-    count = call.queries.shape[2]
-    width = call.rule.keys if isinstance(call.rule, MaskCall) else call.rule.tensor.shape[3]
-    width = min(width, keys)
-    visible = mask.visible(
-        queries=count, keys=width, batch=call.batch, heads=call.queries.shape[1],
-        offset=call.query_offset - call.key_offset, xp=torch, device=call.queries.device,
-    )  # fmt: skip
-    tile = visible.tile(slice(0, count), slice(0, width))
-    tile = tile.expand(call.batch, -1, count, width)
-    return torch.nn.functional.pad(tile, (call.key_offset, keys - width - call.key_offset))
+    """The mask of one call as a tensor (batch, head or 1, query, all keys): booleans, or numbers that are added."""
+    count, rule = call.queries.shape[2], call.rule
+    if isinstance(rule, TensorMask):
+        tile = rule.tensor.expand(call.batch, -1, count, -1)
+    else:
+        mask = rule.mask()
+        if mask is None:
+            tile = torch.ones((call.batch, 1, count, rule.keys), dtype=torch.bool, device=call.queries.device)
+        else:
+            visible = mask.visible(
+                queries=count, keys=rule.keys, batch=call.batch, heads=call.queries.shape[1],
+                offset=rule.offset, xp=torch, device=call.queries.device,
+            )  # fmt: skip
+            tile = visible.tile(slice(0, count), slice(0, rule.keys)).expand(call.batch, -1, count, -1)
+    before = call.key_offset
+    after = keys - tile.shape[3] - before
+    hidden = False if tile.dtype == torch.bool else -torch.inf
+    return torch.nn.functional.pad(tile[..., : keys - before], (before, max(after, 0)), value=hidden)

@@ -10,11 +10,24 @@ from torch import Tensor
 
 from regard import errors
 from regard.tables import Column, Table
+from regard.watch.call import TensorMask
 from regard.watch.layer import VISION, Layer, Layers
 from regard.watch.recorder import Recorder
 
 if TYPE_CHECKING:
     from regard.reading import Reading
+
+
+STATISTICS = {  # of `Layer.means`, in the order of the table
+    "entropy": Column("entropy", "number"),
+    "peak": Column("peak", "number", shade=True),
+    "distance": Column("distance", "number", 1),
+    "max_logit": Column("max logit", "number", 1),
+    "received": Column("received", "number", shade=True),
+    "key": Column("by key", "number", 0),
+    "first": Column("first key", "number", shade=True),
+    "sink": Column("sink", "number", shade=True),
+}
 
 
 class Seen:
@@ -103,28 +116,25 @@ class Seen:
     def statistics(self) -> Table:
         """One row per layer and head: means over all queries that are not padding.
 
-        Entropy in nats, the largest weight, the expected distance in tokens, the largest logit, and, where it was kept
-        or can be computed, the largest share of all weight that one key receives and which key that is.
+        Entropy in nats, the largest weight, the expected distance in tokens, the largest logit, and shares of all
+        weight: the largest that one key receives and which key that is, that of the first key, that of a learned sink.
+        Columns that are not known, because they were not kept, are missing. `to_pandas()` makes a DataFrame of it.
         """
-        rows: list[tuple[Any, ...]] = []
-        names = ("entropy", "peak", "distance", "max_logit")
+        layers = self._layers()
+        found = [layer.means() for layer in layers]
+        columns = [column for name, column in STATISTICS.items() if any(name in means for means in found)]
+        names = [name for name in STATISTICS if any(name in means for means in found)]
         several = len(self.stacks) > 1
-        for layer in self._layers():
-            means = layer.row_means()
-            share, place = _strongest_column(layer)
+        rows: list[tuple[Any, ...]] = []
+        for layer, means in zip(layers, found, strict=True):
             heads = layer.heads or list(range(layer.runs[-1].calls[0].queries.shape[1]))
             for at, head in enumerate(heads):
-                numbers = [float(means[name][at]) if name in means else None for name in names]
-                received = (None, None) if share is None else (float(share[at]), int(place[at]))
-                rows.append(((layer.stack,) if several else ()) + (layer.number, head, *numbers, *received))
-        columns = [
-            Column("layer", "number", 0), Column("head", "number", 0), Column("entropy", "number"),
-            Column("peak", "number", shade=True), Column("distance", "number", 1), Column("max logit", "number", 1),
-            Column("received", "number", shade=True), Column("by key", "number", 0),
-        ]  # fmt: skip
+                numbers = [means[name][at].item() if name in means else None for name in names]
+                rows.append(((layer.stack,) if several else ()) + (layer.number, head, *numbers))
+        columns = [Column("layer", "number", 0), Column("head", "number", 0), *columns]
         if several:
             columns.insert(0, Column("stack", "text"))
-        notes = list(dict.fromkeys(note for layer in self._layers() for note in layer.notes))
+        notes = list(dict.fromkeys(note for layer in layers for note in layer.notes))
         return Table(f"Attention of {self._recorder.model}", tuple(columns), tuple(rows), tuple(notes))
 
     @property
@@ -132,7 +142,7 @@ class Seen:
         """The bytes that are kept: queries, keys, values and outputs, or statistics."""
         storages: dict[int, int] = {}
         for layer in self._recorder.watched():
-            for run in layer.runs:
+            for run in layer.recorded:
                 for tensor in _tensors(run):
                     storage = tensor.untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
@@ -169,7 +179,7 @@ class Seen:
         found.calls = recorder.calls
         for key, layer in recorder.layers.items():
             made = Layer(layer.name, layer.stack, layer.number, layer.heads, layer.cross, notes=layer.notes)
-            made.runs = [run.along(beam_indices) if len(run.calls) > 1 else run for run in layer.runs[-1:]]
+            made.recorded = [run.along(beam_indices) if len(run.calls) > 1 else run for run in layer.runs[-1:]]
             found.layers[key] = made
         return Seen(found, self._model)
 
@@ -194,21 +204,13 @@ def _grid_of(config: Any) -> tuple[int, int]:
 
 
 def _tensors(run: Any) -> list[Tensor]:
-    found = [tensor for call in run.calls for tensor in (call.queries, call.keys, call.values) if tensor.numel() > 1]
+    calls = run.calls if run._joined is None else [*run.calls, run._joined]
+    found = [tensor for call in calls for tensor in (call.queries, call.keys, call.values)]
     found += run.outputs
     found += [tensor for one in run.statistics for tensor in one.values()]
     found += [tensor for pair in run.top for tensor in pair]
-    found += [] if run.received is None else [run.received]
+    found += [one for one in (run.received, run.checksums) if one is not None]
+    found += [] if run.pooled is None else [run.pooled.array]
+    found += [call.bias for call in calls if isinstance(call.bias, Tensor)]
+    found += [call.rule.tensor for call in calls if isinstance(call.rule, TensorMask)]
     return [tensor for tensor in found if isinstance(tensor, Tensor)]
-
-
-def _strongest_column(layer: Layer) -> tuple[Any, Any]:
-    """The largest share of all weight that one key receives, and that key, per head; None if it was not kept."""
-    try:
-        received = layer.received().detach().double()  # (batch, head, key)
-    except errors.OptionError:
-        return None, None
-    total = received.sum(-1, keepdim=True)
-    share, place = (received / total.clamp(min=torch.finfo(torch.float64).tiny)).max(-1)
-    best = share.argmax(0)
-    return share.mean(0), place.gather(0, best[None])[0]

@@ -54,7 +54,11 @@ class Watch:
     def __init__(self, model: Any, layers: Any, heads: Any, keep: Any, runs: int | None) -> None:
         model = getattr(model, "_orig_mod", model)  # of torch.compile
         if not isinstance(model, nn.Module):
-            raise errors.option("model", model, "a PyTorch module, such as a model of transformers")
+            inner = getattr(model, "model", None)
+            fix = "A pipeline holds one: give pipeline.model." if isinstance(inner, nn.Module) else ""
+            raise errors.option("model", model, "a PyTorch module, such as a model of transformers", fix)
+        if isinstance(model, torch.jit.ScriptModule):
+            raise errors.unsupported("Watching a TorchScript model", "Watch the module that it was made from.")
         if runs is not None:
             validate.integer("runs", runs, 1)
         self._arguments = layers, heads, Keep.of(keep), runs
@@ -77,7 +81,13 @@ class Watch:
 
     def __exit__(self, kind: Any, problem: Any, where: Any) -> None:
         undo, recorder = self._open.pop()
+        changed = any(_is_changed(config) for config in _configurations(self._model)) if kind is None else False
         undo.close()
+        if changed and not recorder.calls:
+            raise errors.OptionError(
+                f"The attention implementation of {recorder.model} was changed inside the `with` block, so nothing was "
+                "recorded.\nCall set_attn_implementation before `with regard.watch(model)`."
+            )
         if kind is None and recorder.forwards and not recorder.calls:
             raise unseen_error(self._model)
 
@@ -94,7 +104,9 @@ def _switch(model: nn.Module, undo: ExitStack) -> None:
             own = config._attn_implementation_internal if kept is None else kept[1]
             interface.ORIGINALS[id(config)] = (config, own, 1 if kept is None else kept[2] + 1)
             undo.callback(_restore, config)
-            config._attn_implementation_internal = interface.NAME
+            name = interface.Watched(interface.NAME)
+            name.original = own
+            config._attn_implementation_internal = name
 
 
 def _restore(config: Any) -> None:
@@ -103,8 +115,13 @@ def _restore(config: Any) -> None:
         if watches > 1:
             interface.ORIGINALS[id(config)] = (config, own, watches - 1)
             return
-        config._attn_implementation_internal = own
+        if not _is_changed(config):  # otherwise another implementation was chosen inside the block
+            config._attn_implementation_internal = own
         del interface.ORIGINALS[id(config)]
+
+
+def _is_changed(config: Any) -> bool:
+    return id(config) in interface.ORIGINALS and config._attn_implementation_internal != interface.NAME
 
 
 def _configurations(model: nn.Module) -> list[Any]:
@@ -124,9 +141,10 @@ def _configurations(model: nn.Module) -> list[Any]:
 def _follow(model: nn.Module, recorder: Recorder, support: Support, undo: ExitStack) -> None:
     """Hooks that say which module runs, and, where a model calls PyTorch's attention itself, a mode that sees it."""
     modules = list(model.modules())
-    for module in modules:
-        interface.RECORDERS.setdefault(id(module), []).append(recorder)
-    undo.callback(_forget, modules, recorder)
+    with interface.LOCK:
+        for module in modules:
+            interface.RECORDERS[id(module)] = (*interface.RECORDERS.get(id(module), ()), recorder)
+        undo.callback(_forget, modules, recorder)
     enter, leave = _hooks(lambda module: recorder.enter_module(module), lambda module: recorder.leave_module(module))
     for module in support.followed:
         undo.callback(module.register_forward_pre_hook(enter).remove)
@@ -157,8 +175,8 @@ def _hooks(before: Any, after: Any) -> tuple[Any, Any]:
 
 
 def _forget(modules: list[nn.Module], recorder: Recorder) -> None:
-    for module in modules:
-        recorders = interface.RECORDERS[id(module)]
-        recorders.remove(recorder)
-        if not recorders:
-            del interface.RECORDERS[id(module)]
+    with interface.LOCK:
+        for module in modules:
+            others = tuple(one for one in interface.RECORDERS.pop(id(module)) if one is not recorder)
+            if others:
+                interface.RECORDERS[id(module)] = others

@@ -30,7 +30,7 @@ def support_of(model: nn.Module) -> Support:
     """How a model can be watched; an error if its code computes attention itself."""
     pretrained = tuple(module for module in model.modules() if _is_pretrained(module))
     files = {type(module).__module__ for module in model.modules()}
-    own = [name for name in files if not name.startswith("torch.") and name.partition(".")[0] != "torch"]
+    own = [name for name in files if not _is_of_torch(name)]
     uses_interface = any(INTERFACE in _source(name) for name in own)
     # Modules of PyTorch itself are seen by their calls; so is home-made code, of which there may be no source.
     plain = not pretrained or pretrained[0] is not model
@@ -43,12 +43,12 @@ def support_of(model: nn.Module) -> Support:
 
 
 def _followed(model: nn.Module, by_torch: bool) -> tuple[nn.Module, ...]:
-    """The modules that may call attention: those that name the interface, or all that have parts."""
+    """The modules that may call attention: those that name the interface, or all but the layers of PyTorch."""
     found = () if by_torch else tuple(module for module in model.modules() if _names_interface(module.__class__))
     return found or tuple(
         module
         for module in model.modules()
-        if next(module.children(), None) is not None or hasattr(module, "in_proj_weight")
+        if module is model or hasattr(module, "in_proj_weight") or not _is_of_torch(type(module).__module__)
     )
 
 
@@ -69,6 +69,10 @@ def unseen_error(model: nn.Module) -> errors.Unsupported:
         "output_attentions=True, at n² memory per layer. BERT, GPT-2 and Llama kinds are also read by "
         "regard.model(folder)."
     )
+
+
+def _is_of_torch(name: str) -> bool:
+    return name.partition(".")[0] == "torch"
 
 
 def _is_pretrained(module: nn.Module) -> bool:

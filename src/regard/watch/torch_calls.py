@@ -11,6 +11,7 @@ import threading
 from types import FunctionType
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -91,41 +92,62 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         enable_gqa: bool = False,
     ) -> Tensor:
         def own() -> Tensor:
-            return functional.scaled_dot_product_attention(
-                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-            )
+            with interface.computing():
+                return functional.scaled_dot_product_attention(
+                    query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+                )
 
-        recorder = self.recorder
-        module = recorder.state.innermost
+        module = self.recorder.state.innermost
         if module is None or query.is_nested or query.ndim < 2:
             return own()
         found = [(one, one.layer_for(module)) for one in interface.recorders_of(module)]
         watching = [(one, layer) for one, layer in found if one.watches(layer)]
         if not watching:
             return own()
-        four = [_four_axes(one) for one in (query, key, value)]
-        queries, keys = four[0].shape[2], four[1].shape[2]
-        rule: MaskCall | TensorMask
-        if attn_mask is not None:
-            rule = TensorMask(_four_axes(attn_mask))
-        elif is_causal:
-            rule = MaskCall(queries, keys, 0, 0, causal_mask_function)
-        else:
-            rule = MaskCall(queries, keys, 0, 0, bidirectional_mask_function)
-        call = Call(four[0], four[1], four[2], rule, scale, cross=found[0][1].cross)
+        leading = torch.broadcast_shapes(*(_lifted(one).shape[:-3] for one in (query, key, value)))
+        call = _call(query, key, value, attn_mask, leading, is_causal, scale, cross=found[0][1].cross)
+        batch, heads, count, _ = call.queries.shape
+        four = (batch, heads, count, value.shape[-1])
         output, _ = observed(
-            watching,
-            module,
-            call,
-            lambda: (_four_axes(own()).transpose(1, 2), None),
-            dropout=dropout_p,
-            costly=False,
+            watching, call, lambda: (own().reshape(four).transpose(1, 2), None), dropout=dropout_p, costly=False
         )
-        return output.transpose(1, 2).reshape(*query.shape[:-1], value.shape[-1])
+        output = output.transpose(1, 2).reshape(*leading, *four[1:])
+        return output[0, 0] if query.ndim == 2 else output[:, 0] if query.ndim == 3 else output
 
 
-def _four_axes(tensor: Tensor) -> Tensor:
-    """With axes in front up to four; further ones are joined into the batch."""
-    if tensor.ndim > 4:
-        return tensor.reshape(-1, *tensor.shape[-3:])
-    return tensor[(None,) * (4 - tensor.ndim)]
+def _call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    leading: tuple[int, ...],
+    is_causal: bool,
+    scale: float | None,
+    *,
+    cross: bool,
+) -> Call:
+    """A call of scaled_dot_product_attention, the axes before the heads joined into the batch."""
+    queries, keys, values = (_joined(_lifted(one), leading) for one in (query, key, value))
+    count, length = query.shape[-2], key.shape[-2]
+    rule: MaskCall | TensorMask
+    if mask is not None:
+        mask = _lifted(mask[(None,) * (query.ndim - mask.ndim)])
+        same = all(size == 1 for size in mask.shape[:-3])
+        rule = TensorMask(_joined(mask, (1,) * len(leading) if same else leading))
+    elif is_causal:
+        rule = MaskCall(count, length, 0, 0, causal_mask_function)
+    elif count == 1 < length and not cross:  # the next token of a text, perhaps
+        rule = MaskCall(1, length, length - 1, 0, causal_mask_function)
+    else:
+        rule = MaskCall(count, length, 0, 0, bidirectional_mask_function)
+    return Call(queries, keys, values, rule, scale, cross=cross, guessed=True)
+
+
+def _lifted(tensor: Tensor) -> Tensor:
+    """With an axis for heads, and one for the batch."""
+    return tensor[None, None] if tensor.ndim == 2 else tensor[:, None] if tensor.ndim == 3 else tensor
+
+
+def _joined(tensor: Tensor, leading: tuple[int, ...]) -> Tensor:
+    """(batch, head, token, size): all axes before the heads are one, after broadcasting."""
+    return tensor.expand(*leading, *tensor.shape[-3:]).reshape(-1, *tensor.shape[-3:])
