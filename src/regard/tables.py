@@ -73,7 +73,12 @@ class Table:
         return tuple(printed_cell(cell, column) for cell, column in zip(row, self.columns, strict=True))
 
     def to_pandas(self) -> Any:
-        """The cells as a pandas DataFrame, numbers unrounded."""
+        """The cells as a pandas DataFrame, numbers unrounded.
+
+        >>> print(Table("Weights", (Column("Word"), Column("softmax", "number")), (("The", 0.4223),)).to_pandas())
+          Word  softmax
+        0  The   0.4223
+        """
         try:
             import pandas
         except ImportError:
