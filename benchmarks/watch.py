@@ -1,9 +1,9 @@
 """Watching a model: python benchmarks/watch.py [--only SECTION,…] [--rounds N] [--quick]; writes WATCH.md.
 
-A Llama-shaped model (8 layers, 16 heads of size 64, random weights) reads n tokens: plain, watched, with eager attention
-that returns its weights, and with weights recovered from fused attention by identity values, as AttnRead does: one more
-pass of a layer for every head_dim keys. Each way has a process of its own; they take turns, and all but one sleep.
-Peaks come from fresh processes that run once.
+A Llama-shaped model (8 layers, 16 heads of size 64, random weights) reads n tokens: plain, watched, with eager
+attention that returns its weights, and with weights recovered from fused attention by identity values, as AttnRead
+does: one more pass of a layer for every head_dim keys. Each way has a process of its own; they take turns, and all but
+one sleep. Peaks come from fresh processes that run once.
 
 Sections (all by default; the numbers of the others are taken from watch.json): short, long, received, memory, peers,
 masks, generation. The page is written anew from all of them.
@@ -17,6 +17,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -315,7 +316,6 @@ def _generate(count: int) -> dict[str, Any]:
     from transformers import PreTrainedTokenizerFast
 
     import regard
-
     from peers.model_transformers import llama
 
     torch.set_grad_enabled(False)
@@ -353,16 +353,18 @@ def _generate(count: int) -> dict[str, Any]:
 
 def _page(found: dict[str, Any]) -> str:
     facts = machine.describe()
+    versions = f"PyTorch {_version('torch')}, transformers {_version('transformers')}"
     lines = [
         "# Watching a model",
         "",
-        f"{facts['processor']}, {facts['cores']} cores, PyTorch {_version('torch')}, transformers {_version('transformers')}.",
-        "Written by `python benchmarks/watch.py`.",
+        f"{facts['processor']}, {facts['cores']} cores; {versions}. Written by `python benchmarks/watch.py`.",
         "",
-        f"A Llama-shaped model, {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, random weights, float32, one sequence, no KV cache.",
-        "Each way runs in a process of its own, by turns; ratios are medians over rounds, relative to plain sdpa in the same",
-        "round. `regard.watch` includes entering and leaving the block. Peaks are the resident memory of fresh processes.",
-        "",
+        *_wrapped(
+            f"A Llama-shaped model: {LAYERS} layers, {HEADS} heads of {HEAD_DIM}, random weights, float32; one "
+            "sequence, no KV cache. Each way runs in a process of its own, by turns; ratios are medians over rounds, "
+            "relative to plain sdpa in the same round. `regard.watch` includes entering and leaving the block. Peaks "
+            "are the resident memory of fresh processes that ran once."
+        ),
     ]
     for name in ("short", "long"):
         if name in found:
@@ -395,7 +397,7 @@ def _verdict(value: float, most: float | None) -> str:
 
 
 def _shown(way: str) -> str:
-    names = {"sdpa": "plain sdpa", READ: f'`keep="all"`, then every weight read, {BLOCK} rows at once', ALL: '`keep="all"`'}
+    names = {"sdpa": "plain sdpa", ALL: '`keep="all"`', READ: f'`keep="all"`, every weight read, {BLOCK} rows at once'}
     names |= {SUMMARY: '`keep=["entropy", "top"]`', "summary": '`keep="summary"`', RECEIVED: '`keep=["received"]`'}
     return names.get(way, way)
 
@@ -459,7 +461,7 @@ def _mask_table(found: dict[str, Any]) -> list[str]:
     title = [
         f"## Padded batch, 2 × {tokens:,} tokens, one layer",
         "",
-        f"Plain sdpa gets a mask of booleans, {_size(2 * tokens**2)}; watching keeps the mask as two integers per query.",
+        f"Plain sdpa gets a mask of booleans, {_size(2 * tokens**2)}; watching keeps two integers per query.",
     ]
     return [*title, *_table("what | peak | beyond libraries and weights", rows)]
 
@@ -467,16 +469,22 @@ def _mask_table(found: dict[str, Any]) -> list[str]:
 def _generation_text(found: dict[str, Any]) -> list[str]:
     times = {name: statistics.median(seconds) for name, seconds in found["times"].items()}
     same, certificate = all(found["same"].values()), found["certificate"]
+    which = "the same" if same else "**other**"
     rates = ", ".join(f"{name} {found['tokens'] / seconds:.1f}" for name, seconds in times.items())
     return [
         "## Generation",
         "",
-        f"SmolLM2-135M-Instruct writes {found['tokens']} tokens after “{PROMPT}”: {'the same' if same else '**other**'}",
-        f"tokens with and without watching. Tokens per second: {rates}.",
-        f"Certificate of the whole sequence: row sums within {certificate['row_sums']:.0e} of 1, weight on masked keys",
-        f"{certificate['forbidden']:g}, outputs within {certificate['output']:.0e} of float64.",
-        "",
+        *_wrapped(
+            f"SmolLM2-135M-Instruct writes {found['tokens']} tokens after “{PROMPT}”: {which} tokens with and without "
+            f"watching. Tokens per second: {rates}. Certificate of the whole sequence: row sums within "
+            f"{certificate['row_sums']:.0e} of 1, weight on masked keys {certificate['forbidden']:g}, outputs within "
+            f"{certificate['output']:.0e} of float64."
+        ),
     ]
+
+
+def _wrapped(text: str) -> list[str]:
+    return [*textwrap.wrap(text, 118, break_long_words=False), ""]
 
 
 def _seconds(seconds: float) -> str:
