@@ -1,7 +1,8 @@
 """What heads do, against transformers and NumPy; memory of an atlas; writes HEADS.md.
 
-    python benchmarks/heads.py --treebank FILE.conllu               # everything
-    python benchmarks/heads.py --treebank FILE.conllu --quick       # 200 sentences, no atlas; prints only
+    python benchmarks/heads.py --treebank FILE.conllu               # speed
+    python benchmarks/heads.py --memory                             # peak memory of an atlas of 10 and 200 MB; an hour
+    python benchmarks/heads.py --treebank FILE.conllu --quick       # 200 sentences; prints only
 
 Every way of computing has a process of its own; they take turns. All start from parsed sentences and end with the six
 sums of each statistic of each head and with each head's choice for each word, which are compared before they are timed.
@@ -10,8 +11,10 @@ sums of each statistic of each head and with each head's choice for each word, w
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,15 +35,33 @@ WAYS = {
 }
 BATCH, TOKENS = 32, 4096
 WANTED = 5.0
+SPEED, MEMORY = "## All statistics and relations", "## Memory of an atlas"
+ATLASES = (("small", 10), ("small", 200), (MODEL, 1), (MODEL, 10))  # model, megabytes of text
 
 
 def main() -> None:
     options = _options()
-    lines = _speed(options)
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if not options.quick:
-        (options.output or HERE / "HEADS.md").write_text(text, encoding="utf-8")
+    if options.peak:
+        print(json.dumps(_atlas(options.peak[0], int(options.peak[1]))))
+        return
+    for heading, measure in ((SPEED, options.treebank and _speed), (MEMORY, options.memory and _memory)):
+        if measure:
+            text = "\n".join([heading, "", *measure(options)]) + "\n"
+            print(text)
+            if not options.quick:
+                _write(options.output or HERE / "HEADS.md", heading, text)
+
+
+def _write(path: Path, heading: str, text: str) -> None:
+    """Replace one section of the page and keep the others."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    parts = {part.splitlines()[0]: part for part in before.split("\n## ")[1:]}
+    parts[heading.removeprefix("## ")] = text.removeprefix("## ")
+    found = machine.describe()
+    about = f"{found['processor']}, {found['cores']} cores. Written by `python benchmarks/heads.py`."
+    order = [name.removeprefix("## ") for name in (SPEED, MEMORY)]
+    body = "\n".join(f"## {parts[name].rstrip()}\n" for name in order if name in parts)
+    path.write_text(f"# What heads do\n\n{about}\n\n{body}", encoding="utf-8")
 
 
 # Speed
@@ -69,13 +90,7 @@ def _speed(options: argparse.Namespace) -> list[str]:
         worker.terminate()
     counted = ours["about"]
     lines = [
-        "# What heads do",
-        "",
-        f"{machine.describe()['processor']}, {machine.cores()} cores; {MODEL}, {options.treebank.name}: "
-        f"{counted['sentences']:,} sentences, {counted['tokens']:,} tokens. Written by `python benchmarks/heads.py`.",
-        "",
-        "## All statistics and relations",
-        "",
+        f"{MODEL}, {options.treebank.name}: {counted['sentences']:,} sentences, {counted['tokens']:,} tokens. "
         "From sentences to 22 statistics of every head and the word that every word attends to most in every head.",
         "Medians over turns; transformers returns its weights (`output_attentions=True`), and NumPy does the rest.",
         "",
@@ -229,9 +244,73 @@ def _batches(way: str, aligned: Sequence[Any]) -> list[list[int]]:
     return found
 
 
+# Memory
+
+
+def _memory(_options: argparse.Namespace) -> list[str]:
+    lines = [
+        "`regard heads --corpus`, one process: text files of random words, in paragraphs of 5 to 600. Peak is the",
+        f"resident memory of the process. *small* is an untrained model of 2 layers with the tokeniser of {MODEL}.",
+        "",
+        "| model | text | documents | tokens | units | peak | time |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, megabytes in ATLASES:
+        command = [sys.executable, str(HERE / "heads.py"), "--peak", name, str(megabytes)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=None)
+        found = json.loads(done.stdout.splitlines()[-1])
+        lines.append(
+            f"| {name} | {megabytes} MB | {found['documents']:,} | {found['tokens']:,} | {found['units']:,} "
+            f"| {found['peak'] / 2**20:,.0f} MiB | {found['seconds'] / 60:.1f} min |"
+        )
+        print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def _atlas(name: str, megabytes: int) -> dict[str, Any]:
+    import resource
+    import tempfile
+    from dataclasses import replace
+
+    from regard.heads import atlas
+    from regard.layers import Transformer
+    from regard.models.model import model
+
+    reader = model(MODEL)
+    if name == "small":
+        small = Transformer.seeded(len(reader.transformer.embedding.weight), 32, 2, encoders=2)
+        reader = replace(reader, name=name, transformer=small)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        words = [word for word in reader.tokeniser.engine.get_vocab() if word.isascii() and word.isalpha()]
+        _write_words(path, sorted(words), megabytes * 10**6)
+        out = Path(folder) / "atlas"
+        start = time.monotonic()
+        manifest = atlas.begun(out, reader, [str(path)])
+        atlas.run(out, reader, manifest, atlas.units_of(manifest))
+        found, missing = atlas.finished(out)
+        assert missing == 0
+        seconds = time.monotonic() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {**found.about, "units": len(manifest.corpus.units), "peak": peak, "seconds": seconds}
+
+
+def _write_words(path: Path, words: Sequence[str], size: int) -> None:
+    """Random words, some of them often, as in a language."""
+    generator = np.random.default_rng(0)
+    order = generator.permutation(len(words))
+    with path.open("w", encoding="utf-8") as file:
+        while file.tell() < size:
+            count = int(np.exp(generator.uniform(np.log(5), np.log(600))))
+            chosen = order[np.minimum(generator.zipf(1.3, count), len(words)) - 1]
+            file.write(" ".join(words[place] for place in chosen) + ".\n\n")
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--treebank", type=Path, required=True, help="a CoNLL-U file")
+    parser.add_argument("--treebank", type=Path, help="a CoNLL-U file, for the speed")
+    parser.add_argument("--memory", action="store_true", help="peak memory of atlases")
+    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="200 sentences, no atlas; prints only")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path)

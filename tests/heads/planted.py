@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +30,26 @@ PLANTED = (
 )  # fmt: skip
 
 
-def bidirectional(folder: Path) -> Model:
-    """One layer, one head for each pattern but induction."""
-    base = _base(folder, "bert")
-    heads = [_compared(name) for name in PLANTED]
+def bidirectional(folder: Path, noise: float = 0, seed: int = 0) -> Model:
+    """One layer, one head for each pattern but induction; noise: standard deviation of random scores, in nats."""
+    base, generator = _base(folder, "bert"), np.random.default_rng(seed)
+    heads = [_noisy(_compared(name), noise, generator) for name in PLANTED]
     return _model(base, [heads], causal=False)
 
 
-def causal(folder: Path) -> Model:
+def causal(folder: Path, noise: float = 0, seed: int = 0) -> Model:
     """Two layers: head 0.0 copies the previous token, head 1.0 looks where that is its own token: induction."""
-    base = _base(folder, "causal")
-    nothing = _compared("broad")
-    return _model(base, [[_compared("previous token"), nothing], [_compared("induction"), nothing]], causal=True)
+    base, generator = _base(folder, "causal"), np.random.default_rng(seed)
+    names = [["previous token", "broad"], ["induction", "broad"]]
+    layers = [[_noisy(_compared(name), noise, generator) for name in layer] for layer in names]
+    return _model(base, layers, causal=True)
+
+
+def _noisy(heads: tuple[np.ndarray, np.ndarray], noise: float, generator: np.random.Generator) -> Any:
+    """A match scores SHARP nats, where one number of a query meets one of a key; random numbers of deviation s in both
+    give scores of deviation about 3 s² √SIZE · SHARP, because three numbers of a token are not 0."""
+    spread = np.sqrt(noise / (3 * np.sqrt(SIZE) * SHARP))
+    return tuple(part + spread * generator.normal(size=part.shape) for part in heads)
 
 
 def random_weights(folder: Path, seed: int, kind: str = "bert") -> Model:

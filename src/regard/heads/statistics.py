@@ -277,13 +277,13 @@ def random_repeats(model: Model, sequences: int, period: int, seed: int) -> tupl
     place = next(place for place, special in enumerate(around.special) if not special)
     before, after = around.ids[:place], around.ids[place + len(around.ids) - sum(around.special) :]
     before_count = len(before) or 1  # without special tokens, one more random token, which is the sink
-    period = min(period, (model.longest - before_count - len(after)) // 2)
+    period = max(0, min(period, (model.longest - before_count - len(after)) // 2, len(ordinary) - 1))
     generator = np.random.default_rng(seed)
     found = []
     for _ in range(sequences):
         drawn = generator.choice(ordinary, size=period + 1, replace=False)
         first = before or [int(drawn[-1])]
-        ids = np.array([*first, *drawn[:period], *drawn[:period], *after], np.int64)
+        ids = np.array([*first, *drawn[:period], *drawn[:period], *after], np.int64)  # nothing repeats if period is 0
         special = np.array([bool(before)] * before_count + [False] * (2 * period) + [True] * len(after))
         found.append(Document(ids, special, model.causal))
     return found, before_count
