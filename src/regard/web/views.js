@@ -1,4 +1,5 @@
 /** The views, in the order of their tabs. */
+import { architecture } from "./views/architecture/view.js";
 import { grid } from "./views/grid/view.js";
 import { lookup } from "./views/lookup/view.js";
 import { output } from "./views/output/view.js";
@@ -27,4 +28,4 @@ import { wordsInContext } from "./views/words_in_context/view.js";
  */
 
 /** @type {View[]} */
-export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, output, lookup];
+export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, output, architecture, lookup];

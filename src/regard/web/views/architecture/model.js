@@ -1,0 +1,89 @@
+/** A model as stages, with shapes and numbers of parameters. Pure functions. */
+import { printedCount } from "../../numbers.js";
+
+/** @typedef {{id: string, title: string, parameters: number|null, shapes?: [string, number[]][], note?: string, count?: number,
+ *   first?: number, heads?: number, key_heads?: number, head_dim?: number, hidden?: number, tied?: boolean, norm_first?: boolean,
+ *   parts?: Stage[]}} Stage */
+
+/** A number of parameters: 22.7M, 590K, 384. @param {number|null|undefined} count */
+export function printedParameters(count) {
+  if (count === null || count === undefined) return "";
+  for (const [size, unit] of /** @type {[number, string][]} */ ([[1e9, "B"], [1e6, "M"], [1e4, "K"]]))
+    if (count >= size) return `${(count / (unit === "K" ? 1e3 : size)).toFixed(count >= 100 * size || unit === "K" ? 0 : 1)}${unit}`; // prettier-ignore
+  return printedCount(count);
+}
+
+/** A table as 30,522 × 384; a map, stored as (out, in), as 384 → 1,536. @param {[string, number[]]} shape */
+export function printedShape([label, sizes]) {
+  const isMap = label.startsWith("W") && sizes.length === 2;
+  return isMap ? `${printedCount(sizes[1])} → ${printedCount(sizes[0])}` : sizes.map(printedCount).join(" × ");
+}
+
+/** All shapes of a stage, each with its name. @param {Stage} stage */
+export function shapesOf({ shapes = [] }) {
+  return shapes.map((shape) => `${shapes.length > 1 ? `${shape[0]} ` : ""}${printedShape(shape)}`);
+}
+
+/** The stage that holds a layer's blocks, the block itself, and the part that is shown. @param {any} architecture @param {number} layer */
+export function shownBlock({ stages, place }, layer) {
+  const stack = stages.find((/** @type {Stage} */ stage) => stage.id === (place?.stack ?? "encoder")) ?? stages.find((/** @type {Stage} */ { id }) => id === "decoder");
+  if (!stack) return null;
+  const at = place?.block ?? layer;
+  const block = stack.parts.find((/** @type {Stage} */ { first = 0, count = 1 }) => at >= first && at < first + count) ?? stack.parts[0];
+  return { stack, block, at, part: place?.which === "cross" ? "cross" : "attention" };
+}
+
+/** The steps inside a block, in order, with the points at which the residual is added. @param {Stage} block */
+export function stepsOfBlock(block) {
+  const parts = block.parts ?? [];
+  const isSub = (/** @type {Stage} */ { id }) => ["attention", "cross", "feed_forward"].includes(id);
+  /** @type {({kind: "part", stage: Stage}|{kind: "add"})[]} */
+  const found = [];
+  parts.forEach((stage) => {
+    found.push({ kind: "part", stage });
+    if (isSub(stage)) found.push({ kind: "add" }); // before the norm where it comes last
+  });
+  return parts.length === 1 ? found.slice(0, 1) : found;
+}
+
+/**
+ * Where the parameters are, as shares of their number.
+ * @param {any} architecture
+ * @returns {{name: string, parameters: number, share: number}[]}
+ */
+export function sharesOf({ stages, parameters }) {
+  if (!parameters) return [];
+  /** @type {Record<string, number>} */
+  const sums = { Embedding: 0, Attention: 0, "Feed-forward": 0, Norms: 0, "Next token": 0 };
+  const names = /** @type {Record<string, string>} */ ({
+    embedding: "Embedding", target_embedding: "Embedding", positions: "Embedding", attention: "Attention", cross: "Attention",
+    feed_forward: "Feed-forward", head: "Next token",
+  }); // prettier-ignore
+  const visit = (/** @type {Stage} */ stage, /** @type {number} */ times) => {
+    if (stage.tied) return;
+    if (stage.id === "embedding") {
+      sums.Embedding += times * (stage.parameters ?? 0);
+      return;
+    }
+    if (stage.parts) stage.parts.forEach((part) => visit(part, times * (part.id === "block" ? (part.count ?? 1) : 1)));
+    else sums[names[stage.id] ?? "Norms"] += times * (stage.parameters ?? 0);
+  };
+  stages.forEach((/** @type {Stage} */ stage) => visit(stage, 1));
+  return Object.entries(sums)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => ({ name, parameters: count, share: count / parameters }));
+}
+
+/** Every stage as a row of a table. @param {any} architecture */
+export function rowsOf({ stages }) {
+  /** @type {any[][]} */
+  const rows = [];
+  const visit = (/** @type {Stage} */ stage, /** @type {string} */ above) => {
+    const name = [above, stage.title].filter(Boolean).join(" › ");
+    const shapes = shapesOf(stage).join(", ");
+    rows.push([name, stage.count ?? 1, shapes, stage.parameters ?? null, stage.note ?? ""]);
+    stage.parts?.forEach((part) => visit(part, name));
+  };
+  stages.forEach((/** @type {Stage} */ stage) => visit(stage, ""));
+  return rows;
+}
