@@ -68,7 +68,7 @@ def test_probabilities_of_the_next_token_follow_the_sliders(
     np.testing.assert_allclose(numbers(page), expected(development, 3)[1][:12], atol=0.002)
     expect(page.locator(".regard-output-next .regard-note")).to_contain_text("In this text, “of” follows")
     if host != "blob":  # a notebook keeps its own address
-        page.wait_for_function("/view=output/.test(location.hash) && /output_at=3/.test(location.hash)")
+        expect(page).to_have_url(re.compile("view=output.*output_at=3"))
     expect(page.get_by_role("button", name="Write")).to_have_count(1 if host == "blob" else 0)
 
 

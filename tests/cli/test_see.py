@@ -291,3 +291,27 @@ def test_a_head_is_chosen_by_what_it_is_known_for_and_its_score_is_printed(minil
 )
 def test_a_relation_without_a_head_is_explained(minilm_path, arguments, why):  # noqa: F811
     assert why in " ".join(refused("Sarah lost her keys", *arguments).split())
+
+
+# Another text beside the first
+
+
+def test_a_word_in_two_texts_moves_layer_by_layer(minilm_path, tmp_path):  # noqa: F811
+    import regard
+
+    phone, pie = regard.model("minilm").read(["Love Apple phones", "Love apple pie"])
+    rows = phone.moved("Apple", pie, "apple").rows
+    given = ["Love Apple phones", "--query", "Apple", "--beside", "Love apple pie"]
+    found = lines(said(*given))
+    assert f"after layer 5 {rows[-1][1]:.2f} {rows[-1][2]:.2f} {rows[-1][3]:.2f}" in found
+    data = json.loads(said(*given, "--show", "json"))
+    assert data["more"]["Apple: distance of its vectors in two texts"][-1] == pytest.approx(
+        dict(zip(("State", "cosine", "distance", "distance / length"), rows[-1], strict=True))
+    )
+    said(*given, "--out", str(tmp_path / "apple.html"))
+    page = (tmp_path / "apple.html").read_text(encoding="utf-8")
+    assert 'id="regard-2-describe"' in page and 'id="regard-2-states"' in page
+
+
+def test_a_word_that_the_other_text_lacks_is_refused(minilm_path):  # noqa: F811
+    assert "has no word 'phones'" in refused("Love Apple phones", "--query", "phones", "--beside", "Love apple pie")

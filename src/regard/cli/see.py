@@ -34,6 +34,7 @@ EXAMPLES = """Examples:
   regard see "The cat sat" --query cat --layer 4 --head 7 --steps
   regard see "Love Apple phones" --out apple.html --out apple.svg
   regard see "Love Apple phones" --layer 3 --out heads.svg
+  regard see "Love Apple phones" --query Apple --beside "Love apple pie"
   regard see "jane visits africa" --show json | python -m json.tool
   regard see "Once upon a time" --generate 20
   regard see "The cat sat" --hf ./a-folder-of-transformers
@@ -89,6 +90,10 @@ def see(
     generate: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Another text with the same word: how far its vector moves, layer by layer."),
+    ] = None,
     show: Show = None,
     figure: Annotated[
         SeeFigure | None,
@@ -107,7 +112,7 @@ def see(
     targets = outputs.targets(out, show)
     if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
-    kept = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
+    kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
     asked = Asked(query, layer, head, full, figure, relation)
     started = time.perf_counter()
@@ -117,10 +122,14 @@ def see(
         reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
     seconds = time.perf_counter() - started
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
+    other = None if beside is None else _beside(reading, beside)
+    more = [] if other is None else [_moved(shown, other)]
+    kept |= {"beside": other}
     if outputs.is_printed(out, targets):
         _print(shown, asked, seconds, steps)
+        terminal.show(part for table in more for part in ("", table))
     else:
-        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept=kept, steps=steps))
+        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept=kept, steps=steps, more=more))
 
 
 def _text(text: str | None, file: str | None) -> str:
@@ -210,7 +219,28 @@ def _steps(shown: Sight, asked: Asked) -> Table:
     return table if asked.full else shortened(table)
 
 
-def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: Any, steps: bool) -> str | bytes:
+def _beside(reading: Reading, text: str) -> Reading:
+    """Another text, read by the same model."""
+    if reading.reader is None:
+        raise OptionError("--beside reads a second text with the same model: leave out --hf.")
+    found: Reading = reading.reader.read(text)
+    return found
+
+
+def _moved(shown: Sight, other: Reading) -> Table:
+    """How far the shown word's vector moves in another text; the word there is spelled alike."""
+    word = shown.reading.words[shown.query]
+    there = [place for place, one in enumerate(other.words) if one.text.casefold() == word.text.casefold()]
+    if not there:
+        raise OptionError(
+            f"--beside: the other text has no word {word.text!r}. Choose one that both have, with --query WORD."
+        )
+    return shown.reading.moved(shown.query, other, there[0])
+
+
+def _content(
+    shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: Any, steps: bool, more: list[Table]
+) -> str | bytes:
     """The content of an output file."""
     from regard.output import see_report, text
     from regard.output.figure import flow
@@ -220,13 +250,13 @@ def _content(shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: 
         trace = shown.reading.explain(shown.query, layer=shown.layer)
         return file_of([_steps(shown, asked)], lambda: flow(trace, head=shown.head), kind)
     if kind is Format.JSON:
-        return see_report.data(shown, seconds)
+        return see_report.data(shown, seconds, more)
     if kind is Format.HTML:
         start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
         return page.page(shown.reading, **kept, start=start)
     if kind is Format.TABLE:
-        parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds)]
+        parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds), *more]
         return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
     usual = SeeFigure.HEADS if asked.layer is not None and asked.head is None else SeeFigure.HEAT_MAP
     draw = see_report.heads_figure if (asked.figure or usual) is SeeFigure.HEADS else see_report.figure
-    return file_of([shown.looks, shown.heads, shown.pairs], lambda: draw(shown), kind)
+    return file_of([shown.looks, shown.heads, shown.pairs, *more], lambda: draw(shown), kind)

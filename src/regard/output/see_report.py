@@ -245,8 +245,8 @@ def _of_model(reading: Reading) -> str:
 # Data
 
 
-def data(shown: Sight, seconds: float | None = None) -> str:
-    """All of it as JSON, with every digit."""
+def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ()) -> str:
+    """All of it as JSON, with every digit; further tables by their title."""
     reading, certificate = shown.reading, shown.reading.certificate
     weights = weights_between_words(reading, shown.layer, shown.head)
     word = reading.words[shown.query]
@@ -274,6 +274,7 @@ def data(shown: Sight, seconds: float | None = None) -> str:
             "weights": [[_finite(weight) for weight in row] for row in weights.array.tolist()],
         },
         "notes": [*shown.looks.notes, *shown.pairs.notes],
+        **({"more": {table.title: _rows(table) for table in more}} if more else {}),
         "certificate": {
             name: _finite(getattr(certificate, name)) for name in ("row_sums", "forbidden", "output", "rows")
         },

@@ -752,12 +752,19 @@ class Reading:
         return codec.load_as(path, "reading", built)
 
     def save_html(
-        self, path: str | os.PathLike[str], *, layers: Any = None, heads: Any = None, steps: bool = True
+        self,
+        path: str | os.PathLike[str],
+        *,
+        layers: Any = None,
+        heads: Any = None,
+        steps: bool = True,
+        beside: Reading | None = None,
     ) -> None:
         """Write the viewer and the reading as one page, which opens from disk with the network off.
 
         layers, heads  keep only these, counted from 0: a smaller page, as exact as a full one
         steps          include the values, so that every step can be followed; a third smaller without
+        beside         another reading, to compare with: *Love Apple phones* beside *Love apple pie*
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -772,7 +779,7 @@ class Reading:
         """
         from regard.viewer.page import save
 
-        save(self, path, layers=layers, heads=heads, steps=steps)
+        save(self, path, layers=layers, heads=heads, steps=steps, beside=beside)
 
     def __repr__(self) -> str:
         words = [word.text for word in self.words if not word.special]

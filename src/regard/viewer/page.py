@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,33 +44,41 @@ OVER_LAYERS = ("mean", "rollout")
 MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
 
 
-def page(
-    subject: Any, *, layers: Any = None, heads: Any = None, steps: bool = True, start: Mapping[str, int] | None = None
-) -> str:
-    """The page as one string.
+def page(subject: Any, **options: Any) -> str:
+    """The page as one string; options as of `pieces`."""
+    return "".join(pieces(subject, **options))
+
+
+def save(subject: Any, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write the page to a file, one layer at a time; an existing file is replaced only when all is written."""
+    return atomic_file.write(path, pieces(subject, **options))
+
+
+def pieces(
+    subject: Any,
+    *,
+    layers: Any = None,
+    heads: Any = None,
+    steps: bool = True,
+    start: Mapping[str, int] | None = None,
+    beside: Any = None,
+) -> Iterator[str]:
+    """The page in pieces.
 
     layers, heads  keep only these, counted from 0: a smaller page, in which every number is as exact as in a full one
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer, head, query (a token)
+    beside         another reading, to compare with
     """
-    return "".join(pieces(subject, layers=layers, heads=heads, steps=steps, start=start))
-
-
-def save(
-    subject: Any, path: str | os.PathLike[str], *, layers: Any = None, heads: Any = None, steps: bool = True
-) -> Path:
-    """Write the page to a file, one layer at a time; an existing file is replaced only when all is written."""
-    return atomic_file.write(path, pieces(subject, layers=layers, heads=heads, steps=steps))
-
-
-def pieces(
-    subject: Any, *, layers: Any = None, heads: Any = None, steps: bool = True, start: Mapping[str, int] | None = None
-) -> Iterator[str]:
-    """The page in pieces."""
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
     _check(subject, kept)
     first, rest = _blocks(subject, kept, steps, start)
+    if beside is not None:
+        other = subject_of(beside)
+        _check(other, Kept())
+        begins, ends = _blocks(other, Kept(), steps, None, "2-")
+        first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
     certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
     yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=certificate)
 
@@ -105,9 +114,13 @@ def _check(subject: Subject, kept: Kept) -> None:
 
 
 def _blocks(
-    subject: Subject, kept: Kept, steps: bool, start: Mapping[str, int] | None
+    subject: Subject, kept: Kept, steps: bool, start: Mapping[str, int] | None, prefix: str = ""
 ) -> tuple[Iterator[str], Iterator[str]]:
-    """What is needed to begin, with the layer that is shown first; and all the rest."""
+    """What is needed to begin, with the layer that is shown first; and all the rest. `prefix` is that of the ids."""
+
+    def part(name: str, frame: bytes) -> str:
+        return block(prefix + name, frame)
+
     after = steps_frames(subject, kept) if steps else {}
     has = (
         [] if subject.lookup is not None else ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for"]
@@ -134,13 +147,13 @@ def _blocks(
 
     def of_layer(layer: int) -> Iterator[str]:
         heads = kept.heads_of(subject, layer)
-        yield block(f"thumbnails-{layer}", thumbnails_frame(subject, layer, THUMBNAIL, heads))
-        yield block(f"layer-{layer}", layer_frame(subject, layer, steps, heads))
+        yield part(f"thumbnails-{layer}", thumbnails_frame(subject, layer, THUMBNAIL, heads))
+        yield part(f"layer-{layer}", layer_frame(subject, layer, steps, heads))
 
     def first() -> Iterator[str]:
-        yield block("describe", frames.pack(description))
+        yield part("describe", frames.pack(description))
         if subject.attentions:
-            yield block("statistics", Answers(subject).answer("statistics"))
+            yield part("statistics", Answers(subject).answer("statistics"))
             yield from of_layer(shown)
 
     def rest() -> Iterator[str]:
@@ -148,11 +161,11 @@ def _blocks(
             if layer != shown:
                 yield from of_layer(layer)
         for layer, frame in after.items():
-            yield block(f"steps-{layer}", frame)
+            yield part(f"steps-{layer}", frame)
         for name, frame in more.items():
-            yield block(name, frame)
+            yield part(name, frame)
         if over := {name: over_layers(subject, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}:
-            yield block("over-layers", frames.pack({}, over))
+            yield part("over-layers", frames.pack({}, over))
 
     return first(), rest()
 

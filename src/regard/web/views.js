@@ -1,5 +1,6 @@
 /** The views, in the order of their tabs. */
 import { architecture } from "./views/architecture/view.js";
+import { inContext } from "./views/context/view.js";
 import { grid } from "./views/grid/view.js";
 import { lookup } from "./views/lookup/view.js";
 import { output } from "./views/output/view.js";
@@ -14,11 +15,12 @@ import { wordsInContext } from "./views/words_in_context/view.js";
  * write     the model continues the text, and the result is shown
  * read      reads another text beside the one that is shown
  * models    the models that can read
+ * beside    another reading that came with the first
  * canEmbed  whether vectors of any sentence can be asked for
  * @typedef {{source: import("./sources/served.js").Source, description: any, close: () => void}} Other
  * @typedef {{show?: (text: string) => void, write?: (options: any, how: {signal: AbortSignal, news: (said: any) => void}) => Promise<void>,
  *   read?: (text: string, how: {model?: string, signal: AbortSignal}) => Promise<Other>,
- *   models?: () => Promise<string[]>, canEmbed?: boolean}} Services
+ *   models?: () => Promise<string[]>, beside?: Other, canEmbed?: boolean}} Services
  * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,
  *   state: import("./state.js").State, colours: import("./colours.js").Colours, announce: (text: string) => void,
  *   lifetime: import("./lifetime.js").Lifetime, services: Services}} Context
@@ -28,4 +30,4 @@ import { wordsInContext } from "./views/words_in_context/view.js";
  */
 
 /** @type {View[]} */
-export const VIEWS = [sentence, grid, matrix, steps, wordsInContext, output, architecture, lookup];
+export const VIEWS = [sentence, grid, matrix, steps, inContext, wordsInContext, output, architecture, lookup];

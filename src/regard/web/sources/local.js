@@ -19,6 +19,7 @@
  *                          tokens; ids of the most likely ones, with texts in the header; rank of the token that follows
  *   regard-likelihood      the answer to `likelihood`
  *   regard-embed           vectors of the texts in its header
+ *   regard-2-…             the same of another reading, to compare with
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
 import { framed, fromBase64, unpack } from "../frames.js";
@@ -39,15 +40,16 @@ async function arrived(page, id) {
 
 /**
  * @param {Document|Element|{getElementById: (id: string) => any}} page
- * @returns {import("./served.js").Source}
+ * @param {string} [prefix] of the ids of a second reading
+ * @returns {import("./served.js").Source & {description: any}}
  */
-export function localSource(page) {
+export function localSource(page, prefix = "regard") {
   /** @type {Map<string, any>} */
   const opened = new Map();
   /** The frame of this name; null if the page has none. @param {string} id */
   function frame(id) {
     if (!opened.has(id)) {
-      const holder = /** @type {any} */ (page).getElementById(id);
+      const holder = /** @type {any} */ (page).getElementById(id.replace("regard", prefix));
       opened.set(id, holder ? unpack(fromBase64(holder.textContent)) : null);
     }
     return opened.get(id);
@@ -227,8 +229,9 @@ export function localSource(page) {
   }
 
   return {
+    description,
     async ask(kind, parameters = {}, { signal } = {}) {
-      await arrived(page, blockOf(kind, parameters));
+      await arrived(page, blockOf(kind, parameters).replace("regard", prefix));
       signal?.throwIfAborted();
       const answer = answers[kind] && (await answers[kind](parameters, signal));
       if (!answer) throw new Error(`This page does not contain the data for “${kind}”.`);

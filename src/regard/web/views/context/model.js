@@ -1,0 +1,72 @@
+/** Two words compared: in two texts, or in one. Pure functions. */
+import { dot, lengthOf } from "../../numbers.js";
+import { unitsOf } from "../../words.js";
+
+/** Pairs of texts in which the same word means something else. */
+export const PAIRS = [
+  { name: "Apple: phones or pie", texts: ["Love Apple phones", "Love apple pie"], word: "apple" },
+  {
+    name: "they: kids or lions",
+    texts: ["The kids were scared of the lions, so they left right away.", "The lions were scared of the kids, so they left right away."],
+    word: "they",
+  },
+  { name: "keys: to a door or of a piano", texts: ["Keys on the table belong to Sarah", "She presses the black keys of the piano"], word: "keys" },
+];
+
+/** The pair that begins with a text. @param {string} text */
+export function pairOf(text) {
+  return PAIRS.find(({ texts }) => texts[0].toLowerCase() === text.trim().toLowerCase()) ?? null;
+}
+
+/**
+ * How far two vectors are apart at every layer, as `Reading.moved` computes it.
+ * @param {Float32Array} here (layer + 1, piece, width) @param {Float32Array} there @param {number[]} shapeHere @param {number[]} shapeThere
+ * @returns {{cosine: number, distance: number}[]|null} null where the two are of different sizes
+ */
+export function movesOf(here, there, shapeHere, shapeThere) {
+  const [layers, , width] = shapeHere;
+  if (shapeThere[0] !== layers || shapeThere[2] !== width) return null;
+  return Array.from({ length: layers }, (_, layer) => {
+    const [one, other] = [meanOf(here, shapeHere, layer), meanOf(there, shapeThere, layer)];
+    const apart = Float64Array.from(one, (number, place) => number - other[place]);
+    const lengths = lengthOf(one) * lengthOf(other);
+    return { cosine: dot(one, other) / Math.max(lengths, Number.MIN_VALUE), distance: lengthOf(apart) };
+  });
+}
+
+/** The mean over a word's pieces at one layer. @param {Float32Array} states @param {number[]} shape @param {number} layer */
+function meanOf(states, [, pieces, width], layer) {
+  const mean = new Float64Array(width);
+  for (let piece = 0; piece < pieces; piece++)
+    for (let place = 0; place < width; place++) mean[place] += states[(layer * pieces + piece) * width + place] / pieces;
+  return mean;
+}
+
+/** The position of a word in another text: the same spelling, else a word that is not set aside. @param {string|null} text @param {any} description */
+export function sameWord(text, description) {
+  const units = unitsOf(description, "word");
+  const folded = text?.toLowerCase() ?? null;
+  const found = units.find((unit) => unit.text.toLowerCase() === folded) ?? units.find((unit) => unit.first === description.start?.query);
+  return (found ?? units.find((unit) => !unit.sink && !unit.special) ?? units[0])?.first ?? 0;
+}
+
+/** The first word that both texts have, the pair's own before others; null if they share none. @param {any} one @param {any} other */
+export function sharedWord(one, other) {
+  const own = pairOf(one.text ?? "")?.word;
+  const there = new Set(unitsOf(other, "word").map((unit) => unit.text.toLowerCase()));
+  const usable = unitsOf(one, "word").filter((unit) => !unit.sink && !unit.special && /[\p{L}\p{N}]/u.test(unit.text) && there.has(unit.text.toLowerCase()));
+  const found = usable.find((unit) => unit.text.toLowerCase() === own) ?? usable.sort((a, b) => b.text.length - a.text.length)[0];
+  return found?.first ?? null;
+}
+
+/** What the chart shows, in one sentence. @param {{cosine: number}[]} moves @param {string} one @param {string} other @param {boolean} sameText */
+export function saidOfMoves(moves, one, other, sameText) {
+  const [first, last] = [moves[0].cosine, moves[moves.length - 1].cosine];
+  const names = one.toLowerCase() === other.toLowerCase() ? `the two vectors of “${one}”` : `the vectors of “${one}” and “${other}”`;
+  const number = (/** @type {number} */ cosine) => cosine.toFixed(2).replace("-", "−");
+  const start = one.toLowerCase() === other.toLowerCase() && first > 0.999 ? "Before the first layer they are the same" : `Before the first layer the cosine of ${names} is ${number(first)}`;
+  if (sameText && first > 0.999 && last > 0.999) return "This is the same word in the same text: choose another word, or another text on the right.";
+  const moved = first - last;
+  const turn = moved > 0.1 ? "the context has moved them apart" : moved > 0.02 ? "the context has moved them a little apart" : moved < -0.02 ? "the context has brought them together" : "the context has hardly moved them";
+  return `${start}; after the last layer ${first > 0.999 ? `the cosine of ${names}` : "it"} is ${number(last)}: ${turn}.`;
+}

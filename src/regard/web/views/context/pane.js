@@ -1,0 +1,140 @@
+/** One side of the comparison: a text shaded by the attention of one of its words, and the words it attends to most. */
+import { stepper, steppedTo } from "../../controls.js";
+import { element, replaced } from "../../elements.js";
+import { latestOnly } from "../../lifetime.js";
+import { strongest } from "../../links.js";
+import { printedNumber } from "../../numbers.js";
+import { keptHeads, keptLayers } from "../../state.js";
+import { shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+
+const SHOWN = 4; // words listed
+const TEXT = 160; // words of the text
+
+/**
+ * @param {{label: string, colours: any, lifetime: import("../../lifetime.js").Lifetime, set: (chosen: {layer?: number, head?: number, query?: number}) => void,
+ *   text?: Node|null}} options  text: the control for the text, where it can be changed
+ */
+export function makePane({ label, colours, lifetime, set, text: editor = null }) {
+  const latest = latestOnly(lifetime);
+  const heading = element("h2", { class: "regard-context-title" });
+  const choosers = element("div", { class: "regard-choosers" });
+  const words = element("div", { class: "regard-context-words", role: "listbox", "aria-label": `${label}: choose a word`, "aria-orientation": "horizontal" });
+  const list = element("ol", { class: "regard-words-bars regard-context-bars" });
+  const said = element("p", { class: "regard-context-said" });
+  const note = element("p", { class: "regard-note", role: "status" });
+  const el = element("section", { class: "regard-context-pane", "aria-label": label }, heading, choosers, words, said, list, note);
+  /** @type {any} */
+  let now = null; // source, description, layer, head, query
+  /** @type {Float32Array|null} */
+  let weights = null;
+  let drawnFor = null;
+
+  lifetime.listen(words, "click", (/** @type {any} */ event) => {
+    const place = event.target.closest?.(".regard-context-word")?.dataset.unit;
+    if (place !== undefined) set({ query: units()[Number(place)].first });
+  });
+  lifetime.listen(words, "keydown", (/** @type {KeyboardEvent} */ event) => {
+    const to = steppedTo(event, Math.max(unitOf(units(), now.query), 0), units().length);
+    if (to === null) return;
+    set({ query: units()[to].first });
+    /** @type {any} */ (words.querySelector('[tabindex="0"]'))?.focus();
+  });
+  const units = () => unitsOf(now.description, "word");
+
+  /** @param {{source: any, description: any, layer: number, head: number, query: number}} shown */
+  function show(shown) {
+    now = shown;
+    const { description, source, layer, head, query } = shown;
+    const model = description.model && description.model !== "given" ? ` ${description.model}` : "";
+    const text = element("bdi", { text: shortened(description.text || description.title, 90) });
+    if (drawnFor !== description)
+      replaced(heading, element("span", { class: "regard-label", text: `${label} ` }), editor ?? [text, element("span", { class: "regard-quiet", text: model })]);
+    if (drawnFor !== description) drawChoosers();
+    drawnFor = description;
+    draw();
+    latest(
+      (signal) => source.ask("row", { layer, heads: [head], query: query - (description.first_query ?? 0), by: "word" }, { signal }),
+      ({ arrays }) => {
+        weights = arrays.weight.toFloat32();
+        note.textContent = "";
+        draw();
+      },
+      (error) => (note.textContent = error.message),
+    );
+  }
+
+  function drawChoosers() {
+    const { description } = now;
+    const [layers, heads] = [keptLayers(description), keptHeads(description)];
+    weights = null;
+    const chooser = (/** @type {string} */ name, /** @type {number[]} */ kept, /** @type {number} */ at, /** @type {(value: number) => void} */ choose) =>
+      kept.length > 1 ? stepper(`${label} ${name.toLowerCase()}`, kept.map((one) => `${name} ${one}`), Math.max(kept.indexOf(at), 0), (place) => choose(kept[place])) : null;
+    current = {
+      layer: chooser("Layer", layers, now.layer, (layer) => set({ layer })),
+      head: chooser("Head", heads, now.head, (head) => set({ head })),
+      layers,
+      heads,
+    };
+    replaced(choosers, current.layer?.el, current.head?.el);
+  }
+  /** @type {any} */
+  let current = null;
+
+  function draw() {
+    const { query } = now;
+    const all = units();
+    const own = unitOf(all, query);
+    current?.layer?.set(current.layers.indexOf(now.layer));
+    current?.head?.set(current.heads.indexOf(now.head));
+    const skip = (/** @type {number} */ place) => all[place].sink || place === own;
+    const usable = weights?.length === all.length ? weights : null;
+    const focused = words.contains(words.getRootNode().activeElement);
+    replaced(
+      words,
+      all.slice(0, TEXT).map((unit, place) => {
+        const weight = usable ? usable[place] : 0;
+        const word = wordElement(unit.text, {
+          class: "regard-context-word",
+          role: "option",
+          "data-unit": place,
+          "aria-selected": String(place === own),
+          tabindex: place === own ? "0" : "-1",
+          "data-special": unit.special || null,
+          title: usable ? printedNumber(weight, 3) : null,
+        });
+        word.setAttribute("aria-label", `${shortened(unit.text, 40)}${usable ? `, ${printedNumber(weight, 2)}` : ""}`);
+        const colour = colours.shade(Math.min(1, weight));
+        word.style.background = colour;
+        word.style.color = colours.contrast(colour);
+        return word;
+      }),
+      all.length > TEXT ? " …" : null,
+    );
+    if (focused) /** @type {any} */ (words.querySelector('[tabindex="0"]'))?.focus();
+    const best = usable ? strongest(usable, SHOWN, { skip }) : [];
+    replaced(said, wordElement(all[own]?.text ?? "", { class: "regard-word" }), best.length ? " attends, besides itself and sinks, to" : "");
+    replaced(
+      list,
+      best.map((place) => {
+        const bar = element("i");
+        bar.style.transform = `scaleX(${Math.min(1, usable ? usable[place] : 0).toFixed(4)})`;
+        return element(
+          "li",
+          {},
+          element(
+            "div",
+            { class: "regard-context-bar" },
+            wordElement(all[place].text, { class: "regard-words-name" }, 18),
+            element("span", { class: "regard-words-bar", "aria-hidden": "true" }, bar),
+            element("span", { class: "regard-words-number", text: printedNumber(usable ? usable[place] : 0, 2) }),
+          ),
+        );
+      }),
+    );
+    const sinks = all.filter((unit) => unit.sink);
+    const taken = usable ? all.reduce((sum, unit, place) => sum + (unit.sink ? usable[place] : 0), 0) : 0;
+    if (usable && sinks.length) note.textContent = `${[...new Set(sinks.map((unit) => unit.text))].slice(0, 2).join(" and ")} take ${printedNumber(taken, 2)}.`;
+  }
+
+  return { el, show, rows: () => (weights && now ? units().map((unit, place) => [unit.text, weights?.[place] ?? null]) : []) };
+}
