@@ -48,7 +48,12 @@ NOTEBOOK = """async ({script, style}) => {
   const { default: widget } = await import(address);
   URL.revokeObjectURL(address);
   const listeners = new Set();
+  const still = document.createElement("p");
+  still.dataset.regardStill = "1f";
+  still.textContent = "A still picture";
+  document.body.append(still);
   const model = {
+    get: (name) => ({ still: "1f" })[name],
     on: (kind, react) => kind === "msg:custom" && listeners.add(react),
     off: (kind, react) => listeners.delete(react),
     send: async (message) => {
@@ -273,7 +278,9 @@ def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
 def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path) -> Callable[..., Page]:
     """Opens a subject on a host and waits until it is drawn."""
 
-    def show(host: str, subject: str = "kids", address: str = "", counting: bool = False, **options: Any) -> Page:
+    def show(
+        host: str, subject: str = "kids", address: str = "", counting: bool = False, widgets: int = 1, **options: Any
+    ) -> Page:
         opened = new_page(offline=host == "file", **options)
         if counting:
             opened.add_init_script(COUNTING)
@@ -283,7 +290,7 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
             path = page.save(development.subject(subject), tmp_path / f"{subject}.html")
             opened.goto(f"{path.as_uri()}{address}")
         else:
-            _in_notebook(opened, Answers(development.subject(subject)))
+            _in_notebook(opened, Answers(development.subject(subject)), widgets)
         settled(opened)
         return opened
 
@@ -303,7 +310,7 @@ class _AtOnce:
         work(*given)
 
 
-def _in_notebook(opened: Page, answers: Answers) -> None:
+def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
     replies: list[dict[str, Any]] = []
 
     def send(content: dict[str, Any], buffers: Any = ()) -> None:
@@ -319,7 +326,23 @@ def _in_notebook(opened: Page, answers: Answers) -> None:
 
     opened.expose_function("askPython", ask)
     opened.goto("about:blank")
+    for _ in range(widgets):  # each cell imports its own copy of the script
+        render_widget(opened)
+
+
+def render_widget(opened: Page) -> None:
+    """Render the widget; what it asks goes to the function askPython of the page."""
     opened.evaluate(NOTEBOOK, {"script": bundle.script("hosts/widget.js", ("default",)), "style": bundle.style()})
+
+
+@pytest.fixture
+def widget_without_kernel(new_page: Callable[..., Page]) -> Page:
+    """A widget in an exported notebook: nothing answers."""
+    opened = new_page()
+    opened.goto("about:blank")
+    opened.evaluate("window.askPython = async () => []")
+    render_widget(opened)
+    return opened
 
 
 def _complains(said: Any) -> bool:

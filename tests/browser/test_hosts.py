@@ -126,12 +126,41 @@ def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     expect(page).to_have_url(re.compile("#layer=2&head=3&query=they$"))
 
 
+def test_a_still_picture_stays_where_no_kernel_answers(show: Show, widget_without_kernel: Page) -> None:
+    expect(widget_without_kernel.get_by_text("A still picture")).to_be_visible()
+    expect(widget_without_kernel.get_by_role("tab").first).to_be_hidden()
+    page = show("blob")
+    expect(page.get_by_role("tab", name="Sentence")).to_be_visible()
+    expect(page.get_by_text("A still picture")).to_be_hidden()
+
+
 def test_notebooks_keep_their_own_address(show: Show) -> None:
     page = show("blob")
     before = page.url
     page.get_by_role("button", name="Head 3", exact=True).click()
     expect(page.get_by_role("button", name="Head 3", exact=True)).to_have_attribute("aria-pressed", "true")
     assert page.url == before
+
+
+# The ids that occur twice, and the names of radio buttons that two viewers share.
+SHARED = """() => {
+  const viewers = [...document.querySelectorAll(".regard")];
+  const ids = viewers.flatMap((viewer) => [...viewer.querySelectorAll("[id]")].map(({ id }) => id));
+  const names = viewers.map((viewer) => new Set([...viewer.querySelectorAll("[type=radio]")].map(({ name }) => name)));
+  return { viewers: viewers.length, radios: names[0].size, ids: ids.filter((id, at) => ids.indexOf(id) !== at),
+    names: [...names[0]].filter((name) => names[1].has(name)) };
+}"""
+
+
+def test_two_widgets_share_neither_ids_nor_radio_names(show: Show, settle: Settle) -> None:
+    page = show("blob", widgets=2)
+    for title in VIEWS:
+        for tab in page.get_by_role("tab", name=title, exact=True).all():
+            tab.click()
+        settle(page)
+        found = page.evaluate(SHARED)
+        assert (found["viewers"], found["ids"], found["names"]) == (2, [], []), title
+        assert found["radios"] > 0 or title != "Sentence"
 
 
 @pytest.mark.parametrize("host", HOSTS)

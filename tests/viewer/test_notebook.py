@@ -80,6 +80,27 @@ def address_in(said):
 
 
 @pytest.mark.slow
+def test_an_exported_notebook_shows_a_still_picture(tmp_path):
+    """`nbconvert --execute` stores the widget's state, and the page then shows nothing in the widget's place."""
+    if missing := [name for name in ("nbconvert", "ipykernel", "anywidget", "playwright") if find_spec(name) is None]:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    from playwright.sync_api import sync_playwright
+
+    (tmp_path / "reading.ipynb").write_text(notebook(), encoding="utf-8")
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "reading.ipynb"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=300)
+    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
+        page = browser.new_context(offline=True).new_page()
+        page.goto((tmp_path / "reading.html").as_uri())
+        assert page.locator("[data-regard-still] figure svg").is_visible()
+        assert "Sarah" in page.inner_text("[data-regard-still]")
+        browser.close()
+
+
+@pytest.mark.slow
 def test_a_reading_draws_itself_in_jupyterlab(lab):
     from playwright.sync_api import Error, sync_playwright
 

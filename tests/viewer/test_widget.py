@@ -1,6 +1,7 @@
 """The notebook widget: queries are answered by messages, cancelled ones are not; a missing anywidget is no error."""
 
 import queue
+import re
 import threading
 
 import numpy as np
@@ -112,10 +113,14 @@ def test_a_missing_anywidget_gives_a_one_line_error(monkeypatch):
     assert widget.mimebundle(reading()) is None
 
 
-def test_in_a_notebook_a_subject_is_its_widget(monkeypatch):
+def test_in_a_notebook_a_subject_is_its_widget_after_a_still_picture(monkeypatch):
+    displayed = []
     monkeypatch.setattr(widget, "_in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.publish_display_data", displayed.append)
     bundle, _ = widget.mimebundle(reading())
     assert "model_id" in bundle[widget.WIDGET] and "text/plain" in bundle
+    (still,) = displayed
+    assert re.match(r'<div data-regard-still="[0-9a-f]{16}">', still["text/html"]) and "<svg" in still["text/html"]
 
 
 def test_the_widget_holds_one_script_that_exports_render():

@@ -46,6 +46,25 @@ test("a table in LaTeX has booktabs' rules, and numbers on the right", () => {
   ]);
 });
 
+test("a LaTeX table of long vectors fits the page", () => {
+  const vector = Array.from({ length: 64 }, (_, place) => Math.sin(place) * 3);
+  const columns = ["Word", "q", "k", "v", "score", "score/√d_k", "softmax", "softmax × v", "sum"];
+  const row = (word) => [word, vector, vector, vector, -12.3456789, -1.54321, 0.123456789, vector, vector];
+  const text = toLatex({ title: "Query they: d_k = 64", columns, rows: ["[CLS]", "extraordinarily"].map(row) });
+  const shown = text.replace(/\\dots(\{\})?/g, "…").replace(/\\;/g, " ");
+  for (const line of shown.split("\n").filter((one) => one.includes("&"))) {
+    const cells = line.replace(/\\[a-z]+(\{\})?/g, "x").replace(/[{}$\\]/g, "").split("&").map((cell) => cell.trim());
+    // A digit of Latin Modern at 8 pt is 4.25 pt wide; 12 pt between columns; 482 pt between margins of 2 cm.
+    assert.ok(cells.join("").length * 4.25 + 12 * cells.length < 482, line);
+  }
+  assert.equal(text.match(/begin\{tabular\}/g).length, 2);
+  assert.equal(text.match(/\{\[\}CLS/g).length, 2);
+  assert.ok(text.includes("$[0.00\\;2.52\\;2.73\\;\\dots\\;0.50]$") && text.includes("omitted numbers"));
+});
+
+test("a short vector is set whole", () =>
+  assert.ok(toLatex({ title: "", columns: ["v"], rows: [[[1, -0.5]]] }).includes("$[1.00\\;-0.50]$")));
+
 test("text in SVG stays text", () =>
   assert.equal(svgText("<img onerror='x'>&\"\x00"), "&lt;img onerror=&#39;x&#39;&gt;&amp;&quot;␀"));
 

@@ -19,34 +19,36 @@ MOST_WORK = 1 << 34  # multiplications to draw an attention unasked: 16,384 word
 
 # The bar behind a weight is pale enough to keep its number readable in both colour schemes.
 _STYLE = """
-.regard{--ink:#1b1f27;--muted:#5b6472;--rule:#c9ced6;--ground:#fff;--bar:#a9cbe8;--mark:#eef3fa;color:var(--ink);
+.regard-still{--ink:#1b1f27;--muted:#5b6472;--rule:#c9ced6;--ground:#fff;--bar:#a9cbe8;--mark:#eef3fa;color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif}
-@media (prefers-color-scheme:dark){.regard{--ink:#e8eaee;--muted:#a5adb9;--rule:#444b57;--ground:#16191f;--bar:#245a8c;
---mark:#20262f}}
-.regard .wide{overflow-x:auto;margin:0 0 1.5rem}
-.regard table{border-collapse:collapse;font-variant-numeric:tabular-nums;background:var(--ground);color:var(--ink)}
-.regard caption{text-align:left;font-weight:600;padding:.25rem 0 .5rem;color:var(--ink)}
-.regard thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted);white-space:nowrap}
-.regard th,.regard td{padding:.3rem .75rem;text-align:left;background:none;border:0}
-.regard tbody tr{border-bottom:1px solid var(--rule);background:none}
-.regard tbody th{font-weight:400}
-.regard .number{text-align:right;white-space:nowrap}
-.regard .vector{white-space:nowrap}
-.regard .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));min-width:5.5rem}
-.regard tr.query{background:var(--mark)}
-.regard tr.query th{font-weight:700}
-.regard sub{line-height:0;font-size:.75em}
-.regard .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
-.regard figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
+@media (prefers-color-scheme:dark){.regard-still{--ink:#e8eaee;--muted:#a5adb9;--rule:#444b57;--ground:#16191f;
+--bar:#245a8c;--mark:#20262f}}
+.regard-still .wide{overflow-x:auto;margin:0 0 1.5rem}
+.regard-still table{border-collapse:collapse;font-variant-numeric:tabular-nums;
+background:var(--ground);color:var(--ink)}
+.regard-still caption{text-align:left;font-weight:600;padding:.25rem 0 .5rem;color:var(--ink)}
+.regard-still thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted);white-space:nowrap}
+.regard-still th,.regard-still td{padding:.3rem .75rem;text-align:left;background:none;border:0}
+.regard-still tbody tr{border-bottom:1px solid var(--rule);background:none}
+.regard-still tbody th{font-weight:400}
+.regard-still .number{text-align:right;white-space:nowrap}
+.regard-still .vector{white-space:nowrap}
+.regard-still .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));
+min-width:5.5rem}
+.regard-still tr.query{background:var(--mark)}
+.regard-still tr.query th{font-weight:700}
+.regard-still sub{line-height:0;font-size:.75em}
+.regard-still .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
+.regard-still figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
 overflow-x:auto;width:fit-content;max-width:100%}
-.regard figure svg{display:block}
+.regard-still figure svg{display:block}
 """
 _PAGE_STYLE = """
 body{margin:0}
-main.regard{background:var(--ground);min-height:100vh;box-sizing:border-box;
+main.regard-still{background:var(--ground);min-height:100vh;box-sizing:border-box;
 padding:2rem max(1.25rem,calc(50vw - 36rem))}
-.regard h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
-@media print{main.regard{padding:0}}
+.regard-still h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
+@media print{main.regard-still{padding:0}}
 """
 
 
@@ -65,7 +67,7 @@ def page(
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta name="color-scheme" content="light dark"><title>{_text(title)}</title>',
             f"<style>{_STYLE}{_PAGE_STYLE}</style></head>",
-            f'<body><main class="regard">{chr(10).join(body)}</main></body>',
+            f'<body><main class="regard-still">{chr(10).join(body)}</main></body>',
             "</html>\n",
         ]
     )
@@ -115,7 +117,7 @@ def _attention(shown: Any) -> list[str]:
 
 def _styled(parts: Iterable[str]) -> str:
     inner = "\n".join(parts)
-    return f'<div class="regard"><style>{_STYLE}</style>{inner}</div>'
+    return f'<div class="regard-still"><style>{_STYLE}</style>{inner}</div>'
 
 
 def _figure(figure: Svg) -> str:

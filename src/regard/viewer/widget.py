@@ -37,14 +37,27 @@ def widget(subject: Any) -> Any:
 
 
 def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The MIME bundle of the widget; None without a notebook or without anywidget."""
+    """The MIME bundle of the widget, after a still picture; None without a notebook or without anywidget."""
     if not _in_notebook() or find_spec("anywidget") is None:
         return None
-    found = widget(subject)._repr_mimebundle_()
+    made = widget(subject)
+    found = made._repr_mimebundle_()
     bundle, about = found if isinstance(found, tuple) else (found, {})
     if WIDGET not in (bundle or {}):
         return None
+    _show_still(subject, made.still)
     return {WIDGET: bundle[WIDGET], "text/plain": repr(subject)}, about
+
+
+def _show_still(subject: Any, name: str) -> None:
+    """Display what is seen where there is no kernel: in an exported or reopened notebook. The viewer hides it.
+
+    It is an output of its own: nbconvert prefers the widget to anything else in one bundle, and draws it blank.
+    """
+    from IPython.display import publish_display_data  # type: ignore[import-not-found, unused-ignore]
+
+    still = f'<div data-regard-still="{name}">{subject._repr_html_()}</div>'
+    publish_display_data({"text/html": still, "text/plain": repr(subject)})  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def _in_notebook() -> bool:
@@ -206,9 +219,10 @@ def _by_name(name: str) -> Any:
 def _widget_class() -> Any:
     """The widget class, created on first use: importing anywidget is slow."""
     import anywidget
+    from traitlets import Unicode
 
     def start(self: Any, answers: Answers) -> None:
-        anywidget.AnyWidget.__init__(self)
+        anywidget.AnyWidget.__init__(self, still=token_hex(8))
         self._conversation = Conversation(answers, self.send)
         self.on_msg(self._conversation.received)
 
@@ -217,4 +231,6 @@ def _widget_class() -> Any:
         anywidget.AnyWidget.close(self)
 
     script, style = bundle.script(ENTRY, ("default",)), bundle.style()
-    return type("Viewer", (anywidget.AnyWidget,), {"_esm": script, "_css": style, "__init__": start, "close": close})
+    still = Unicode().tag(sync=True)  # the name of the still picture
+    members = {"_esm": script, "_css": style, "still": still, "__init__": start, "close": close}
+    return type("Viewer", (anywidget.AnyWidget,), members)

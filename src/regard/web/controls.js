@@ -1,12 +1,13 @@
 /** Controls shared by all views. They are native elements, so the keyboard works as usual. */
 import { element } from "./elements.js";
 
+const own = Math.random().toString(36).slice(2, 8); // each cell of a notebook has its own copy of this module
 let names = 0;
 
-/** A unique element id. @param {string} word */
+/** An element id or radio name that is unique in the document. @param {string} word */
 export function uniqueId(word) {
   names += 1;
-  return `regard-${word}-${names}`;
+  return `regard-${word}-${own}-${names}`;
 }
 
 /**

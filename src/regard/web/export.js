@@ -1,4 +1,5 @@
 /** Export: the view as SVG and PNG, its table as CSV and LaTeX. */
+import { digitsFor, printedNumber } from "./numbers.js";
 import { printable } from "./words.js";
 
 /**
@@ -13,22 +14,64 @@ export function toCsv(table) {
   return [table.columns, ...table.rows].map((row) => row.map(csvField).join(",") + "\r\n").join("");
 }
 
+const LINE_WIDTH = 480; // points: A4 and letter with margins of 2 cm
+const BETWEEN = 12; // two columns, in points
+const SIZES = [
+  { name: "", letter: 5.4 }, // the mean width of a character in points, generously
+  { name: "footnotesize", letter: 4.4 },
+];
+const FEW_NUMBERS = 8; // of a vector that is shown whole; a longer one keeps its first three and its last
+const SHORTENED = "… stands for omitted numbers of vectors; the CSV holds all of them.";
+
 /**
- * A `tabular` with the rules of booktabs.
+ * A `tabular` with the rules of booktabs; one that is too wide for a page is set in a smaller size, then split into
+ * several, each with the first column.
  * @param {Table} table
  */
 export function toLatex(table) {
   const numeric = table.columns.map(
     (_, place) => table.rows.length > 0 && table.rows.every((row) => typeof row[place] === "number"),
   );
-  const line = (/** @type {string[]} */ cells) => cells.join(" & ") + " \\\\";
+  const cells = table.rows.map((row) => row.map(latexCell));
+  const heads = table.columns.map(latexText);
+  const letters = heads.map((head, place) => Math.max(...[head, ...cells.map((row) => row[place])].map(lettersIn)));
+  const { size, blocks } = blocksOf(letters);
+  const line = (/** @type {string[]} */ row, /** @type {number[]} */ block) =>
+    `${block.map((place) => row[place]).join(" & ")} \\\\`;
   const lines = table.title ? [`\\textbf{${latexText(table.title)}}\\par\\smallskip`] : [];
-  lines.push(`\\begin{tabular}{${numeric.map((number) => (number ? "r" : "l")).join("")}}`, "\\toprule");
-  lines.push(line(table.columns.map(latexText)), "\\midrule");
-  for (const row of table.rows) lines.push(line(row.map(latexCell)));
-  lines.push("\\bottomrule", "\\end{tabular}");
-  for (const note of table.notes ?? []) lines.push(`\\par\\smallskip{\\footnotesize ${latexText(note)}\\par}`);
+  if (size) lines.push(`{\\${size}`);
+  blocks.forEach((block, at) => {
+    if (at) lines.push("\\par\\medskip");
+    lines.push(`\\begin{tabular}{${block.map((place) => (numeric[place] ? "r" : "l")).join("")}}`, "\\toprule");
+    lines.push(line(heads, block), "\\midrule", ...cells.map((row) => line(row, block)), "\\bottomrule", "\\end{tabular}");
+  });
+  if (size) lines.push("}");
+  const isShortened = table.rows.some((row) => row.some((cell) => Array.isArray(cell) && cell.length > FEW_NUMBERS));
+  const notes = [...(table.notes ?? []), ...(isShortened ? [SHORTENED] : [])];
+  for (const note of notes) lines.push(`\\par\\smallskip{\\footnotesize ${latexText(note)}\\par}`);
   return lines.join("\n") + "\n";
+}
+
+/** Columns that fit the page side by side, and the size to set them in. @param {number[]} letters the widest cell of each column */
+function blocksOf(letters) {
+  for (const { name, letter } of SIZES) {
+    const width = (/** @type {number} */ place) => letters[place] * letter + BETWEEN;
+    /** @type {number[][]} */
+    const blocks = [[0]];
+    for (let place = 1; place < letters.length; place++) {
+      const block = blocks[blocks.length - 1];
+      const used = block.reduce((sum, other) => sum + width(other), 0);
+      if (used + width(place) <= LINE_WIDTH || block.length === 1) block.push(place);
+      else blocks.push([0, place]);
+    }
+    if (blocks.length === 1 || name) return { size: name, blocks };
+  }
+  throw new Error("unreachable");
+}
+
+/** The characters that a piece of LaTeX prints, roughly. @param {string} latex */
+function lettersIn(latex) {
+  return latex.replace(/\\[A-Za-z]+(\{\})?/g, "m").replace(/\\;/g, " ").replace(/[{}$\\]/g, "").length;
 }
 
 /** @type {Record<string, string>} */
@@ -78,9 +121,19 @@ export function latexText(text) {
 /** @param {any} cell */
 function latexCell(cell) {
   if (cell === null || cell === undefined) return "";
-  if (typeof cell !== "number") return latexText(Array.isArray(cell) ? cell.join(" ") : cell);
+  if (Array.isArray(cell)) return latexVector(cell);
+  if (typeof cell !== "number") return latexText(cell);
   if (!Number.isFinite(cell)) return Number.isNaN(cell) ? "NaN" : cell > 0 ? "$\\infty$" : "$-\\infty$";
   return `$${Number.isInteger(cell) ? cell : cell.toFixed(4)}$`;
+}
+
+/** @param {any[]} cells */
+function latexVector(cells) {
+  if (!cells.every((cell) => typeof cell === "number")) return latexText(cells.join(" "));
+  const numbers = cells.map((cell) => (Number.isFinite(cell) ? printedNumber(cell, digitsFor(cells)) : latexCell(cell)));
+  const plain = numbers.map((number) => number.replace(/\$/g, "").replace("−", "-"));
+  const shown = plain.length > FEW_NUMBERS ? [...plain.slice(0, 3), "\\dots", plain[plain.length - 1]] : plain;
+  return `$[${shown.join("\\;")}]$`;
 }
 
 /** @param {any} cell */

@@ -1,4 +1,5 @@
-/** The notebook widget (anywidget): queries go to the Python kernel. */
+/** The notebook widget (anywidget): queries go to the Python kernel. Until it answers, a still picture is shown. */
+import { element } from "../elements.js";
 import { makeViewer } from "../mount.js";
 import { described } from "../sources/described.js";
 import { kernelOf } from "../sources/widget.js";
@@ -35,10 +36,20 @@ export function render({ model, el }) {
     },
   });
   const first = kernel.source;
+  el.hidden = true;
+  const live = () => {
+    if (!el.hidden) return;
+    el.hidden = false;
+    const still = `[data-regard-still="${model.get?.("still")}"]`; // see viewer/widget.py
+    el.append(element("style", { text: `${still}, .jp-OutputArea-child:has(${still}) { display: none; }` }));
+  };
   viewer.show({
     ask: async (kind, parameters, options) => {
       const answer = await first.ask(kind, parameters, options);
-      if (kind === "describe") text = answer.header.text;
+      if (kind === "describe") {
+        text = answer.header.text;
+        live();
+      }
       return answer;
     },
   });
