@@ -500,6 +500,13 @@ NB_MODULE(_core, m) {
             set_threads(count);
         },
         nb::arg("count"));
+    m.def(
+        "set_team",
+        [](uintptr_t parallel, uintptr_t most) {
+            set_team(reinterpret_cast<Parallel>(parallel), reinterpret_cast<int (*)()>(most));
+        },
+        nb::arg("parallel"), nb::arg("most"));
+    m.def("borrow_team", &borrow_team, nb::arg("borrows"));
     m.def("instructions", [] { return std::string(kernels().name); });
     m.def("why", [] { return chosen().why; });
     m.def("compiled", &compiled);

@@ -223,6 +223,23 @@ std::atomic<Pool*> pool{nullptr};  // never deleted: its threads may be anywhere
 std::vector<Pool*>* retired = nullptr;
 int wanted_threads = 0;
 
+std::atomic<Parallel> team{nullptr};
+std::atomic<int (*)()> team_size{nullptr};
+thread_local bool borrows = false;
+
+// Every thread of the team does this, the caller among them.
+void claim_in_team(void* context) {
+    Job& job = *static_cast<Job*>(context);
+    const bool is_worker = !calling;
+    try {
+        if (is_worker) current = &job;
+        claim_items(job, scratch.at_least(job.scratch_bytes));
+    } catch (const std::bad_alloc&) {
+        // The caller, whose memory was taken before, does the work.
+    }
+    if (is_worker) current = nullptr;
+}
+
 int cgroup_limit() {
 #if defined(__linux__)
     std::ifstream file("/sys/fs/cgroup/cpu.max");
@@ -257,9 +274,14 @@ void after_fork_in_parent() { pool_mutex.unlock(); }
 void after_fork_in_child() {
     // After fork the workers do not exist here, and their locks may be held: abandon that pool.
     pool.store(nullptr);
+    team.store(nullptr);  // the same holds for OpenMP's threads
     current = nullptr;
     calling = false;
     pool_mutex.unlock();
+}
+void register_fork_handlers() {
+    static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)registered;
 }
 #endif
 
@@ -270,8 +292,7 @@ Pool* the_pool() {
     found = pool.load();
     if (found) return found;
 #if !defined(_WIN32)
-    static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    (void)registered;
+    register_fork_handlers();
 #endif
     if (wanted_threads == 0) wanted_threads = default_threads();
     found = new Pool(wanted_threads - 1);
@@ -293,6 +314,16 @@ bool stopping() {
 }
 
 void set_poll(Poll wanted) { poll = wanted; }
+
+void set_team(Parallel parallel, int (*most)()) {
+#if !defined(_WIN32)
+    register_fork_handlers();
+#endif
+    team_size.store(most);
+    team.store(parallel);
+}
+
+void borrow_team(bool wanted) { borrows = wanted; }
 
 int threads() {
     std::lock_guard<std::mutex> lock(pool_mutex);
@@ -325,6 +356,13 @@ bool run(int64_t items, size_t scratch_bytes, double cost, Work work, void* cont
     current = &job;
     calling = true;
     if (job.polls) last_poll = Clock::now();
+    const Parallel parallel = borrows && items > 1 && cost > worth_sharing ? team.load() : nullptr;
+    if (parallel && team_size.load()() == threads()) {  // another size would start its threads anew
+        parallel(claim_in_team, &job, static_cast<unsigned>(threads()), 0);
+        current = outer;
+        calling = outer_calling;
+        return !job.stop.load();
+    }
     Pool* shared = items > 1 && cost > worth_sharing ? the_pool() : nullptr;
     if (shared && cost < worth_waking && !shared->awake() && Clock::now() - last_job > soon) shared = nullptr;
     job.wanted = shared ? static_cast<int>(std::min<int64_t>(shared->size(), items - 1)) : 0;

@@ -22,6 +22,13 @@ bool stopping();
 using Poll = bool (*)();
 void set_poll(Poll poll);
 
+// OpenMP's threads in place of ours. While PyTorch trains, its threads spin on every core between its operations, and a
+// worker of ours would get half a core: a backward pass of 64 tokens then takes 0.9 ms instead of 0.5. `parallel` is
+// GOMP_parallel and `most` omp_get_max_threads of the library that PyTorch uses; no job borrows them in a forked child.
+using Parallel = void (*)(void (*work)(void*), void* context, unsigned threads, unsigned flags);
+void set_team(Parallel parallel, int (*most)());
+void borrow_team(bool borrows);  // thread-local: whether the jobs of this thread run there
+
 int threads();
 void set_threads(int count);  // 1 to 256; takes effect for jobs that start later
 

@@ -186,22 +186,18 @@ def linear(
     flat = readable(output).reshape(-1, weight.shape[0])
     added = None if residual is None else readable(residual).reshape(flat.shape)
     gate = None if times is None else readable(times).reshape(flat.shape)
-    which = 0 if activation is None else 1 + ACTIVATIONS.index(activation)
+    which = activation_code(activation)
     if flat.size:
         _core.linear(_flat(x), readable(weight), readable(bias), added, flat, which, gate)
     return output
 
 
-SLOPED = ("gelu", "gelu_tanh", "silu", "quick_gelu")  # activations of `activated`
+SLOPED = ("gelu", "gelu_tanh", "silu", "quick_gelu")  # those of `_core.activate`
 
 
-def activated(x: Array, activation: str, flow: Array | None = None) -> Array:
-    """f(x), one of SLOPED; with `flow`, the gradient after f, the one before it: flow · f′(x)."""
-    output = empty(x.shape, x.dtype)
-    if x.size:
-        given = None if flow is None else readable(flow).reshape(-1)
-        _core.activate(readable(x).reshape(-1), readable(output).reshape(-1), 1 + ACTIVATIONS.index(activation), given)
-    return output
+def activation_code(activation: str | None) -> int:
+    """The number of an activation in the native code."""
+    return 0 if activation is None else 1 + ACTIVATIONS.index(activation)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:

@@ -17,6 +17,7 @@ from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import in_forward_mode, transformed
 from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
+from regard.engines.torch_threads import BORROWED
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # instead of the tensors of a flattened mask
 
@@ -44,7 +45,8 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, scores: Scores, *tensors: Tensor | None) -> Tensor:
         values = tensors[2]
-        output, found = engine_for(values).forward(scores, values, ROW_STATE)
+        with BORROWED:
+            output, found = engine_for(values).forward(scores, values, ROW_STATE)
         assert output is not None
         ctx.fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, scores.offset, scores.visible)
         ctx.set_materialize_grads(False)
@@ -66,12 +68,68 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         state = RowState(row_max, row_sum)
 
         def flow_back(flow: Tensor) -> tuple[Tensor | None, ...]:
-            found = engine_for(values).backward(scores, values, output, state, flow, wanted)
+            with BORROWED:
+                found = engine_for(values).backward(scores, values, output, state, flow, wanted)
             return found.queries, found.keys, found.values, found.bias, found.relative, found.sinks
 
         if torch._C._functorch.is_legacy_batchedtensor(flow):
             return None, *_for_each_flow(flow_back, flow)
         return None, *flow_back(flow)
+
+
+def split_heads(rows: Tensor, widths: Sequence[int], heads: Sequence[int]) -> tuple[Tensor, ...]:
+    """(…, token, sum of widths) → for each width a view (…, head, token, width / head)."""
+    if torch.compiler.is_compiling() or transformed():
+        return _heads_of(rows, widths, heads)
+    parts: tuple[Tensor, ...] = SplitHeads.apply(rows, widths, heads)
+    return parts
+
+
+def _heads_of(rows: Tensor, widths: Sequence[int], heads: Sequence[int]) -> tuple[Tensor, ...]:
+    parts = zip(rows.split(widths, dim=-1), heads, strict=True)
+    return tuple(part.unflatten(-1, (count, -1)).transpose(-3, -2) for part, count in parts)
+
+
+class SplitHeads(torch.autograd.Function):  # type: ignore[misc]
+    """One node instead of seven; gradients that are views of one array, as kernels return them, are not copied."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, widths: Sequence[int], heads: Sequence[int]) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        parts = _heads_of(rows, widths, heads)
+        ctx.shape, ctx.strides = rows.shape, [part.stride() for part in parts] if rows.is_contiguous() else None
+        ctx.empty = [(part.shape, rows.dtype, rows.device) for part in parts]
+        return parts
+
+    @staticmethod
+    def backward(ctx: Any, *flows: Tensor | None) -> tuple[Tensor, None, None]:
+        whole = None if torch.is_grad_enabled() or ctx.strides is None else _whole(flows, ctx.shape, ctx.strides)
+        if whole is None:
+            filled = (
+                torch.zeros(shape, dtype=dtype, device=device) if flow is None else flow
+                for flow, (shape, dtype, device) in zip(flows, ctx.empty, strict=True)
+            )
+            lead = ctx.shape[:-1]  # explicit sizes: the older vmap knows no flatten, and 0 tokens no −1
+            rows = [part.transpose(-3, -2).reshape(*lead, part.shape[-3] * part.shape[-1]) for part in filled]
+            whole = torch.cat(rows, dim=-1)
+        return whole, None, None
+
+
+def _whole(
+    parts: Sequence[Tensor | None], shape: torch.Size, strides: Sequence[tuple[int, ...]]
+) -> Tensor | None:
+    """The contiguous array of this shape of which the parts are views with these strides, side by side, or None."""
+    first = parts[0]
+    if first is None or type(first) is not Tensor or torch._C._functorch.is_legacy_batchedtensor(first):
+        return None
+    memory, at = first.untyped_storage().data_ptr(), first.storage_offset()
+    for part, expected in zip(parts, strides, strict=True):
+        if part is None or type(part) is not Tensor or part.stride() != expected or part.storage_offset() != at:
+            return None
+        if part.untyped_storage().data_ptr() != memory:
+            return None
+        at += part.shape[-3] * part.shape[-1]
+    return first.as_strided(shape, (*(shape[-2] * shape[-1],) * (len(shape) - 2), shape[-1], 1))
 
 
 class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]

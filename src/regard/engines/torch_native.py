@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard import _core, errors
 from regard.engines import generic, native, slicing, torch_autograd
 from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
 from regard.engines.torch_arrays import ACTIVATION, differentiated, followed, tensors_of, transformed
+from regard.engines.torch_threads import BORROWED
 from regard.masks import Visible
 from regard.masks.intervals import Index
 from regard.masks.visible import Dense, Rest
 
 BFLOAT16 = torch.bfloat16
 DIRECT = _core.takes_tensors and hasattr(Tensor, "__dlpack_c_exchange_api__")  # PyTorch 2.10 and later
-SLOPED_TYPES = (torch.float32, torch.float64)  # of `native.activated`
+SLOPED_TYPES = (torch.float32, torch.float64)
 OWN = (Tensor, torch.nn.Parameter)  # subclasses may not hold memory
 
 
@@ -35,7 +37,7 @@ def forward(
     if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_autograd.forward(scores, values, statistics, top)
     if values is not None and statistics in ((), ROW_STATE) and not top and not _is_lazy(scores.visible):
-        output = _result_like(scores.queries, values)
+        output = _result_like(scores.queries, values.shape[3], values.dtype)
         state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in statistics}
         _core.forward(_held(scores), handed(values), handed(output), *map(handed, state.values()))
         return output, state
@@ -48,22 +50,41 @@ def forward(
 product = native.product
 
 
-def _result_like(rows: Tensor, values: Tensor) -> Tensor:
-    """As `native.result_like`: with the memory order of `rows`."""
-    batch, head, token, _ = rows.shape
-    if rows.stride(1) < rows.stride(2):
-        return torch.empty((batch, token, head, values.shape[3]), dtype=values.dtype).transpose(1, 2)
-    return torch.empty((batch, head, token, values.shape[3]), dtype=values.dtype)
-
-
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
     """Gradients of queries, keys and values."""
-    found = [torch.empty(array.shape, dtype=_computing(values)) for array in (scores.queries, scores.keys, values)]
+    found = _empty_like_views((scores.queries, scores.keys, values), _computing(values))
     rows = (array.to(_computing(values)).contiguous() for array in (state.row_max, state.row_sum))
     given = [handed(array) for array in (values, output, *rows, flow)]
     _core.backward(_held(scores), *given, *map(handed, found))
     queries, keys, of_values = (array.to(values.dtype) for array in found)
     return Gradients(queries, keys, of_values)
+
+
+def _result_like(rows: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """(batch, head, token, size) in the memory order of `rows`, as `native.result_like`: heads inside tokens are joined for free."""
+    batch, heads, tokens, _ = rows.shape
+    if rows.stride(1) < rows.stride(2):
+        return torch.empty((batch, tokens, heads, size), dtype=dtype).transpose(1, 2)
+    return torch.empty((batch, heads, tokens, size), dtype=dtype)
+
+
+def _empty_like_views(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
+    """Tensors of these shapes; of the parts of one array, (batch, token, widths of all), in an array of that kind.
+
+    Then `torch_autograd.SplitHeads` has the gradient of the whole array without a copy.
+    """
+    first = tensors[0]
+    batch, _, tokens, _ = first.shape
+    widths = [one.shape[1] * one.shape[3] for one in tensors]
+    whole, at = sum(widths), first.storage_offset()
+    for one, width in zip(tensors, widths, strict=True):
+        order = tokens * whole, one.shape[3], whole, 1
+        if one.shape[2] != tokens or one.stride() != order or one.storage_offset() != at:
+            return [_result_like(one, one.shape[3], dtype) for one in tensors]
+        at += width
+    parts = torch.empty((batch, tokens, whole), dtype=dtype).split(widths, dim=2)
+    shapes = [(batch, tokens, one.shape[1], one.shape[3]) for one in tensors]
+    return [part.view(shape).transpose(1, 2) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _computing(values: Tensor) -> torch.dtype:
@@ -145,7 +166,20 @@ def _layer(name: str) -> Any:
     return layer
 
 
-_linear, layer_norm, rms_norm, rotary = map(_layer, ("linear", "layer_norm", "rms_norm", "rotary"))
+_linear, _layer_norm, rms_norm, rotary = map(_layer, ("linear", "layer_norm", "rms_norm", "rotary"))
+
+
+def _is_learned(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether autograd alone records an operation on float32 or float64 tensors of one type, as in a training loop."""
+    dtype = x.dtype
+    return (
+        dtype in SLOPED_TYPES
+        and weight.dtype is dtype
+        and (bias is None or bias.dtype is dtype)
+        and not torch.compiler.is_compiling()
+        and not transformed()
+        and differentiated(x, weight, bias)
+    )
 
 
 def linear(
@@ -157,14 +191,23 @@ def linear(
     times: Tensor | None = None,
 ) -> Tensor:
     """activation(x @ weightᵀ + bias) · times + residual."""
-    wide = x.dtype in SLOPED_TYPES and weight.dtype == x.dtype and (bias is None or bias.dtype == x.dtype)
-    if activation not in native.SLOPED or not wide or torch.compiler.is_compiling() or transformed():
+    if not _is_learned(x, weight, bias):
         return _linear(x, weight, bias, activation, residual, times)
-    if not differentiated(x, weight, bias):
-        return _linear(x, weight, bias, activation, residual, times)
-    rows = Activated.apply(generic.linear(x, weight, bias), activation)
+    rows = functional.linear(x, weight, bias).to(x.dtype)  # under autocast it has another type
+    if activation is None is times and residual is not None and residual.shape == rows.shape:
+        return rows.add_(residual)  # no gradient needs the rows themselves
+    if activation is not None:
+        sloped = activation in native.SLOPED
+        rows = Activated.apply(rows, activation) if sloped else ACTIVATION[activation](rows)
     rows = rows if times is None else rows * times
     return rows if residual is None else rows + residual
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
+    """Layer norm over the last axis."""
+    if not _is_learned(x, weight, bias):
+        return _layer_norm(x, weight, bias, epsilon)
+    return functional.layer_norm(x, weight.shape, weight, bias, epsilon)
 
 
 class Activated(torch.autograd.Function):  # type: ignore[misc]
@@ -175,7 +218,7 @@ class Activated(torch.autograd.Function):  # type: ignore[misc]
         x = x.contiguous()
         ctx.save_for_backward(x)
         ctx.activation = activation
-        return tensor(native.activated(view(x), activation))
+        return _activated(x, activation)
 
     @staticmethod
     def backward(ctx: Any, flow: Tensor) -> tuple[Tensor, None]:
@@ -184,7 +227,17 @@ class Activated(torch.autograd.Function):  # type: ignore[misc]
             with torch.enable_grad():
                 inner = x if x.requires_grad else x.detach().requires_grad_()
                 return torch.autograd.grad(ACTIVATION[ctx.activation](inner), inner, flow, create_graph=True)[0], None
-        return tensor(native.activated(view(x), ctx.activation, view(flow.contiguous()))), None
+        return _activated(x, ctx.activation, flow.contiguous()), None
+
+
+def _activated(x: Tensor, activation: str, flow: Tensor | None = None) -> Tensor:
+    """f(x), f one of SLOPED, of contiguous tensors; with `flow`, the gradient of the output, flow · f′(x)."""
+    output = torch.empty_like(x)
+    if x.numel():
+        given = None if flow is None else handed(flow.view(-1))
+        with BORROWED:
+            _core.activate(handed(x.view(-1)), handed(output.view(-1)), native.activation_code(activation), given)
+    return output
 
 
 # NumPy views of tensors

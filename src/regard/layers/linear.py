@@ -102,18 +102,19 @@ def joined(*maps: Linear) -> Linear | None:
     return None if bias is None else Linear(weight, bias)
 
 
-def each(maps: Sequence[Linear], x: Array) -> tuple[Array, ...]:
-    """x through several maps, as one product where their weights are being learned.
+def heads_of(maps: Sequence[Linear], heads: Sequence[int], x: Array) -> tuple[Array, ...] | None:
+    """x through maps whose weights are being learned, as one product: for each (…, head, token, head_dim).
 
-    >>> [rows.tolist() for rows in each([Linear([[1, 0]]), Linear([[0, 2]])], np.array([[3.0, 4.0]]))]
-    [[[3.0]], [[8.0]]]
+    None where the weights are not being learned, or only some of the maps have a bias.
     """
     biases = [one.bias for one in maps if one.bias is not None]
     if len(biases) not in (0, len(maps)) or not all(needs_gradient(one.weight) for one in maps):
-        return tuple(one(x) for one in maps)
-    torch = library(x)
-    together = Linear(torch.cat([one.weight for one in maps]), torch.cat(biases) if biases else None)
-    return tuple(torch.split(together(x), [one.outputs for one in maps], dim=-1))
+        return None
+    from regard.engines import torch_autograd
+
+    cat = library(x).cat
+    together = Linear(cat([one.weight for one in maps]), cat(biases) if biases else None)
+    return torch_autograd.split_heads(together(x), [one.outputs for one in maps], heads)
 
 
 def _whole(parts: Sequence[Any]) -> Array | None:

@@ -12,7 +12,7 @@ from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
 from regard.layers.layer import Layer, Seed, float_weights, seed_of, token_rows
-from regard.layers.linear import Linear, each, joined
+from regard.layers.linear import Linear, heads_of, joined
 from regard.layers.norms import Norm
 from regard.layers.positions import Alibi, Rotary, Turns
 from regard.masks import Mask, causal, window
@@ -166,8 +166,17 @@ class MultiHead(Layer):
     def projections(self, x: Array, turns: Turns | None = None) -> tuple[Array, Array, Array]:
         """Queries, keys and values of the same tokens, each (…, head, token, head_dim), rotated with `turns`."""
         joined: Linear | None = self._all_three  # type: ignore[attr-defined]
+        maps = self.w_q, self.w_k, self.w_v
+        learned = None
+        if self.q_norm is None is self.k_norm:
+            learned = heads_of(maps, (self.heads, self.groups, self.groups), x)
+        if learned is not None:
+            queries, keys, values = learned
+            if turns is not None:
+                queries, keys = self.turned(queries, turns), self.turned(keys, turns)
+            return queries, keys, values
         if joined is None:
-            queries, keys, values = each([self.w_q, self.w_k, self.w_v], x)
+            queries, keys, values = (one(x) for one in maps)
         else:
             rows = joined(x)  # (…, token, (head + 2 · key head) · head_dim)
             ends = self.w_q.outputs, self.w_q.outputs + self.w_k.outputs

@@ -177,9 +177,13 @@ class _Run:
             loss = self._update(out)
             self.losses.append(loss)
             self.step += 1
-            due = self.step % record_every == 0 or self.step == recipe.steps
-            snapshot = self._measure() if due else None
-            if out is not None and (self.step % save_every == 0 or self.step == recipe.steps):
+            is_last = self.step == recipe.steps
+            measures = is_last or self.step % record_every == 0
+            saves = out is not None and (is_last or self.step % save_every == 0)
+            if measures or saves:
+                self._check_weights(out)
+            snapshot = self._measure() if measures else None
+            if out is not None and saves:
                 checkpoint.write(out, self._tensors(), self._state(), self._settings(), self.record)
             if on_step is not None:
                 on_step(Progress(self.step, recipe.steps, loss, snapshot))
@@ -198,28 +202,35 @@ class _Run:
             group["lr"] = recipe.rate_at(step)
         self.optimiser.zero_grad(set_to_none=True)
         loss, right = 0.0, 0
+        wanted = math.inf if recipe.curriculum is None else recipe.curriculum
+        climbs = wanted < math.inf and self.level + 1 < len(self.task.levels)
         for part in _parts(batch, recipe.accumulate):
             logits, targets = scored_logits(self.model, part)
             of_part = functional.cross_entropy(logits, targets, reduction="sum") / scored
             of_part.backward()
             loss += float(of_part.detach())
-            right += int((logits.detach().argmax(dim=-1) == targets).sum())
-        norm = float(torch.nn.utils.clip_grad_norm_(self.tensors.values(), recipe.clip or math.inf))
+            if climbs:
+                right += int((logits.detach().argmax(dim=-1) == targets).sum())
+        norm = clipped([tensor.grad for tensor in self.tensors.values() if tensor.grad is not None], recipe.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):
-            raise self._diverged(f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}", out)
+            what = f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
+            raise self._diverged(what, step + 1, out)
         self.optimiser.step()
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
-            raise self._diverged("weights are no longer finite", out)
-        self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
-        is_last = self.level + 1 == len(self.task.levels)
-        if recipe.curriculum is not None and self.running > recipe.curriculum and not is_last:
-            self.level, self.running = self.level + 1, 0.0
+        if climbs:
+            self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
+            if self.running > wanted:
+                self.level, self.running = self.level + 1, 0.0
         return loss
 
-    def _diverged(self, what: str, out: Path | None) -> Diverged:
+    def _check_weights(self, out: Path | None) -> None:
+        """Before they are measured or saved; a loss or a gradient that is not finite is found at every step."""
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
+            raise self._diverged("weights are no longer finite", self.step, out)
+
+    def _diverged(self, what: str, step: int, out: Path | None) -> Diverged:
         kept = f" {out} keeps the last good checkpoint." if out and (out / checkpoint.RUN).exists() else ""
         return Diverged(
-            f"Training diverged at step {self.step + 1}: {what}.{kept} Try a `rate` below {self.recipe.rate:g} or a"
+            f"Training diverged at step {step:,}: {what}.{kept} Try a `rate` below {self.recipe.rate:g} or a"
             " longer `warmup`."
         )
 
@@ -276,6 +287,14 @@ def optimiser(tensors: Iterable[Tensor], recipe: Recipe) -> torch.optim.AdamW:
         {"params": [tensor for tensor in tensors if tensor.ndim < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, fused=True)
+
+
+def clipped(gradients: Sequence[Tensor], most: float | None) -> float:
+    """The norm of all gradients together; where it is larger than `most`, they are scaled down to it."""
+    norm = float(torch.nn.utils.get_total_norm(gradients))
+    if most is not None and most < norm < math.inf:
+        torch._foreach_mul_(gradients, most / norm)
+    return norm
 
 
 def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:

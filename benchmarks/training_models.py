@@ -1,0 +1,112 @@
+"""One model in two hands: Regard's layers on tensors, and the same as nanoGPT writes it, on PyTorch's fused attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.training import Recipe, network, preset, task
+from regard.training.loop import optimiser
+from regard.training.network import parameters
+
+VOCABULARY, LENGTH = 256, 1024  # of the large case: random tokens
+
+
+class Block(nn.Module):
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        attention, fed = encoder.attention, encoder.feed_forward
+        self.heads = attention.heads
+        parts = (attention.w_q, attention.w_k, attention.w_v)
+        weights, biases = [part.weight for part in parts], [part.bias for part in parts]
+        self.qkv = linear(np.concatenate(weights), np.concatenate(biases))
+        self.out = linear(attention.w_o.weight, attention.w_o.bias)
+        self.up, self.down = linear(fed.up.weight, fed.up.bias), linear(fed.down.weight, fed.down.bias)
+        self.norm_1, self.norm_2 = nn.LayerNorm(attention.width), nn.LayerNorm(attention.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        q, k, v = self.qkv(self.norm_1(x)).split(width, dim=2)
+        q, k, v = (part.view(batch, tokens, self.heads, -1).transpose(1, 2) for part in (q, k, v))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).contiguous().view(batch, tokens, width))
+        return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+
+
+class Sdpa(nn.Module):
+    """The model of `network` as nanoGPT writes it: joined projections and scaled_dot_product_attention, eager."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(torch.from_numpy(model.embedding.weight.copy()), freeze=False)
+        self.positions = nn.Parameter(torch.from_numpy(model.positions.weight.copy()))
+        self.blocks = nn.ModuleList(Block(encoder) for encoder in model.encoders)
+        self.norm = nn.LayerNorm(model.embedding.width)
+        self.head = linear(model.head.weight, None)
+        if model.head.weight is model.embedding.weight:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embedding(tokens) + self.positions[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def linear(weight: Any, bias: Any) -> nn.Linear:
+    made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        made.weight.copy_(torch.from_numpy(np.ascontiguousarray(weight)))
+        if bias is not None:
+            made.bias.copy_(torch.from_numpy(bias))
+    return made
+
+
+class Trainer:
+    """A model, its optimiser and its batches."""
+
+    def __init__(self, peer: str, case: str, steps: int, text: str | None) -> None:
+        if case == "large":
+            start = network(VOCABULARY, length=LENGTH, layers=4, heads=8, width=512)
+            self.recipe = Recipe(steps=steps, batch=1, rate=3e-4)
+            drawn = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (steps, 1, LENGTH + 1)))
+            self.batches = [(some[:, :-1].contiguous(), some[:, 1:].contiguous()) for some in drawn]
+        else:
+            one = task("text", path=text)
+            start, self.recipe = preset(one).network(one), preset(one).recipe  # nanoGPT's
+            drawn = [one.batch(self.recipe.batch, step=step) for step in range(steps)]
+            self.batches = [(torch.from_numpy(some.tokens), torch.from_numpy(some.targets)) for some in drawn]
+        if peer == "PyTorch sdpa":
+            self.model: Any = Sdpa(start)
+            self.tensors = list(self.model.parameters())
+        else:
+            self.model = start.to_torch(gradients=True)
+            self.tensors = list(parameters(self.model).values())
+        self.adam, self.done = optimiser(self.tensors, self.recipe), 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return int(self.batches[0][0].numel())
+
+    def warm(self, steps: int) -> None:
+        """Some steps that nobody times."""
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> float:
+        """One step: forward, backward, clipping, AdamW; its loss."""
+        tokens, targets = self.batches[self.done]
+        for group in self.adam.param_groups:
+            group["lr"] = self.recipe.rate_at(self.done)
+        self.adam.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(self.model(tokens).flatten(0, 1), targets.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.tensors, self.recipe.clip)
+        self.adam.step()
+        self.done += 1
+        return float(loss.detach())
