@@ -1,4 +1,4 @@
-"""One model in two hands: Regard's layers on tensors, and the same as nanoGPT writes it, on PyTorch's fused attention."""
+"""One model by Regard's layers, and the same as nanoGPT writes it, on PyTorch's fused attention."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.training import Recipe, network, preset, task
-from regard.training.loop import optimiser
-from regard.training.network import parameters
+from regard.training import Batch, Recipe, Task, network, preset, task
+from regard.training.loop import Run
+from regard.training.measurement import new_record
+from regard.training.tasks import NONE
 
 VOCABULARY, LENGTH = 256, 1024  # of the large case: random tokens
 
@@ -66,37 +67,59 @@ def linear(weight: Any, bias: Any) -> nn.Linear:
     return made
 
 
-class Trainer:
-    """A model, its optimiser and its batches."""
+class RandomTokens(Task):
+    """Sequences of random tokens: nothing to learn, but as much to compute as in any other text."""
 
-    def __init__(self, peer: str, case: str, steps: int, text: str | None) -> None:
-        if case == "large":
-            start = network(VOCABULARY, length=LENGTH, layers=4, heads=8, width=512)
-            self.recipe = Recipe(steps=steps, batch=1, rate=3e-4)
-            drawn = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (steps, 1, LENGTH + 1)))
-            self.batches = [(some[:, :-1].contiguous(), some[:, 1:].contiguous()) for some in drawn]
-        else:
-            one = task("text", path=text)
-            start, self.recipe = preset(one).network(one), preset(one).recipe  # nanoGPT's
-            drawn = [one.batch(self.recipe.batch, step=step) for step in range(steps)]
-            self.batches = [(torch.from_numpy(some.tokens), torch.from_numpy(some.targets)) for some in drawn]
-        if peer == "PyTorch sdpa":
-            self.model: Any = Sdpa(start)
-            self.tensors = list(self.model.parameters())
-        else:
-            self.model = start.to_torch(gradients=True)
-            self.tensors = list(parameters(self.model).values())
-        self.adam, self.done = optimiser(self.tensors, self.recipe), 0
+    name = "random tokens"
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of a step."""
-        return int(self.batches[0][0].numel())
+    def __init__(self) -> None:
+        self.words, self.length = tuple(map(str, range(VOCABULARY))), LENGTH
 
-    def warm(self, steps: int) -> None:
-        """Some steps that nobody times."""
-        for _ in range(steps):
-            self.step()
+    def _draw(self, count: int, rng: np.random.Generator, split: Any, level: float) -> Batch:
+        whole = rng.integers(0, VOCABULARY, (count, LENGTH + 1))
+        tokens, targets = np.ascontiguousarray(whole[:, :-1]), np.ascontiguousarray(whole[:, 1:])
+        return Batch(tokens, targets, np.full_like(tokens, NONE), np.full_like(tokens, NONE))
+
+
+def given(case: str, steps: int, text: str | None) -> tuple[Task, Any, Recipe]:
+    """The task, the model with its initial weights, and the recipe."""
+    if case == "large":
+        model = network(VOCABULARY, length=LENGTH, layers=4, heads=8, width=512)
+        return RandomTokens(), model, Recipe(steps=steps, batch=1, rate=3e-4)
+    one = task("text", path=text)
+    return one, preset(one).network(one), preset(one).recipe  # nanoGPT's
+
+
+class Ours:
+    """The loop of `regard train`: it draws the batch, checks loss and gradients, clips and updates."""
+
+    def __init__(self, case: str, steps: int, text: str | None) -> None:
+        one, model, recipe = given(case, steps, text)
+        self.run = Run(model, one, recipe, new_record(one, 0))
+
+    def step(self) -> float:
+        """One update; its loss."""
+        loss = self.run.update()
+        self.run.step += 1
+        return loss
+
+
+class Theirs:
+    """nanoGPT's loop on a PyTorch model; the batches, the same ones, are drawn before."""
+
+    def __init__(self, case: str, steps: int, text: str | None) -> None:
+        one, model, self.recipe = given(case, steps, text)
+        drawn = [one.batch(self.recipe.batch, seed=self.recipe.seed, step=step) for step in range(steps)]
+        self.batches = [(torch.from_numpy(some.tokens), torch.from_numpy(some.targets)) for some in drawn]
+        self.model = Sdpa(model)
+        self.tensors = list(self.model.parameters())
+        decaying = [tensor for tensor in self.tensors if tensor.ndim > 1]
+        groups = [
+            {"params": decaying, "weight_decay": self.recipe.weight_decay},
+            {"params": [tensor for tensor in self.tensors if tensor.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.adam = torch.optim.AdamW(groups, lr=self.recipe.rate, betas=self.recipe.betas, fused=True)
+        self.done = 0
 
     def step(self) -> float:
         """One step: forward, backward, clipping, AdamW; its loss."""

@@ -15,12 +15,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import machine
+from regard.cli.train import THREADS
 
-# PyTorch as everybody starts it; `regard train` sets a passive wait policy, because spinning threads are costly where
-# other programs run. Here it runs both ways.
-PEERS = {"Regard": {}, "PyTorch sdpa": {}}
+OURS, THEIRS = "Regard", "PyTorch sdpa"
+PEERS = {OURS: THREADS, THEIRS: {}}  # each with the settings it has in use: those of `regard train`, PyTorch's own
 LARGE, NANOGPT = "large", "nanogpt"
-WARMING = 2  # steps before the first turn, on copies of the weights
+WARMING = 2  # steps of another model before the first turn
 
 
 def serve(pipe: Connection, peer: str, case: str, steps: int, text: str | None) -> None:
@@ -34,10 +34,13 @@ def serve(pipe: Connection, peer: str, case: str, steps: int, text: str | None) 
 
 
 def _trainer(peer: str, case: str, steps: int, text: str | None) -> Any:
-    from training_models import Trainer
+    from training_models import Ours, Theirs
 
-    Trainer(peer, case, WARMING, text).warm(WARMING)
-    return Trainer(peer, case, steps, text)
+    trainer = Theirs if peer == THEIRS else Ours
+    warm = trainer(case, WARMING, text)
+    for _ in range(WARMING):
+        warm.step()
+    return trainer(case, steps, text)
 
 
 @dataclass
@@ -55,7 +58,7 @@ def by_turns(case: str, steps: int, turn: int, text: str | None = None, peers: t
     found, pipes, processes = {peer: Timed() for peer in peers}, {}, []
     for peer in peers:
         pipes[peer], theirs = context.Pipe()
-        with _environment(PEERS[peer]):
+        with Environment(PEERS[peer]):
             process = context.Process(target=serve, args=(theirs, peer, case, steps, text), daemon=True)
             process.start()
         processes.append(process)
@@ -76,7 +79,7 @@ def by_turns(case: str, steps: int, turn: int, text: str | None = None, peers: t
     return found
 
 
-class _environment:
+class Environment:
     """Environment variables of the processes that are started inside."""
 
     def __init__(self, variables: dict[str, str]) -> None:
@@ -90,7 +93,7 @@ class _environment:
             del os.environ[name]
 
 
-def summary(found: dict[str, Timed], tokens: int, theirs: str = "PyTorch sdpa") -> dict[str, Any]:
+def summary(found: dict[str, Timed], tokens: int, theirs: str = THEIRS) -> dict[str, Any]:
     """Medians, the ratio by turns, and the largest difference between the losses."""
     rows = {}
     for peer, timed in found.items():

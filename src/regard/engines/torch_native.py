@@ -194,8 +194,6 @@ def linear(
     if not _is_learned(x, weight, bias):
         return _linear(x, weight, bias, activation, residual, times)
     rows = functional.linear(x, weight, bias).to(x.dtype)  # under autocast it has another type
-    if activation is None is times and residual is not None and residual.shape == rows.shape:
-        return rows.add_(residual)  # no gradient needs the rows themselves
     if activation is not None:
         sloped = activation in native.SLOPED
         rows = Activated.apply(rows, activation) if sloped else ACTIVATION[activation](rows)

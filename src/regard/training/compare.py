@@ -25,9 +25,10 @@ from torch.nn import functional
 from regard import errors
 from regard.layers import MultiHead
 from regard.tables import Column, Table
-from regard.training.loop import Recipe, optimiser
+from regard.training.loop import Recipe
 from regard.training.measurement import held_out_batch
 from regard.training.network import Module
+from regard.training.optimiser import AdamW
 from regard.training.tasks import Batch, Lookup, Task
 
 NETWORKS = ("feed-forward", "convolution", "dilated", "gated convolution", "one head", "eight heads")
@@ -305,19 +306,16 @@ def fit(
     curriculum: bool = True,
 ) -> None:
     """Train a network; the level of difficulty rises with the step, so that all networks see the same batches."""
-    adam = optimiser(network.parameters(), recipe)
+    adam = AdamW(network.parameters(), betas=recipe.betas, weight_decay=recipe.weight_decay)
     for step in range(recipe.steps):
-        for group in adam.param_groups:
-            group["lr"] = recipe.rate_at(step)
         level = 1.0
         if curriculum:
             level = task.levels[min(len(task.levels) - 1, int(step / recipe.steps / RISING * len(task.levels)))]
         batch = task.batch(recipe.batch_at(level, task), seed=seed, step=step, level=level)
         logits, targets = _scored(network, batch)
-        adam.zero_grad(set_to_none=True)
+        adam.clear()
         functional.cross_entropy(logits, targets).backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), recipe.clip or math.inf)
-        adam.step()
+        adam.step(recipe.rate_at(step), recipe.clip)
         if on_step is not None:
             on_step()
 

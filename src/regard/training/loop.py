@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from regard import errors, validate
 from regard.layers import Transformer
 from regard.training import checkpoint, measurement
 from regard.training.network import logits_at, network, parameters
+from regard.training.optimiser import AdamW
 from regard.training.record import Record, Snapshot
 from regard.training.tasks import Batch, Task
 
@@ -138,7 +139,7 @@ def train(
     if model is None:
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
     _check(model, task)
-    run = _Run(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
+    run = Run(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
     return run.finish(None if out is None else Path(out), on_step)
 
 
@@ -151,14 +152,14 @@ def _check(model: Transformer, task: Task) -> None:
         )
 
 
-class _Run:
+class Run:
     """One training run: tensors, the optimiser, and how far it is."""
 
     def __init__(self, model: Transformer, task: Task, recipe: Recipe, record: Record) -> None:
         self.task, self.recipe, self.record = task, recipe, record
         self.model = model.to_torch(gradients=True)
         self.tensors = parameters(self.model)
-        self.optimiser = optimiser(self.tensors.values(), recipe)
+        self.optimiser = AdamW(self.tensors.values(), betas=recipe.betas, weight_decay=recipe.weight_decay)
         self.test = measurement.held_out_batch(task)
         self.step, self.level, self.running = 0, 0, 0.0  # level: an index of the task's levels
         if recipe.curriculum is None:
@@ -174,7 +175,7 @@ class _Run:
         if not self.record.snapshots:
             self._measure()
         while self.step < recipe.steps:
-            loss = self._update(out)
+            loss = self.update(out)
             self.losses.append(loss)
             self.step += 1
             is_last = self.step == recipe.steps
@@ -192,15 +193,13 @@ class _Run:
             checkpoint.export(out, trained.model, self.task)
         return trained
 
-    def _update(self, out: Path | None) -> float:
+    def update(self, out: Path | None = None) -> float:
         """One update of the parameters; the mean loss of its batch."""
         recipe, step = self.recipe, self.step
         level = self.task.levels[self.level]
         batch = self.task.batch(recipe.batch_at(level, self.task), seed=recipe.seed, step=step, level=level)
         scored = int((batch.targets >= 0).sum())
-        for group in self.optimiser.param_groups:
-            group["lr"] = recipe.rate_at(step)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.clear()
         loss, right = 0.0, 0
         wanted = math.inf if recipe.curriculum is None else recipe.curriculum
         climbs = wanted < math.inf and self.level + 1 < len(self.task.levels)
@@ -211,11 +210,10 @@ class _Run:
             loss += float(of_part.detach())
             if climbs:
                 right += int((logits.detach().argmax(dim=-1) == targets).sum())
-        norm = clipped([tensor.grad for tensor in self.tensors.values() if tensor.grad is not None], recipe.clip)
+        norm = self.optimiser.step(recipe.rate_at(step), recipe.clip) if math.isfinite(loss) else math.nan
         if not math.isfinite(loss) or not math.isfinite(norm):
             what = f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
             raise self._diverged(what, step + 1, out)
-        self.optimiser.step()
         if climbs:
             self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
             if self.running > wanted:
@@ -245,9 +243,8 @@ class _Run:
     def _tensors(self) -> dict[str, Tensor]:
         """Parameters and both moments of the optimiser, by name."""
         found = {f"model.{name}": tensor.detach() for name, tensor in self.tensors.items()}
-        for name, tensor in self.tensors.items():
-            state = self.optimiser.state[tensor]
-            found |= {f"{moment}.{name}": state[moment] for moment in ("exp_avg", "exp_avg_sq")}
+        for name, moments in zip(self.tensors, self.optimiser.moments, strict=True):
+            found |= {f"exp_avg.{name}": moments.exp_avg, f"exp_avg_sq.{name}": moments.exp_avg_sq}
         return found
 
     def _state(self) -> dict[str, Any]:
@@ -271,30 +268,13 @@ class _Run:
             return
         step = int(found.state["step"])
         with torch.no_grad():
-            for name, tensor in self.tensors.items():
+            for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
                 tensor.copy_(torch.from_numpy(found.tensors[f"model.{name}"]))
-                moments = {key: torch.from_numpy(found.tensors[f"{key}.{name}"]) for key in ("exp_avg", "exp_avg_sq")}
-                self.optimiser.state[tensor] = {"step": torch.tensor(float(step)), **moments}
+                moments.exp_avg.copy_(torch.from_numpy(found.tensors[f"exp_avg.{name}"]))
+                moments.exp_avg_sq.copy_(torch.from_numpy(found.tensors[f"exp_avg_sq.{name}"]))
+                moments.step.fill_(step)
         self.step, self.level, self.running = step, int(found.state["level"]), float(found.state["running"])
         self.losses, self.record = list(found.state["losses"]), found.record
-
-
-def optimiser(tensors: Iterable[Tensor], recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW that decays matrices only."""
-    tensors = list(tensors)
-    groups = [
-        {"params": [tensor for tensor in tensors if tensor.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [tensor for tensor in tensors if tensor.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, fused=True)
-
-
-def clipped(gradients: Sequence[Tensor], most: float | None) -> float:
-    """The norm of all gradients together; where it is larger than `most`, they are scaled down to it."""
-    norm = float(torch.nn.utils.get_total_norm(gradients))
-    if most is not None and most < norm < math.inf:
-        torch._foreach_mul_(gradients, most / norm)
-    return norm
 
 
 def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
