@@ -61,7 +61,7 @@ def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, 
 
 
 def _result_like(rows: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """(batch, head, token, size) in the memory order of `rows`, as `native.result_like`: heads inside tokens are joined for free."""
+    """(batch, head, token, size) in the memory order of `rows`: heads that are inside tokens are joined for free."""
     batch, heads, tokens, _ = rows.shape
     if rows.stride(1) < rows.stride(2):
         return torch.empty((batch, tokens, heads, size), dtype=dtype).transpose(1, 2)
