@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 from regard.training import Diverged, Recipe, Record, network, preset, task, train  # noqa: E402
 
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 8}
-FILES = ("config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json")
+FILES = (".lock", "config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json")
 
 
 def small(seed: int = 0) -> tuple[Any, Any]:
@@ -226,6 +226,16 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path, damage):
     with pytest.raises(errors.OptionError, match=expected[damage]) as raised:
         train(model, one, steps=2, batch=4, out=tmp_path)
     assert "run.safetensors" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path):
+    def second(progress: Any) -> None:
+        if progress.step == 1:
+            with pytest.raises(errors.OptionError, match=r"Another process trains in .*choose another folder"):
+                train(*small(), steps=3, batch=4, out=tmp_path)
+
+    train(*small(), steps=3, batch=4, save_every=1, out=tmp_path, on_step=second)
+    train(*small(), steps=3, batch=4, save_every=1, out=tmp_path)  # the lock is released
 
 
 FULL = """

@@ -8,7 +8,8 @@ model.safetensors, config.json, tokenizer.json    the model in GPT-2's format, f
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as safetensors_bytes
 
-from regard import atomic_file, codec, errors
+from regard import atomic_file, codec, errors, lock_file
 from regard.arrays import Array
 from regard.layers import Transformer
 from regard.models import gpt2
@@ -25,6 +26,7 @@ from regard.training.record import Record
 from regard.training.tasks import Task
 
 RUN = "run.safetensors"
+LOCK = ".lock"
 KIND = "training_checkpoint"
 
 
@@ -37,14 +39,24 @@ class Checkpoint:
     record: Record
 
 
-def prepare(folder: Path) -> None:
-    """Create the folder, and remove temporary files that a killed run left there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(".regard-*"):
-            left.unlink()
-    except OSError as problem:
-        raise errors.OptionError(f"The folder {str(folder)!r} cannot be used: {problem.strerror}.") from None
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Create the folder and keep other runs out of it; temporary files that a killed run left there are removed."""
+
+    def refuse() -> None:
+        raise errors.OptionError(
+            f"Another process trains in {str(folder)!r}. Wait until it ends, or choose another folder."
+        )
+
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_file.held(folder / LOCK, refuse))
+            for left in folder.glob(".regard-*"):
+                left.unlink()
+        except OSError as problem:
+            raise errors.OptionError(f"The folder {str(folder)!r} cannot be used: {problem.strerror}.") from None
+        yield
 
 
 def write(

@@ -140,7 +140,10 @@ def train(
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
     _check(model, task)
     run = Run(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
-    return run.finish(None if out is None else Path(out), on_step)
+    if out is None:
+        return run.finish(None, on_step)
+    with checkpoint.held(Path(out)):
+        return run.finish(Path(out), on_step)
 
 
 def _check(model: Transformer, task: Task) -> None:
@@ -262,7 +265,6 @@ class Run:
         }  # fmt: skip
 
     def _resume(self, out: Path) -> None:
-        checkpoint.prepare(out)
         found = checkpoint.read(out, self._settings())
         if found is None:
             return

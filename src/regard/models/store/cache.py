@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
-from regard import atomic_file
+from regard import atomic_file, lock_file
 from regard.errors import OptionError
 from regard.models.errors import BrokenFile
 from regard.models.regular_file import object_in
@@ -121,49 +120,16 @@ def remove(name: str) -> int:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """A lock per model between processes; the system releases it when a process dies."""
+    """A lock per model between processes."""
     root().mkdir(parents=True, exist_ok=True)
-    with (root() / f".{folder_of(name).name}.lock").open("a+b") as file:
-        _lock(file, name)
-        try:
-            yield
-        finally:
-            _unlock(file)
-
-
-def _lock(file: IO[Any], name: str) -> None:
     waiting = False
-    while not _try_lock(file):
+
+    def wait() -> None:
+        nonlocal waiting
         if not waiting and sys.stderr.isatty():
             sys.stderr.write(f"Waiting for another process that downloads {name}.\n")
             waiting = True
         time.sleep(RETRY_SECONDS)
 
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: IO[Any]) -> bool:
-        try:
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(file: IO[Any]) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _try_lock(file: IO[Any]) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(file: IO[Any]) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
+    with lock_file.held(root() / f".{folder_of(name).name}.lock", wait):
+        yield
