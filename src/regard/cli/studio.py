@@ -17,8 +17,8 @@ EXAMPLES = """Examples:
   regard studio "The kids were scared of the lions, so they left right away."
   regard studio "Once upon a time" --model smollm2
   regard studio --file letter.txt --port 8000 --no-browser
+  regard studio --synthetic 100000
 """
-HEADS, HEAD_DIM = 8, 64  # of a synthetic reading
 
 
 def studio(
@@ -35,20 +35,24 @@ def studio(
     host: Annotated[str, typer.Option(help="The address to listen on; by default this machine only.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     synthetic: Annotated[
-        int | None, typer.Option(min=2, max=1_000_000, hidden=True, help="Start with this number of random tokens.")
+        int | None,
+        typer.Option(
+            metavar="N", min=2, max=1_000_000, help="Start with N tokens and made-up heads: first token, window, …"
+        ),
     ] = None,
 ) -> None:
     """Open the viewer in the browser: a local page that reads a text as you type."""
     from regard.studio.serve import serve
 
     if sum(given is not None for given in (text, file, synthetic)) > 1:
-        raise OptionError("Give a text or --file, not both.")
+        raise OptionError("Give one of a text, --file and --synthetic.")
 
     def make() -> Any:
+        from regard.reading.synthetic import synthetic as made_up
         from regard.studio.library import Library
         from regard.studio.server import Studio
 
-        subject, begin = (None, text) if synthetic is None else (_synthetic(synthetic), None)
+        subject, begin = (None, text) if synthetic is None else (made_up(synthetic), None)
         if text == text_input.STANDARD:
             begin = text_input.text_of(text_input.STANDARD)
         if file is not None:
@@ -80,15 +84,3 @@ def _opened(path: str) -> tuple[Any, str | None]:
     except OSError:
         start = b""
     return (Reading.load(path), None) if is_saved(start) else (None, text_input.text_of(path))
-
-
-def _synthetic(count: int) -> Any:
-    """Random queries, keys and values for a number of tokens."""
-    import numpy as np
-
-    from regard.attention import Attention
-    from regard.reading import Reading
-
-    rng = np.random.default_rng(0)
-    queries, keys, values = (rng.standard_normal((HEADS, count, HEAD_DIM), dtype=np.float32) for _ in range(3))
-    return Reading.of(Attention(queries, keys), values, model="random numbers")
