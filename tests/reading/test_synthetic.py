@@ -13,7 +13,7 @@ def found(request):
     """Weights of some queries in the second half of the last whole document, and the words."""
     reading = synthetic(request.param)
     words = [word.text for word in reading.words]
-    half = next(place for place in range(1, 200) if words[place : 2 * place] == words[:place] and place >= 2)
+    half = next(place for place in range(1, 400) if words[place : 2 * place] == words[:place] and place >= 2)
     document = 2 * half
     last = len(words) // document - 1
     queries = range(last * document + half, (last + 1) * document - 1)

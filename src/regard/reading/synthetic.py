@@ -1,7 +1,7 @@
 """A made-up reading of any length whose heads show what heads of real models do, for trying long texts.
 
-The text is a row of documents; the second half of each repeats its first half. Words are drawn from a vocabulary of
-1,024. The mask is causal.
+The text is a row of eight documents; the second half of each repeats its first half, and the last four have the words of
+the first four. Words are drawn from a vocabulary of 1,024. The mask is causal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADS = (
 HEAD_DIM = 64
 VOCABULARY = 1024
 SYLLABLES = tuple(f"{first}{vowel}" for first in "bdfgklmnprstvz" for vowel in "aeiou")
-DOCUMENTS = 24  # at most, so that they are visible in a map of the whole text
+DOCUMENTS = 8  # at most, so that they are visible in a map of the whole text
 SHORTEST = 8  # tokens of a document
 TOKEN_DIM = 48  # of HEAD_DIM; the rest identifies the document
 
@@ -53,12 +53,13 @@ def synthetic(count: int, seed: int = 0) -> Reading:
     document = np.arange(count) // length
     half = length // 2
     drawn = rng.integers(VOCABULARY, size=(int(document[-1]) + 1, half))
+    drawn[DOCUMENTS // 2 :] = drawn[: max(0, len(drawn) - DOCUMENTS // 2)]
     words = drawn[document, np.arange(count) % length % half]
     token = _unit(rng, VOCABULARY, TOKEN_DIM)[words]
     place = _unit(rng, len(drawn), HEAD_DIM - TOKEN_DIM)[document]
     before = np.roll(token, 1, axis=0)
     before[0] = 0
-    window = max(12.0, length / 2)  # weights fall to 0.6 at a quarter of it
+    window = max(12.0, length / 4)  # weights fall to 0.6 at a quarter of it
 
     queries = rng.standard_normal((len(HEADS), count, HEAD_DIM), dtype=np.float32)
     keys = rng.standard_normal((len(HEADS), count, HEAD_DIM), dtype=np.float32)
