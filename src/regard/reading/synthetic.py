@@ -1,7 +1,7 @@
 """A made-up reading of any length whose heads show what heads of real models do, for trying long texts.
 
-The text is a row of eight documents; the second half of each repeats its first half, and the last four have the words of
-the first four. Words are drawn from a vocabulary of 1,024. The mask is causal.
+The text is a row of eight documents; the second half of each repeats its first half, and the last four have the words
+of the first four. Words are drawn from a vocabulary of 1,024. The mask is causal.
 """
 
 from __future__ import annotations
