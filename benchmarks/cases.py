@@ -110,7 +110,8 @@ def shapes(kind: str, quick: bool) -> list[Case]:
 
 def half_cases(quick: bool) -> list[Case]:
     return [
-        square("forward", 8, 2048, size, causal, storage="float16")
+        square("forward", 8, 2048, size, causal, storage=storage)
+        for storage in ("float16", "bfloat16")
         for size in (SIZES[:1] if quick else SIZES)
         for causal in (False, True)
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import machine
@@ -75,19 +76,21 @@ class Participant:
         return self.estimate > SLOW and not PEERS[self.worker.peer].leading
 
 
-@dataclass
+@dataclass(frozen=True)
 class Timing:
-    """All repeats of one participant."""
+    """All repeats of one participant. `seconds` is the lower quartile: disturbances only make a repeat longer."""
 
-    seconds: list[float] = field(default_factory=list)
+    seconds: float
+    median: float
+    repeats: int
 
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
+    @classmethod
+    def of(cls, repeats: list[float]) -> Timing:
+        return cls(lower_quartile(repeats), statistics.median(repeats), len(repeats))
 
-    @property
-    def least(self) -> float:
-        return min(self.seconds)
+
+def lower_quartile(seconds: list[float]) -> float:
+    return sorted(seconds)[len(seconds) // 4]
 
 
 @dataclass
@@ -102,18 +105,29 @@ class Measured:
     timings: dict[str, Timing] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     busy: float = 0.0  # share of the machine that others used just before
-    by_least: bool = False  # compare the least of the repeats, not their median
 
     def seconds(self, participant: str) -> float | None:
         timing = self.timings.get(participant)
-        if timing is None:
-            return None
-        return timing.least if self.by_least else timing.median
+        return None if timing is None else timing.seconds
 
     def ratio(self, participant: str, to: str = "regard") -> float | None:
         """How many times as long the participant takes as `to`."""
         above, below = self.seconds(participant), self.seconds(to)
         return above / below if above is not None and below is not None else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "section": self.section,
+            "case": self.case.as_dict(),
+            "busy_before": round(self.busy, 3),
+            "timings": {key: asdict(timing) for key, timing in self.timings.items()},
+            "not_timed": self.reasons,
+        }
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Measured:
+        timings = {key: Timing(**timing) for key, timing in given["timings"].items()}
+        return cls(given["section"], Case(**given["case"]), timings, given["not_timed"], given["busy_before"])
 
 
 @dataclass(frozen=True)
@@ -124,13 +138,13 @@ class Pace:
     turn: float = 0.06  # seconds of repeats in one turn of a participant
     budget: float = 6.0  # seconds for all rounds of a case, roughly
     samples: int = 40  # most repeats in a turn
-    by_least: bool = False
 
 
 class Driver:
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
         self.workers: dict[str, Worker] = {}
+        self.warm: set[tuple[Worker, str]] = set()  # with the kinds of cases that they have loaded everything for
 
     def __enter__(self) -> Driver:
         return self
@@ -141,12 +155,16 @@ class Driver:
 
     def measure(self, section: str, case: Case, names: tuple[str, ...]) -> Measured:
         """Verify and time the peers of these names on one case."""
-        measured = Measured(section, case, busy=machine.wait_until_quiet(), by_least=self.pace.by_least)
-        self._take_turns(measured, [*self._verified(measured, names)])
+        measured = Measured(section, case, busy=machine.wait_until_quiet())
+        repeats: dict[str, list[float]] = {}
+        self._take_turns(measured, [*self._verified(measured, names, repeats)], repeats)
+        measured.timings = {key: Timing.of(seconds) for key, seconds in repeats.items() if seconds}
         self._forget(names)
         return measured
 
-    def _verified(self, measured: Measured, names: tuple[str, ...]) -> Iterator[Participant]:
+    def _verified(
+        self, measured: Measured, names: tuple[str, ...], repeats: dict[str, list[float]]
+    ) -> Iterator[Participant]:
         right = _expected(measured.case)
         for name in names:
             needed = PEERS[name].memory(measured.case)
@@ -156,6 +174,7 @@ class Driver:
                 continue
             try:
                 worker = self._worker(name)
+                self._warm_up(worker, measured.case)
                 calls = worker.ask("prepare", measured.case)
             except (Lost, Refused) as problem:
                 measured.reasons[name] = str(problem)
@@ -163,11 +182,22 @@ class Driver:
             for call in calls:
                 key = name if call == "run" else f"{name}: {call}"
                 try:
-                    yield self._verify(measured, Participant(key, worker, call), right)
+                    yield self._verify(measured, Participant(key, worker, call), right, repeats)
                 except (Lost, Refused) as problem:
                     measured.reasons[key] = str(problem)
 
-    def _verify(self, measured: Measured, one: Participant, right: truth.Results) -> Participant:
+    def _warm_up(self, worker: Worker, case: Case) -> None:
+        """The first call of a process loads libraries, which may take a second: a small case goes first."""
+        if (worker, case.kind) in self.warm:
+            return
+        self.warm.add((worker, case.kind))
+        for call in worker.ask("prepare", replace(case, queries=min(case.queries, 16), keys=16)):
+            with suppress(Refused):
+                worker.ask("run", call, 1, 1)
+
+    def _verify(
+        self, measured: Measured, one: Participant, right: truth.Results, repeats: dict[str, list[float]]
+    ) -> Participant:
         self._sleep()
         seconds, found = one.worker.ask("verify", one.call)
         wrong = truth.disagreement(measured.case, found, right)
@@ -175,10 +205,12 @@ class Driver:
             raise Refused(f"wrong: {wrong}")
         if seconds < SLOW:  # its first call: not a repeat, and a poor estimate
             return replace(one, estimate=min(one.worker.ask("run", one.call, 2, 1)))
-        measured.timings[one.key] = Timing([seconds])
+        repeats[one.key] = [seconds]
         return replace(one, estimate=seconds)
 
-    def _take_turns(self, measured: Measured, participants: list[Participant]) -> None:
+    def _take_turns(
+        self, measured: Measured, participants: list[Participant], repeats: dict[str, list[float]]
+    ) -> None:
         participants = [one for one in participants if not one.is_slow_context]  # these have their one repeat
         for turn in range(self._rounds(participants)):
             for one in _rotated(participants, turn):
@@ -189,9 +221,9 @@ class Driver:
                     seconds = self._turn(one)
                 except (Lost, Refused) as problem:
                     measured.reasons[one.key] = str(problem)
-                    measured.timings.pop(one.key, None)
+                    repeats.pop(one.key, None)
                 else:
-                    measured.timings.setdefault(one.key, Timing()).seconds += seconds
+                    repeats.setdefault(one.key, []).extend(seconds)
 
     def _rounds(self, participants: list[Participant]) -> int:
         timed = (one for one in participants if one.worker.peer != "limit")  # which takes a tenth of a second

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cases import Case, inputs, square
+from driver import lower_quartile
 
 HERE = Path(__file__).parent
 MIB = 2**20
@@ -43,7 +43,7 @@ def memory_of(kind: str, case: Case) -> dict[str, Any]:
     return answer
 
 
-def import_seconds(repeats: int, by_least: bool = False) -> dict[str, Any]:
+def import_seconds(repeats: int) -> dict[str, Any]:
     """`import regard` after `import numpy`, over fresh processes, and whether it brought PyTorch along."""
     program = (
         "import time, sys, numpy; start = time.perf_counter(); import regard; "
@@ -57,8 +57,7 @@ def import_seconds(repeats: int, by_least: bool = False) -> dict[str, Any]:
         taken, with_torch = done.stdout.split()
         seconds.append(float(taken))
         torch |= with_torch == "True"
-    typical = min if by_least else statistics.median
-    return {"seconds": typical(seconds[1:]), "torch": torch}  # the first may write bytecode
+    return {"seconds": lower_quartile(seconds[1:]), "torch": torch}  # the first may write bytecode
 
 
 def _peak_beyond(run: Callable[[], int]) -> int:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from cases import Case
 from driver import Measured
 from peers import PEERS
 from sections import SECTIONS, Section
@@ -34,23 +35,17 @@ def as_markdown(outcome: Outcome, facts: dict[str, Any]) -> str:
 
 
 def as_json(outcome: Outcome, facts: dict[str, Any]) -> str:
-    measured = [
-        {
-            "section": one.section,
-            "case": one.case.as_dict(),
-            "busy_before": round(one.busy, 3),
-            "seconds": {
-                key: {"median": timing.median, "least": timing.least, "repeats": len(timing.seconds)}
-                for key, timing in one.timings.items()
-            },
-            "not_timed": one.reasons,
-        }
-        for one in outcome.measured
-    ]
+    measured = [one.as_dict() for one in outcome.measured]
     memory = [{**entry, "case": entry["case"].as_dict()} for entry in outcome.memory]
     targets = [{**vars(target)} for target in judge(outcome)]
     everything = {**facts, "targets": targets, "measured": measured, "memory": memory, "import": outcome.importing}
     return json.dumps(everything, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Outcome:
+    found = json.loads(text)
+    memory = [{**entry, "case": Case(**entry["case"])} for entry in found["memory"]]
+    return Outcome([Measured.from_dict(one) for one in found["measured"]], memory, found["import"])
 
 
 def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
@@ -60,11 +55,10 @@ def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
         f"{facts['memory_gib']} GiB, {facts['system']}",
         f"Python {facts['python']}, {versions}",
         f"Regard's engine: {facts['engine']}",
-        f"Every number comes from the {facts['repeats']} of the repeats",
+        "By turns, each peer in its own process; every number comes from the lower quartile of the repeats",
     ]
-    limits = [
-        one.case.forward_flops / one.timings["limit"].median / 1e9 for one in outcome.measured if "limit" in one.timings
-    ]
+    timed = (one for one in outcome.measured if "limit" in one.timings)
+    limits = [one.case.forward_flops / one.timings["limit"].seconds / 1e9 for one in timed]
     if limits:
         lines.append(f"Limit of the machine: {statistics.median(limits):.0f} GFLOP/s in float32")
     busy = [one.busy for one in outcome.measured]

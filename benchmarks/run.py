@@ -1,4 +1,4 @@
-"""Regard side by side with its peers: python benchmarks/run.py [--quick] [--only SECTION[,SECTION]] [--repeats N]."""
+"""Regard side by side with its peers: python benchmarks/run.py [--quick] [--only SECTION[,SECTION]] [--merge]."""
 
 from __future__ import annotations
 
@@ -26,16 +26,12 @@ def main() -> None:
     pace = Pace(rounds=3, turn=0.03, budget=1.5) if options.quick else Pace()
     if options.repeats:
         pace = replace(pace, rounds=options.repeats, budget=pace.budget * options.repeats / pace.rounds)
-    pace = replace(pace, by_least=options.least)
-    facts = {
-        "date": datetime.date.today().isoformat(),
-        "repeats": "least" if options.least else "median",
-        "engine": _engine(),
-        **machine.describe(),
-    }
+    facts = {"date": datetime.date.today().isoformat(), "engine": _engine(), **machine.describe()}
+    folder = options.output or (HERE if options.merge or not (options.quick or options.only) else None)
     outcome = _measured(wanted, pace, options.quick)
+    if options.merge and folder is not None:
+        outcome = report.from_json((folder / "results.json").read_text()).replaced_by(outcome, NAMES)
     print(report.as_text(outcome, facts))
-    folder = options.output or (None if options.quick or options.only else HERE)
     if folder is None:
         print("Not written: a quick or partial run is written with --output FOLDER only.", file=sys.stderr)
         return
@@ -50,7 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cases: about a minute")
     parser.add_argument("--only", help=f"sections, with commas between: {', '.join(NAMES)}")
     parser.add_argument("--repeats", type=int, help="rounds of turns (default 5; quick 3)")
-    parser.add_argument("--least", action="store_true", help="compare the least of the repeats: for a busy machine")
+    parser.add_argument("--merge", action="store_true", help="keep the sections of results.json not measured now")
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md")
     options = parser.parse_args()
     unknown = [name for name in (options.only or "").split(",") if name and name not in NAMES]
@@ -67,7 +63,7 @@ def _measured(wanted: tuple[str, ...] | list[str], pace: Pace, quick: bool) -> O
     if "import" in wanted:  # first, while nothing else has been started
         progress.say("import")
         busy = machine.wait_until_quiet()
-        outcome.importing = {**fresh.import_seconds(5 if quick else 15, pace.by_least), "busy": busy}
+        outcome.importing = {**fresh.import_seconds(5 if quick else 15), "busy": busy}
     with Driver(pace) as driver:
         for section, case in tasks:
             progress.say(f"{section.name}: {case.name}")

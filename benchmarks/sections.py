@@ -29,7 +29,7 @@ def _peers(*names: str) -> Callable[[Case], tuple[str, ...]]:
 
 
 def _forward_peers(case: Case) -> tuple[str, ...]:
-    return ("regard", "torch_fused", *CONTEXT, *(("limit",) if case.queries >= 2048 else ()))
+    return ("regard", "torch_fused", *CONTEXT, *(("limit",) if case.queries >= 512 else ()))
 
 
 def _missing(measured: Measured, participant: str) -> str:
@@ -118,21 +118,22 @@ SECTIONS = (
     ),
     Section(
         "half",
-        "Forward, float16 storage",
+        "Forward, 16-bit storage",
         "",
         cases.half_cases,
         _peers("regard", "regard_torch", "torch_fused"),
         (
-            CASE,
+            STORED,
             _time("Regard", "regard"),
             _time("Regard on tensors", "regard_torch"),
             _times("torch_fused"),
+            _ratio("PyTorch / on tensors", "torch_fused", "regard_torch"),
         ),
     ),
     Section(
         "small",
         "Small calls",
-        "A share below 1 is a call that costs less than PyTorch's.",
+        "How many times as long PyTorch's call takes.",
         cases.small_cases,
         _peers("regard", "regard_torch", "torch_fused"),
         (
@@ -140,8 +141,8 @@ SECTIONS = (
             _time("Regard", "regard", "µs"),
             _time("Regard on tensors", "regard_torch", "µs"),
             _time("PyTorch", "torch_fused", "µs"),
-            _ratio("Regard / PyTorch", "regard", "torch_fused"),
-            _ratio("on tensors / PyTorch", "regard_torch", "torch_fused"),
+            _ratio("PyTorch / Regard", "torch_fused", "regard"),
+            _ratio("PyTorch / on tensors", "torch_fused", "regard_torch"),
         ),
     ),
     Section(
@@ -155,6 +156,7 @@ SECTIONS = (
             _time("Regard", "regard"),
             _time("Regard on tensors", "regard_torch"),
             _times("torch_fused"),
+            _ratio("PyTorch / on tensors", "torch_fused", "regard_torch"),
         ),
     ),
     Section(
