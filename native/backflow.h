@@ -45,7 +45,7 @@ struct BackflowPlan {
 
 template <class Real>
 void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequence, int64_t head, int64_t key) {
-    constexpr int L = lanes<Real>, W = panel<Real>;
+    constexpr int W = panel<Real>;
     const Backflow& b = plan.b;
     const Scores& s = b.scores;
     typename BackflowPlan<Real>::Workspace w(plan, parts);
@@ -76,18 +76,16 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             scorer.finish(from, to, at, here, whole, Stage::masked, false, w.scores, w.spare);
             const bool careful = !finite;  // a score of −inf hides a key as a mask does
             if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>((to - from) * W) * sizeof(Real));
-            weigh<Real>(w.scores, to - from, units.factor, w.row_max + (from - first), w.share + (from - first));
+            const Real *row_max = w.row_max + (from - first), *share = w.share + (from - first);
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);
             if (!b.rows) {
-                for (int v = 0; v < panel_vectors; ++v) {
-                    Vec<Real> sum[4] = {};
-                    int64_t i = 0;
-                    for (; i + 4 <= to - from; i += 4)
-                        for (int k = 0; k < 4; ++k) sum[k] += load(w.scores + (i + k) * W + v * L);
-                    for (; i < to - from; ++i) sum[0] += load(w.scores + i * W + v * L);
-                    store<Real>(outputs + v * L, load(outputs + v * L) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
-                }
-            } else if (careful) {
+                Real sums[W];
+                sum_weights<Real>(w.scores, to - from, units.factor, row_max, share, sums);
+                for (int lane = 0; lane < W; ++lane) outputs[lane] += sums[lane];
+                continue;
+            }
+            weigh<Real>(w.scores, to - from, units.factor, row_max, share);
+            if (careful) {
                 add_seen_values<Real>(w.scores, w.before, to - from, b.rows, sequence, head, from, outputs);
             } else {
                 product<Real, true>(plan.size, to - from, w.rows + (from - first) * apart(plan.size), 1,

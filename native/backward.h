@@ -24,8 +24,7 @@ template <class Real>
 struct BackwardPlan {
     static constexpr int W = panel<Real>;
     const Backward& b;
-    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, score_row, block, blocks, panels, chunk,
-        chunks;
+    int64_t size, value_size, wide_size, wide_values, query_row, flow_row, score_row, block, panels, chunk, chunks;
     Units<Real> units;
 
     explicit BackwardPlan(const Backward& backward) : b(backward), units(backward.scores) {
@@ -39,7 +38,6 @@ struct BackwardPlan {
         const int64_t largest = std::clamp<int64_t>(
             64 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max(size, value_size) / W * W, W, 128);
         block = std::min(largest, round_up(std::max<int64_t>(1, s.rows()), W));
-        blocks = (s.rows() + block - 1) / block;
         panels = block / W;
         score_row = apart(block);
         const int64_t sequences = s.batch() * s.keys.shape[1];
@@ -95,6 +93,12 @@ void product_seen(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int
             }
 }
 
+// The place of a head's block among all turns.
+inline size_t turn_of(const Scores& s, const RowBlocks& blocks, int64_t sequence, int64_t head, size_t block) {
+    const int64_t before = blocks.shared() ? sequence * s.heads() + head : head;
+    return static_cast<size_t>(before) * blocks.size() + block;
+}
+
 template <class Real>
 class BackwardChunk {
     static constexpr int L = lanes<Real>, W = panel<Real>;
@@ -103,16 +107,17 @@ class BackwardChunk {
     const Backward& b;
     const Scores& s;
     typename Plan::Workspace w;
+    const RowBlocks& blocks;
     std::atomic<int32_t>* turns;
     int64_t sequence, key_head, chunk, first_key, last_key, head = 0, row = 0, rows = 0, panels = 0;
     bool finite_block = true, masked;
 
   public:
-    BackwardChunk(const Plan& plan, Parts parts, std::atomic<int32_t>* turns, int64_t sequence, int64_t key_head,
-                  int64_t chunk)
-        : plan(plan), b(plan.b), s(b.scores), w(plan, parts), turns(turns), sequence(sequence), key_head(key_head),
-          chunk(chunk), first_key(chunk * plan.chunk), last_key(std::min(s.columns(), first_key + plan.chunk)),
-          masked(s.visible || may_hide(s)) {
+    BackwardChunk(const Plan& plan, Parts parts, const RowBlocks& blocks, std::atomic<int32_t>* turns, int64_t sequence,
+                  int64_t key_head, int64_t chunk)
+        : plan(plan), b(plan.b), s(b.scores), w(plan, parts), blocks(blocks), turns(turns), sequence(sequence),
+          key_head(key_head), chunk(chunk), first_key(chunk * plan.chunk),
+          last_key(std::min(s.columns(), first_key + plan.chunk)), masked(s.visible || may_hide(s)) {
         for (int lane = 0; lane < W; ++lane) w.ones[lane] = 1;
     }
 
@@ -125,10 +130,10 @@ class BackwardChunk {
         const int64_t group = s.heads() / s.keys.shape[1];
         for (head = key_head * group; head < (key_head + 1) * group; ++head) {
             double sink_flow = 0;
-            for (int64_t block = 0; block < plan.blocks; ++block) {
+            for (size_t block = blocks.start(sequence); block < blocks.end(sequence); ++block) {
                 if (stopping()) return;
-                row = block * plan.block;
-                rows = std::min(plan.block, s.rows() - row);
+                row = blocks[block].row;
+                rows = blocks[block].rows;
                 panels = (rows + W - 1) / W;
                 const bool sees = start_block();
                 if (b.grad_sinks && chunk == 0) sink_flow += sink_share();
@@ -189,7 +194,7 @@ class BackwardChunk {
             pack_panel<Real>(reinterpret_cast<const char*>(w.flow + p * W * plan.flow_row), type, plan.flow_row, 1,
                              panel_rows(p), plan.value_size, Real(1), w.packed_flow + p * W * plan.value_size);
         }
-        std::memset(w.grad_queries, 0, static_cast<size_t>(plan.block * plan.size) * sizeof(Real));
+        std::memset(w.grad_queries, 0, static_cast<size_t>(panels * W * plan.size) * sizeof(Real));
         return true;
     }
 
@@ -225,6 +230,7 @@ class BackwardChunk {
             high = std::max(high, w.to[p]);
         }
         if (low >= high) return;
+        first = low, last = high;
         const auto values = plain_rows<Real>(b.values, sequence, key_head, first, last - first, w.values);
         const bool finite_keys = copy_apart<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         const bool careful = !(finite_block && finite_keys);
@@ -340,8 +346,8 @@ class BackwardChunk {
     }
 
     // Adds this chunk's part of dQ when its turn comes; false if the job was stopped in the meantime.
-    bool give_queries(int64_t block, bool sees) {
-        std::atomic<int32_t>& turn = turns[(sequence * s.heads() + head) * plan.blocks + block];
+    bool give_queries(size_t block, bool sees) {
+        std::atomic<int32_t>& turn = turns[turn_of(s, blocks, sequence, head, block)];
         for (int spin = 0; turn.load(std::memory_order_acquire) != chunk; ++spin) {
             if (spin > 100) std::this_thread::yield();
             if (stopping()) return false;
@@ -364,9 +370,10 @@ bool backward_of(const Backward& b) {
     const BackwardPlan<Real> plan(b);
     const Scores& s = b.scores;
     const int64_t key_heads = s.keys.shape[1];
-    std::unique_ptr<std::atomic<int32_t>[]> turns(
-        new std::atomic<int32_t>[static_cast<size_t>(s.batch() * s.heads() * plan.blocks)]);
-    for (int64_t i = 0; i < s.batch() * s.heads() * plan.blocks; ++i) turns[static_cast<size_t>(i)].store(0);
+    const RowBlocks blocks(s, plan.block, BackwardPlan<Real>::W);
+    const size_t count = static_cast<size_t>((blocks.shared() ? s.batch() : 1) * s.heads()) * blocks.size();
+    std::unique_ptr<std::atomic<int32_t>[]> turns(new std::atomic<int32_t>[count]);
+    for (size_t i = 0; i < count; ++i) turns[i].store(0);
     // Items that would add to the same place of a bias' gradient run in rounds, one after the other.
     const View& bias = b.grad_bias;
     const bool by_batch = (bias && bias.stride[0] == 0) || b.grad_relative;
@@ -382,8 +389,9 @@ bool backward_of(const Backward& b) {
                       batch_base = round % rounds_batch;
         auto work = [&](int64_t item, void* memory) {
             const int64_t which = item % (batch * heads);
-            BackwardChunk<Real>(plan, Parts{static_cast<char*>(memory)}, turns.get(), batch_base + which / heads,
-                                head_base + which % heads, chunk_base + item / (batch * heads))
+            BackwardChunk<Real>(plan, Parts{static_cast<char*>(memory)}, blocks, turns.get(),
+                                batch_base + which / heads, head_base + which % heads,
+                                chunk_base + item / (batch * heads))
                 .compute();
         };
         if (!run_items(batch * heads * chunks, scratch_of(plan), cost, work)) return false;

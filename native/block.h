@@ -13,18 +13,57 @@ namespace regard {
 namespace REGARD_ISA {
 namespace {
 
-// Rows of sums in registers. With 16 registers 4 × 2 vectors beat 6 × 2 by 4% on Zen 3 (GCC 12): both run alike in a
-// long loop, but sizes of 64 and 128 are short ones, and 64 is not a multiple of 6. With 32 registers there is room for
-// 24 sums: 12 × 2 on AVX-512, 6 × 4 on NEON, whose vectors are short (both not measured).
-constexpr int block_rows = vector_bytes == 64 ? 12 : registers == 32 ? 6 : 4;
+// Rows of sums in registers. With 16 registers 6 × 2 vectors beat 4 × 2 by 3 to 6% on Zen 4 (GCC 12): 8 sums just cover
+// the latency of two multiply-adds per cycle and leave no slack. (On Zen 3 4 × 2 was once 4% faster, with tails of
+// other sizes.) With 32 registers there is room for 24 sums: 12 × 2 on AVX-512; 6 × 4 on NEON, whose vectors are short
+// (not measured).
+constexpr int block_rows = vector_bytes == 64 ? 12 : 6;
 constexpr int panel_vectors = registers == 32 && vector_bytes == 16 ? 4 : 2;
 template <class Real>
 constexpr int panel = panel_vectors * lanes<Real>;  // queries (or keys) side by side
 
-template <class Real, int M, bool add>
-REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t a_row, int64_t a_step,
-                               const Real* __restrict b, int64_t b_step, Real* __restrict c, int64_t c_row) {
+// What becomes of the sums: stored, added to `c`, added to `c` times a factor per lane (`lane_values`), or stored with
+// the largest of each lane kept in `lane_values`.
+enum class Into { store, add, rescale, store_and_max };
+
+template <class Real, Into into>
+struct Product {
+    const Real* a;
+    int64_t a_row, a_step;
+    const Real* b;
+    int64_t b_step;
+    Real* c;
+    int64_t c_row;
+    Real* lane_values = nullptr;  // a panel's, for Into::rescale and Into::store_and_max
+};
+
+template <Into into, int M, class Real>
+REGARD_INLINE void block_end(const Vec<Real> (&sum)[M][panel_vectors], const Product<Real, into>& p) {
     constexpr int L = lanes<Real>, N = panel_vectors;
+#pragma GCC unroll 16
+    for (int v = 0; v < N; ++v) {
+        Vec<Real> lane{};
+        if constexpr (into == Into::rescale || into == Into::store_and_max) lane = load(p.lane_values + v * L);
+#pragma GCC unroll 16
+        for (int r = 0; r < M; ++r) {
+            Real* place = p.c + r * p.c_row + v * L;
+            if constexpr (into == Into::add)
+                store<Real>(place, load(place) + sum[r][v]);
+            else if constexpr (into == Into::rescale)
+                store<Real>(place, load(place) * lane + sum[r][v]);
+            else
+                store<Real>(place, sum[r][v]);
+            if constexpr (into == Into::store_and_max) lane = larger(lane, sum[r][v]);
+        }
+        if constexpr (into == Into::store_and_max) store<Real>(p.lane_values + v * L, lane);
+    }
+}
+
+template <class Real, int M, Into into>
+REGARD_INLINE void block_fixed(int64_t depth, int64_t a_step, const Product<Real, into>& p) {
+    constexpr int L = lanes<Real>, N = panel_vectors;
+    const Real* __restrict a = p.a, * __restrict b = p.b;
+    const int64_t a_row = p.a_row, b_step = p.b_step;
     // Sums start at zero and are added at the end: on top of a long running total each term would be rounded to its
     // size. Forced unroll of the short loops; otherwise GCC spills the sums to the stack, which costs 7% at size 64.
     Vec<Real> sum[M][N];
@@ -46,54 +85,49 @@ REGARD_INLINE void block_fixed(int64_t depth, const Real* __restrict a, int64_t 
         a += a_step;
         b += b_step;
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < M; ++r)
-#pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) {
-            Real* place = c + r * c_row + v * L;
-            store<Real>(place, add ? load(place) + sum[r][v] : sum[r][v]);
-        }
+    block_end<into, M, Real>(sum, p);
 }
 
-template <class Real, bool add, int M>
-void block_of(int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step, Real* c,
-              int64_t c_row) {
-    if (a_step == 1)  // lets the compiler fold the step into the address
-        block_fixed<Real, M, add>(depth, a, a_row, 1, b, b_step, c, c_row);
+template <int M, class Real, Into into>
+void block_of(int64_t depth, const Product<Real, into>& p) {
+    if (p.a_step == 1)  // lets the compiler fold the step into the address
+        block_fixed<Real, M, into>(depth, 1, p);
     else
-        block_fixed<Real, M, add>(depth, a, a_row, a_step, b, b_step, c, c_row);
+        block_fixed<Real, M, into>(depth, p.a_step, p);
 }
 
-template <class Real, bool add, int M = block_rows - 1>
-void block_tail(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b,
-                int64_t b_step, Real* c, int64_t c_row) {
+template <int M = block_rows - 1, class Real, Into into>
+void block_tail(int64_t rows, int64_t depth, const Product<Real, into>& p) {
     if (rows == M)
-        block_of<Real, add, M>(depth, a, a_row, a_step, b, b_step, c, c_row);
+        block_of<M>(depth, p);
     else if constexpr (M > 1)
-        block_tail<Real, add, M - 1>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+        block_tail<M - 1>(rows, depth, p);
 }
 
 // Any number of rows, one panel wide.
-template <class Real, bool add>
-void product(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
-             Real* c, int64_t c_row) {
+template <class Real, Into into>
+void product(int64_t rows, int64_t depth, Product<Real, into> p) {
     constexpr int64_t full = block_rows,
                       uneven = full +
                                full / 3;  // 8 = 4 + 4 beats 6 + 2, 5 = 2 + 3 beats 4 + 1: few rows cannot hide latency
-    while (rows >= full && rows != uneven) {
-        block_of<Real, add, block_rows>(depth, a, a_row, a_step, b, b_step, c, c_row);
-        rows -= full;
-        a += full * a_row;
-        c += full * c_row;
-    }
+    const auto advance = [&](int64_t by) {
+        rows -= by;
+        p.a += by * p.a_row;
+        p.c += by * p.c_row;
+    };
+    for (; rows >= full && rows != uneven; advance(full)) block_of<block_rows>(depth, p);
     if (rows == uneven) {
         constexpr int part = static_cast<int>(uneven / 2);
-        block_of<Real, add, part>(depth, a, a_row, a_step, b, b_step, c, c_row);
-        rows -= part;
-        a += part * a_row;
-        c += part * c_row;
+        block_of<part>(depth, p);
+        advance(part);
     }
-    if (rows > 0) block_tail<Real, add>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+    if (rows > 0) block_tail(rows, depth, p);
+}
+template <class Real, bool add>
+void product(int64_t rows, int64_t depth, const Real* a, int64_t a_row, int64_t a_step, const Real* b, int64_t b_step,
+             Real* c, int64_t c_row) {
+    constexpr Into into = add ? Into::add : Into::store;
+    product(rows, depth, Product<Real, into>{a, a_row, a_step, b, b_step, c, c_row});
 }
 
 // Rows of `count` numbers each, from storage into a panel: to[t · panel + lane] = factor · from[lane][t]. Missing rows

@@ -99,18 +99,32 @@ void read_state(const RowState& state, int64_t at, int64_t rows, Real* row_max, 
     }
 }
 
-// weights = 2^(factor · (score − row_max)) / row_sum, in place.
+// A weight, 2^(factor · (score − row_max)) / row_sum. A hidden key has weight 0 even in a row of NaN.
+template <class Real>
+REGARD_INLINE Vec<Real> weight_of(Vec<Real> score, Vec<Real> row_max, Vec<Real> share, Real factor) {
+    return score == minus_infinity<Real> ? Vec<Real>{} : exp2_of((score - row_max) * factor) * share;
+}
+
+// Scores turned into weights, in place.
 template <class Real>
 void weigh(Real* __restrict scores, int64_t rows, Real factor, const Real* row_max, const Real* share) {
     constexpr int L = lanes<Real>, W = panel<Real>;
-    for (int64_t i = 0; i < rows; ++i) {
-        const Vec<Real> top = all(row_max[i]), by = all(share[i]);
+    for (int64_t i = 0; i < rows; ++i)
         for (int v = 0; v < panel_vectors; ++v) {
             Real* place = scores + i * W + v * L;
-            const Vec<Real> score = load(place);
-            // A hidden key has weight 0 even in a row of NaN.
-            store<Real>(place, score == minus_infinity<Real> ? Vec<Real>{} : exp2_of((score - top) * factor) * by);
+            store<Real>(place, weight_of<Real>(load(place), all(row_max[i]), all(share[i]), factor));
         }
+}
+
+// The sum of the rows' weights, key by key, without writing them.
+template <class Real>
+void sum_weights(const Real* scores, int64_t rows, Real factor, const Real* row_max, const Real* share, Real* sums) {
+    constexpr int L = lanes<Real>, W = panel<Real>;
+    for (int v = 0; v < panel_vectors; ++v) {
+        Vec<Real> sum{};
+        for (int64_t i = 0; i < rows; ++i)
+            sum += weight_of<Real>(load(scores + i * W + v * L), all(row_max[i]), all(share[i]), factor);
+        store<Real>(sums + v * L, sum);
     }
 }
 

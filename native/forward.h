@@ -1,5 +1,6 @@
 // Outputs and row statistics in one pass: the online softmax, tile by tile, for a block of queries.
 #pragma once
+#include "row_blocks.h"
 #include "scores.h"
 #include "work.h"
 
@@ -11,8 +12,9 @@ template <class Real>
 struct ForwardPlan {
     static constexpr int W = panel<Real>;
     const Forward& f;
-    int64_t value_size, block, blocks, panels, top;
+    int64_t value_size, block, panels, top;
     bool copy_values, copy_keys;
+    bool later_stages;  // between a product and its score, besides intervals
     Units<Real> units;
 
     explicit ForwardPlan(const Forward& forward) : f(forward), units(forward.scores) {
@@ -29,14 +31,15 @@ struct ForwardPlan {
         const int64_t wanted = std::max((s.rows() + largest - 1) / largest,
                                         std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
         block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
-        blocks = (s.rows() + block - 1) / block;
         panels = block / W;
         copy_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
         copy_keys = !plain<Real>(s.keys);
+        later_stages = units.natural || s.mask;
     }
 
     struct Workspace {
-        Real *queries, *outputs, *row_max, *row_sum, *spread, *reach, *keys, *values, *scores, *before, *spare, *share;
+        Real *queries, *outputs, *row_max, *row_sum, *spread, *reach, *keys, *values, *scores, *best, *rescale, *before,
+            *spare, *share;
         Real* top_value;
         typename Traits<Real>::Whole* top_key;
         PanelMask<Real>* masks;
@@ -51,6 +54,8 @@ struct ForwardPlan {
             keys = parts.take<Real>(p.copy_keys ? key_tile * p.f.scores.size() : 0);
             values = parts.take<Real>(p.copy_values ? key_tile * apart(p.value_size) : 0);
             scores = parts.take<Real>(key_tile * W);
+            best = parts.take<Real>(W);
+            rescale = parts.take<Real>(W);
             before = parts.take<Real>(key_tile * W);
             spare = parts.take<Real>((key_tile + W) * W);
             share = parts.take<Real>(W);
@@ -175,10 +180,9 @@ class ForwardBlock {
     bool finite_values = true;
 
   public:
-    ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, int64_t row)
+    ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, const RowBlock& block)
         : plan(plan), f(plan.f), s(f.scores), w(plan, parts), sequence(sequence), head(head),
-          key_head(s.key_head(head)), row(row), rows(std::min(plan.block, s.rows() - row)), panels((rows + W - 1) / W) {
-    }
+          key_head(s.key_head(head)), row(block.row), rows(block.rows), panels((rows + W - 1) / W) {}
 
     void compute() {
         int64_t low = s.columns(), high = 0;
@@ -191,9 +195,9 @@ class ForwardBlock {
                 high = std::max(high, to);
             }
         }
-        for (int64_t tile = low / key_tile; tile * key_tile < high; ++tile) {
+        for (int64_t first = low; first < high; first += key_tile) {
             if (stopping()) return;
-            compute_tile(tile * key_tile, std::min(s.columns(), (tile + 1) * key_tile));
+            compute_tile(first, std::min(high, first + key_tile));
         }
         for (int64_t p = 0; p < panels; ++p) finish_panel(p);
     }
@@ -225,14 +229,38 @@ class ForwardBlock {
             if (from >= to) continue;
             if (!ready) prepare_tile(first, last);
             ready = true;
-            product<Real, false>(to - from, s.size(), tile_keys.data + (from - first) * tile_keys.row, tile_keys.row, 1,
-                                 w.queries + p * W * s.size(), W, w.scores, W);
-            finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), from, to - from},
-                                LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, w.scores, w.spare);
+            score(p, first, from, to);
             absorb(p, first, from, to);
         }
     }
 
+    // Scores of one panel and keys [from, to), and the largest of each row. Where products are the scores, as without
+    // a mask or below the diagonal, the maximum is taken while they are in registers.
+    void score(int64_t p, int64_t first, int64_t from, int64_t to) {
+        const Real* keys = tile_keys.data + (from - first) * tile_keys.row;
+        const Real* queries = w.queries + p * W * s.size();
+        for (int lane = 0; lane < W; ++lane) w.best[lane] = minus_infinity<Real>;
+        if (!plan.later_stages && w.masks[p].whole(from, to)) {
+            product(to - from, s.size(),
+                    Product<Real, Into::store_and_max>{keys, tile_keys.row, 1, queries, W, w.scores, W, w.best});
+            return;
+        }
+        product<Real, false>(to - from, s.size(), keys, tile_keys.row, 1, queries, W, w.scores, W);
+        finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), from, to - from},
+                            LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, w.scores, w.spare);
+        for (int v = 0; v < panel_vectors; ++v) {
+            Vec<Real> best[4];
+            for (int k = 0; k < 4; ++k) best[k] = all(minus_infinity<Real>);
+            int64_t j = 0;
+            for (; j + 4 <= to - from; j += 4)
+                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.scores + (j + k) * W + v * L));
+            for (; j < to - from; ++j) best[0] = larger(best[0], load(w.scores + j * W + v * L));
+            store<Real>(w.best + v * L, larger(larger(best[0], best[1]), larger(best[2], best[3])));
+        }
+    }
+
+    // Fetching the next tile's keys and values into the second cache while this one is computed changed nothing (Zen
+    // 4).
     void prepare_tile(int64_t first, int64_t last) {
         tile_keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         finite_values = true;
@@ -251,31 +279,22 @@ class ForwardBlock {
         const int64_t keys = to - from;
         const Real factor = plan.units.factor;
         Vec<Real> row_max[panel_vectors], row_sum[panel_vectors], spread[panel_vectors], reach[panel_vectors],
-            position[panel_vectors], rescale[panel_vectors];
-        Real* outputs = w.outputs + p * W * plan.value_size;
-        Int<Real> changed{};
+            position[panel_vectors];
         for (int v = 0; v < panel_vectors; ++v) {
             const int64_t at = p * W + v * L;
-            Vec<Real> best[4];
-            for (int k = 0; k < 4; ++k) best[k] = all(minus_infinity<Real>);
-            int64_t j = 0;
-            for (; j + 4 <= keys; j += 4)
-                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.scores + (j + k) * W + v * L));
-            for (; j < keys; ++j) best[0] = larger(best[0], load(w.scores + j * W + v * L));
             const Vec<Real> before = load(w.row_max + at);
-            const Vec<Real> now = larger(before, larger(larger(best[0], best[1]), larger(best[2], best[3])));
+            const Vec<Real> now = larger(before, load(w.best + v * L));
             store<Real>(w.row_max + at, now);
-            changed |= now != before;
             // A row that has seen no key has the maximum −inf, and −inf − −inf is NaN.
             row_max[v] = now == minus_infinity<Real> ? Vec<Real>{} : now;
             const Vec<Real> down = (before - row_max[v]) * factor;
-            rescale[v] = exp2_of(down);
-            const Vec<Real> sum = load(w.row_sum + at);
-            row_sum[v] = sum * rescale[v];
+            const Vec<Real> rescale = exp2_of(down), sum = load(w.row_sum + at);
+            store<Real>(w.rescale + v * L, rescale);
+            row_sum[v] = sum * rescale;
             if (wants_spread())
-                spread[v] = (load(w.spread + at) + (sum > Real(0) ? sum * down : Vec<Real>{})) * rescale[v];
+                spread[v] = (load(w.spread + at) + (sum > Real(0) ? sum * down : Vec<Real>{})) * rescale;
             if (f.rows.distance) {
-                reach[v] = load(w.reach + at) * rescale[v];
+                reach[v] = load(w.reach + at) * rescale;
                 const Real origin = static_cast<Real>(s.first_position(sequence) + row + at - from);
                 position[v] = as_real<Real>(lane_numbers<Real>()) + origin;
             }
@@ -297,35 +316,32 @@ class ForwardBlock {
             if (wants_spread()) store<Real>(w.spread + at, spread[v]);
             if (f.rows.distance) store<Real>(w.reach + at, reach[v]);
         }
-        if (!f.values) return;
-        if (!w.started[p]) {
-            w.started[p] = true;
-            if (!careful) return add_values<false>(outputs, first, from, keys);
-            std::memset(outputs, 0, static_cast<size_t>(plan.value_size * W) * sizeof(Real));
-        } else if (any_lane<Real>(changed)) {
-            for (int64_t e = 0; e < plan.value_size; ++e)
-                for (int v = 0; v < panel_vectors; ++v) {
-                    Real* place = outputs + e * W + v * L;
-                    store<Real>(place, load(place) * rescale[v]);
-                }
-        }
-        if (careful)
-            add_seen_values<Real>(w.scores, w.before, keys, f.values, sequence, key_head, from, outputs);
-        else
-            add_values<true>(outputs, first, from, keys);
+        if (f.values) add_values(p, first, from, keys, careful);
     }
 
     bool wants_spread() const { return f.rows.entropy || f.rows.distance; }
 
-    template <bool add>
-    void add_values(Real* outputs, int64_t first, int64_t from, int64_t keys) {
+    // Oᵀ = Oᵀ · rescale + Vᵀ Pᵀ.
+    void add_values(int64_t p, int64_t first, int64_t from, int64_t keys, bool careful) {
+        Real* outputs = w.outputs + p * W * plan.value_size;
+        const bool start = !w.started[p];
+        w.started[p] = true;
+        if (careful) {
+            for (int64_t i = 0; i < plan.value_size * W; ++i) outputs[i] = start ? 0 : outputs[i] * w.rescale[i % W];
+            add_seen_values<Real>(w.scores, w.before, keys, f.values, sequence, key_head, from, outputs);
+            return;
+        }
         const Real* values = w.values + (from - first) * apart(plan.value_size);
         int64_t row_step = apart(plan.value_size);
         if (!plan.copy_values) {
             values = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, from));
             row_step = f.values.stride[2];
         }
-        product<Real, add>(plan.value_size, keys, values, 1, row_step, w.scores, W, outputs, W);
+        if (start)
+            product<Real, false>(plan.value_size, keys, values, 1, row_step, w.scores, W, outputs, W);
+        else
+            product(plan.value_size, keys,
+                    Product<Real, Into::rescale>{values, 1, row_step, w.scores, W, outputs, W, w.rescale});
     }
 
     void finish_panel(int64_t p) {
@@ -365,13 +381,14 @@ bool forward_panels(const Forward& f) {
     const ForwardPlan<Real> plan(f);
     const Scores& s = f.scores;
     const double cost = 2. * s.batch() * s.heads() * s.rows() * s.columns() * (s.size() + plan.value_size);
-    // Later rows see more keys under causal masks: starting with the heavy blocks balances the threads.
-    const int64_t items = s.batch() * s.heads() * plan.blocks;
+    const RowBlocks blocks(s, plan.block, ForwardPlan<Real>::W);
+    const std::vector<RowBlock> order = blocks.heavy_first();
+    const int64_t alike = blocks.shared() ? s.batch() * s.heads() : s.heads();
+    const int64_t items = static_cast<int64_t>(order.size()) * alike;
     auto work = [&](int64_t item, void* memory) {
-        const int64_t block = plan.blocks - 1 - item / (s.batch() * s.heads()), which = item % (s.batch() * s.heads());
-        ForwardBlock<Real>(plan, Parts{static_cast<char*>(memory)}, which / s.heads(), which % s.heads(),
-                           block * plan.block)
-            .compute();
+        const RowBlock& block = order[static_cast<size_t>(item / alike)];
+        const int64_t sequence = blocks.shared() ? item % alike / s.heads() : block.sequence;
+        ForwardBlock<Real>(plan, Parts{static_cast<char*>(memory)}, sequence, item % s.heads(), block).compute();
     };
     return run_items(items, scratch_of(plan), cost, work);
 }

@@ -107,9 +107,10 @@ template <class Real, bool add>
 void panel_product(int64_t outs, int64_t depth, const Real* weight, int64_t weight_row, const Real* rows, Real* sums) {
     constexpr int W = panel<Real>;
     const int64_t apart = outs / block_rows, streamed = apart * block_rows;
+    constexpr Into into = add ? Into::add : Into::store;
     for (int64_t o = 0; o < apart; ++o)
-        block_of<Real, add, block_rows>(depth, weight + o * weight_row, apart * weight_row, 1, rows, W, sums + o * W,
-                                        apart * W);
+        block_of<block_rows>(depth, Product<Real, into>{weight + o * weight_row, apart * weight_row, 1, rows, W,
+                                                        sums + o * W, apart * W});
     product<Real, add>(outs - streamed, depth, weight + streamed * weight_row, weight_row, 1, rows, W,
                        sums + streamed * W, W);
 }

@@ -1,5 +1,7 @@
 // Vectors into 16-bit storage, and rows of numbers between any storage and the computing type.
 #pragma once
+#include <type_traits>
+
 #include "block.h"
 
 namespace regard {
@@ -70,6 +72,17 @@ REGARD_INLINE Vec<float> load_as(const float* from) { return load(from); }
 REGARD_INLINE Vec<double> load_as(const double* from) { return load(from); }
 REGARD_INLINE Vec<float> load_as(const Half* from) { return load_half(&from->bits); }
 REGARD_INLINE Vec<float> load_as(const Brain* from) { return load_brain(&from->bits); }
+
+// One number of it.
+template <class Real, class Stored>
+REGARD_INLINE Real one_as(const Stored* from) {
+    if constexpr (std::is_same_v<Stored, Half>)
+        return half_to_float(from->bits);
+    else if constexpr (std::is_same_v<Stored, Brain>)
+        return brain_to_float(from->bits);
+    else
+        return *from;
+}
 
 // A part of the last two axes into contiguous rows `to_row` apart. In a transposed view, whole squares are
 // transposed at once.
