@@ -31,18 +31,45 @@ class Case:
     causal: bool = False
     storage: str = "float32"
     scores: str = "random"  # or "rising": every key's score is larger than the one before it
+    shortest: int = 0  # of the sequences that are packed one after the other; 0: there is one sequence
+    longest: int = 0
 
     @cached_property
     def name(self) -> str:
         counts = f"n {self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
+        if self.shortest:
+            counts = f"{len(self.lengths)} sequences of {self.shortest} to {self.longest}"
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
         return f"{heads}, {counts}, size {self.size}" + (", causal" if self.causal else "")
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Of the packed sequences."""
+        if not self.shortest:
+            return [self.keys]
+        random, found, left = np.random.default_rng(3), [], self.keys
+        while left > 0:
+            found.append(min(left, int(random.integers(self.shortest, self.longest + 1))))
+            left -= found[-1]
+        return found
 
     @property
     def pairs(self) -> int:
         """Pairs of a query and a key that it sees, in one head."""
-        n = self.queries
-        return n * (n + 1) // 2 if self.causal else n * self.keys
+        if self.queries != self.keys:
+            return self.queries * self.keys
+        return sum(_pairs(n, self.causal) for n in self.lengths)
+
+    @property
+    def equal_batch(self) -> tuple[int, int]:
+        """Sequences of one length, and that length, with about as many pairs as the packed ones."""
+        length = round(sum(n * n for n in self.lengths) / self.keys)
+        return max(1, round(self.pairs / _pairs(length, self.causal))), length
+
+    @property
+    def equal_pairs(self) -> int:
+        count, length = self.equal_batch
+        return count * _pairs(length, self.causal)
 
     @property
     def forward_flops(self) -> int:
@@ -51,6 +78,10 @@ class Case:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _pairs(n: int, causal: bool) -> int:
+    return n * (n + 1) // 2 if causal else n * n
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +134,7 @@ def shapes(kind: str, quick: bool) -> list[Case]:
     """The shapes of the forward and the backward section: short ones first."""
     if quick:
         return [square(kind, 8, n, 64, causal) for n in (128, 512, 2048) for causal in (False, True)]
-    heads_and_lengths = [*((8, n) for n in LENGTHS), (1, LONG)]
+    heads_and_lengths = [*((8, n) for n in LENGTHS), *([(1, LONG)] if kind == "forward" else [])]
     masks = (False, True)
     return [square(kind, h, n, size, causal) for h, n in heads_and_lengths for size in SIZES for causal in masks]
 
@@ -113,6 +144,15 @@ def half_cases(quick: bool) -> list[Case]:
         square("forward", 8, 2048, size, causal, storage=storage)
         for storage in ("float16", "bfloat16")
         for size in (SIZES[:1] if quick else SIZES)
+        for causal in (False, True)
+    ]
+
+
+def packed_cases(kind: str, quick: bool) -> list[Case]:
+    ranges = [(2048, 5, 60), *([] if quick else [(8192, 16, 512)])]
+    return [
+        square(kind, 8, n, 64, causal, shortest=shortest, longest=longest)
+        for n, shortest, longest in ranges
         for causal in (False, True)
     ]
 

@@ -208,9 +208,7 @@ class Driver:
         repeats[one.key] = [seconds]
         return replace(one, estimate=seconds)
 
-    def _take_turns(
-        self, measured: Measured, participants: list[Participant], repeats: dict[str, list[float]]
-    ) -> None:
+    def _take_turns(self, measured: Measured, participants: list[Participant], repeats: dict[str, list[float]]) -> None:
         participants = [one for one in participants if not one.is_slow_context]  # these have their one repeat
         for turn in range(self._rounds(participants)):
             for one in _rotated(participants, turn):

@@ -27,7 +27,7 @@ class ModelCase:
         return [" ".join(random.choice(WORDS, int(count))).capitalize() + "." for count in counts]
 
 
-def cases(quick: bool) -> list[ModelCase]:
+def cases(quick: bool, long: bool = False) -> list[ModelCase]:
     few = [
         ModelCase("1 sentence of 16 words", "minilm", "read", 1, (16, 16)),
         ModelCase("64 sentences of 32 words", "minilm", "read", 64, (32, 32)),
@@ -40,5 +40,5 @@ def cases(quick: bool) -> list[ModelCase]:
     return [
         *few,
         ModelCase("2,048 tokens", "smollm2", "read", 1, (2300, 2300), 2048),
-        ModelCase("8,192 tokens", "smollm2", "read", 1, (9000, 9000), 8192),
+        *([ModelCase("8,192 tokens", "smollm2", "read", 1, (9000, 9000), 8192)] if long else []),
     ]

@@ -1,4 +1,4 @@
-"""Whole models side by side: python benchmarks/models.py [--quick] [--only WORD] [--repeats N] [--output FOLDER].
+"""Whole models side by side: python benchmarks/models.py [--quick] [--long] [--only WORD] [--repeats N].
 
 Every peer has a process of its own, and they take turns. Regard gets texts and keeps every layer's attention; the
 others get tokens that are ready-made.
@@ -40,7 +40,7 @@ def main() -> None:
         print(_peak_here(*options.peak))
         return
     lines = []
-    for case in cases(options.quick):
+    for case in cases(options.quick, options.long):
         if options.only is None or options.only in f"{case.model} {case.name}":
             print(f"{case.model}: {case.name}", file=sys.stderr, flush=True)
             lines += _measured(case, options.repeats or (3 if options.quick else 7))
@@ -55,6 +55,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Whole models side by side with transformers and ONNX Runtime.")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cases")
+    parser.add_argument("--long", action="store_true", help="8,192 tokens of SmolLM2 too: some minutes more")
     parser.add_argument("--only", help="cases whose name contains this")
     parser.add_argument("--repeats", type=int, help="rounds of turns (default 7; quick 3)")
     parser.add_argument("--output", type=Path, help="folder for models.json and MODELS.md")
@@ -133,7 +134,7 @@ def _peak(case: ModelCase, peer: str, call: str) -> str:
 
 
 def _peak_here(name: str, peer: str, call: str) -> str:
-    case = next(case for case in cases(False) if case.name == name)
+    case = next(case for case in cases(False, True) if case.name == name)
     found = peers.prepare(peer, case)  # type: ignore[arg-type]
     found[call].run()
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"

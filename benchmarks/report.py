@@ -71,9 +71,7 @@ def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
 
 
 def _tables(outcome: Outcome) -> list[tuple[str, str, list[str], Lines, list[str]]]:
-    tables = [
-        _section_table(section, found) for section in SECTIONS if (found := outcome.of(section.name))
-    ]
+    tables = [_section_table(section, found) for section in SECTIONS if (found := outcome.of(section.name))]
     if outcome.memory:
         tables.append(_memory_table(outcome.memory))
     if outcome.importing:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import fresh
 import machine
+import plot
 import report
+import summary
 from driver import Driver, Pace
 from sections import NAMES, SECTIONS
 from targets import Outcome
@@ -28,7 +30,7 @@ def main() -> None:
         pace = replace(pace, rounds=options.repeats, budget=pace.budget * options.repeats / pace.rounds)
     facts = {"date": datetime.date.today().isoformat(), "engine": _engine(), **machine.describe()}
     folder = options.output or (HERE if options.merge or not (options.quick or options.only) else None)
-    outcome = _measured(wanted, pace, options.quick)
+    outcome = _measured(wanted, pace, options.quick).with_one_limit()
     if options.merge and folder is not None:
         outcome = report.from_json((folder / "results.json").read_text()).replaced_by(outcome, NAMES)
     print(report.as_text(outcome, facts))
@@ -38,7 +40,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(report.as_json(outcome, facts))
     (folder / "RESULTS.md").write_text(report.as_markdown(outcome, facts))
-    print(f"Written: {folder / 'results.json'}, {folder / 'RESULTS.md'}", file=sys.stderr)
+    (folder / plot.NAME).write_text(plot.draw(outcome, facts))
+    if folder == HERE:
+        summary.write(outcome, facts)
+    print(f"Written: results.json, RESULTS.md and {plot.NAME} in {folder}", file=sys.stderr)
 
 
 def _options() -> argparse.Namespace:

@@ -29,7 +29,7 @@ def _peers(*names: str) -> Callable[[Case], tuple[str, ...]]:
 
 
 def _forward_peers(case: Case) -> tuple[str, ...]:
-    return ("regard", "torch_fused", *CONTEXT, *(("limit",) if case.queries >= 512 else ()))
+    return ("regard", "torch_fused", *CONTEXT, "limit")
 
 
 def _missing(measured: Measured, participant: str) -> str:
@@ -82,6 +82,12 @@ def _share() -> Column:
     return "of limit", text
 
 
+def _of_equal_batch(measured: Measured) -> str:
+    """Time of a batch of equal sequences for as many pairs, in that of the packed ones."""
+    ratio = measured.ratio("regard: equal")
+    return "–" if ratio is None else f"{ratio * measured.case.pairs / measured.case.equal_pairs:.2f}×"
+
+
 CASE: Column = ("case", lambda measured: measured.case.name)
 STORED: Column = ("case", lambda measured: f"{measured.case.name}, {measured.case.storage}")
 SCORED: Column = ("case", lambda measured: f"{measured.case.name}, {measured.case.scores} scores")
@@ -91,7 +97,7 @@ SECTIONS = (
         "forward",
         "Forward, float32",
         "How many times as long as Regard each peer takes. The limit is what a loop of fused multiply-adds reaches on "
-        "all cores, measured in the same rounds; only the two products count as work, where the mask allows.",
+        "all cores, the median over the run; only the two products count as work, where the mask allows.",
         lambda quick: cases.shapes("forward", quick),
         _forward_peers,
         (
@@ -114,6 +120,37 @@ SECTIONS = (
             _time("Regard", "regard_torch"),
             _rate("regard_torch", 3.5),
             _times("torch_fused", "regard_torch"),
+        ),
+    ),
+    Section(
+        "packed",
+        "Packed sequences of different lengths, float32",
+        "One after the other in one array, `mask=documents(lengths=…)`. Beside it: a batch of equal sequences with "
+        "the same work, computed by Regard (above 1×, packed ones are faster), one PyTorch call for each sequence, and "
+        "one with a mask of n × n.",
+        lambda quick: cases.packed_cases("forward", quick),
+        _peers("regard", "torch_fused"),
+        (
+            CASE,
+            _time("Regard", "regard"),
+            _rate("regard"),
+            ("equal batch", _of_equal_batch),
+            _ratio("PyTorch, one by one", "torch_fused"),
+            _ratio("PyTorch, masked", "torch_fused: masked"),
+        ),
+    ),
+    Section(
+        "packed_backward",
+        "Packed sequences, forward with backward, PyTorch tensors",
+        "",
+        lambda quick: cases.packed_cases("backward", quick),
+        _peers("regard_torch", "torch_fused"),
+        (
+            CASE,
+            _time("Regard", "regard_torch"),
+            _rate("regard_torch", 3.5),
+            _ratio("PyTorch, one by one", "torch_fused", "regard_torch"),
+            _ratio("PyTorch, masked", "torch_fused: masked", "regard_torch"),
         ),
     ),
     Section(

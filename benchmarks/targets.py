@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cases import Case
@@ -42,6 +43,15 @@ class Outcome:
         kept = [one for one in self.measured if one.section not in again]
         measured = sorted([*kept, *newer.measured], key=lambda one: order.index(one.section))
         return Outcome(measured, newer.memory or self.memory, newer.importing or self.importing)
+
+    def with_one_limit(self) -> Outcome:
+        """With the median of all measurements of the machine's limit in every case that was compared with it."""
+        timed = [one for one in self.measured if "limit" in one.timings]
+        if timed:
+            rate = statistics.median(one.case.forward_flops / one.timings["limit"].seconds for one in timed)
+            for one in timed:
+                one.timings["limit"] = replace(one.timings["limit"], seconds=one.case.forward_flops / rate)
+        return self
 
 
 BUSY = 0.1  # a share of the machine in others' hands from which a number is doubtful

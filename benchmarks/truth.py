@@ -22,6 +22,9 @@ def expected(case: Case, given: Inputs) -> Results:
     scores = queries @ keys.swapaxes(1, 2) * scale  # (head, row, key)
     if case.causal:
         scores = np.where(np.arange(case.keys) <= rows[:, None], scores, -np.inf)
+    if case.shortest:
+        sequence = np.repeat(np.arange(len(case.lengths)), case.lengths)
+        scores = np.where(sequence[rows][:, None] == sequence, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     if case.kind == "backward":

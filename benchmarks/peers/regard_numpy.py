@@ -11,6 +11,7 @@ from cases import Case, Floats, inputs, sampled_rows
 from multihead import layer_input, layer_weights
 from peers import Call, Calls
 from regard.engines.select import engine_for
+from regard.masks import documents
 from truth import Results
 
 
@@ -29,10 +30,29 @@ def arrays(case: Case) -> list[Any]:
 
 
 def _forward(case: Case) -> Calls:
+    if case.shortest:
+        return _packed(case)
     queries, keys, values = arrays(case)
     if case.causal:
         return {"run": Call(lambda: regard.Attention(queries, keys, mask=regard.causal()) @ values, _sampler(case))}
     return {"run": Call(lambda: regard.Attention(queries, keys) @ values, _sampler(case))}
+
+
+def _packed(case: Case) -> Calls:
+    """Sequences of different lengths one after the other, and a batch of equal ones with about the same work."""
+    queries, keys, values = arrays(case)
+    count, length = case.equal_batch
+    random = np.random.default_rng(7)
+    equal = [random.standard_normal((count, case.heads, length, case.size), dtype=np.float32) for _ in range(3)]
+
+    def packed() -> Any:
+        mask = documents(lengths=case.lengths)
+        return regard.Attention(queries, keys, mask=mask & regard.causal() if case.causal else mask) @ values
+
+    def batch() -> Any:
+        return regard.Attention(equal[0], equal[1], mask=regard.causal() if case.causal else None) @ equal[2]
+
+    return {"run": Call(packed, _sampler(case)), "equal": Call(batch, lambda output: {})}
 
 
 def _sampler(case: Case) -> Any:

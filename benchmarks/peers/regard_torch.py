@@ -8,11 +8,16 @@ import regard
 from cases import Case
 from peers import Call, Calls
 from peers.torch_peers import sampled, tensors, with_gradients
+from regard.masks import documents
 
 
 def prepare(case: Case) -> Calls:
     def attend(queries: Any, keys: Any, values: Any) -> Any:
-        return regard.Attention(queries, keys, mask=regard.causal() if case.causal else None) @ values
+        mask = regard.causal() if case.causal else None
+        if case.shortest:
+            packed = documents(lengths=case.lengths)
+            mask = packed if mask is None else packed & mask
+        return regard.Attention(queries, keys, mask=mask) @ values
 
     if case.kind == "backward":
         return {"run": with_gradients(case, attend)}

@@ -26,11 +26,35 @@ def sampled(case: Case, output: Any) -> Results:
 
 
 def fused(case: Case) -> Calls:
+    if case.shortest:
+        return _packed(case)
     attend = torch.nn.functional.scaled_dot_product_attention
     queries, keys, values = tensors(case)
     if case.kind == "backward":
         return {"run": with_gradients(case, lambda q, k, v: attend(q, k, v, is_causal=case.causal))}
     return {"run": Call(lambda: attend(queries, keys, values, is_causal=case.causal), lambda out: sampled(case, out))}
+
+
+def _packed(case: Case) -> Calls:
+    """Sequences of different lengths: one call for each, and one call with a mask of n × n."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    sequence = torch.repeat_interleave(torch.arange(len(case.lengths)), torch.tensor(case.lengths))
+
+    def one_by_one(queries: Any, keys: Any, values: Any) -> Any:
+        parts = zip(*(array.split(case.lengths, dim=2) for array in (queries, keys, values)), strict=True)
+        return torch.cat([attend(*part, is_causal=case.causal) for part in parts], dim=2)
+
+    def masked(queries: Any, keys: Any, values: Any) -> Any:
+        seen = sequence[:, None] == sequence
+        return attend(queries, keys, values, attn_mask=seen.tril() if case.causal else seen)
+
+    if case.kind == "backward":
+        return {"run": with_gradients(case, one_by_one), "masked": with_gradients(case, masked)}
+    given = tensors(case)
+    return {
+        "run": Call(lambda: one_by_one(*given), lambda out: sampled(case, out)),
+        "masked": Call(lambda: masked(*given), lambda out: sampled(case, out)),
+    }
 
 
 def with_gradients(case: Case, attend: Any) -> Call:
