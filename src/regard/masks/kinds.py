@@ -11,7 +11,7 @@ import numpy as np
 from regard import errors, validate
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
-from regard.masks.parameters import Given, Numbers, document_ids, numbers, parameters, plain, sequences
+from regard.masks.parameters import Given, Numbers, document_ids, numbers, packed_ids, parameters, plain, sequences
 from regard.masks.visible import Dense, FromPositions, Keys, Place, Sizes, same_document
 
 
@@ -165,11 +165,14 @@ class Prefix(Mask):
         return Keys((clipped(start, higher(start + n, place.positions + 1, place.xp), place.keys, place.xp),))
 
 
-def documents(ids: Any) -> Mask:
-    """Packed sequences: a query sees the keys of its own document; `ids` gives the document of each position.
+def documents(ids: Any = None, *, lengths: Any = None, offsets: Any = None) -> Mask:
+    """Packed sequences: a query sees the keys of its own document. Give one of
 
-    `ids` is (position,) or (batch, position), integers or names. Contiguous documents are intervals; others are
-    evaluated per tile.
+    ids      the document of each position, (position,) or (batch, position), integers or names
+    lengths  the number of positions of each document, one after the other
+    offsets  where each document begins, and where the last ends: the cumulative lengths that varlen kernels take
+
+    Contiguous documents are intervals, as fast as a batch of the same sequences; others are evaluated per tile.
 
     >>> print(documents([0, 0, 1, 1, 1]).draw())
     ██···
@@ -177,8 +180,10 @@ def documents(ids: Any) -> Mask:
     ··███
     ··███
     ··███
+    >>> documents(lengths=[2, 3]).expression, documents(offsets=[0, 2, 5]).expression
+    ('documents([0, 0, 1, 1, 1])', 'documents([0, 0, 1, 1, 1])')
     """
-    return Documents(Given(document_ids(ids)))
+    return Documents(Given(document_ids(ids) if lengths is None is offsets else packed_ids(ids, lengths, offsets)))
 
 
 @dataclass(frozen=True, repr=False)

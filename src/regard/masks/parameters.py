@@ -65,6 +65,22 @@ def document_ids(given: Any) -> Any:
     return ids
 
 
+def packed_ids(ids: Any, lengths: Any, offsets: Any) -> Any:
+    """The document of each position, from the lengths of documents that follow each other, or from where they begin."""
+    if ids is not None or (lengths is not None and offsets is not None):
+        raise errors.OptionError("Documents are given twice.\nGive one of `ids`, `lengths` and `offsets`.")
+    name, given = ("lengths", lengths) if offsets is None else ("offsets", offsets)
+    each = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(each, (list, tuple)):
+        raise errors.option(name, given, "integers, one per document")
+    counts = [validate.integer(name, number, 0) for number in each]
+    if offsets is not None:
+        if not counts or counts[0] != 0 or counts != sorted(counts):
+            raise errors.option(name, given, "integers that begin with 0 and do not fall", "Give cumulative lengths.")
+        counts = np.diff(counts).tolist()
+    return np.repeat(np.arange(len(counts)), counts)
+
+
 def parameters(function: Any) -> int:
     """The number of arguments that a function of positions takes: 2 or 4."""
     if not callable(function):
