@@ -290,7 +290,7 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
             path = page.save(development.subject(subject), tmp_path / f"{subject}.html")
             opened.goto(f"{path.as_uri()}{address}")
         else:
-            _in_notebook(opened, Answers(development.subject(subject)), widgets)
+            _in_notebook(opened, development.answers(subject), widgets)
         settled(opened)
         return opened
 

@@ -126,6 +126,27 @@ def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     expect(page).to_have_url(re.compile("#layer=2&head=3&query=they$"))
 
 
+@pytest.mark.parametrize("host", ["served", "file"])
+def test_the_address_holds_what_if(show: Show, settle: Settle, host: str) -> None:
+    page = show(host, address="#view=steps&query=they&steps_divisor=2.5&steps_mask=causal")
+    divisor, temperature = page.get_by_label("Divide scores by"), page.get_by_label("Temperature")
+    expect(divisor).to_have_attribute("aria-valuetext", "2.50")
+    expect(page.get_by_role("radio", name="Causal")).to_be_checked()
+    expect(page.get_by_role("tabpanel")).to_contain_text("of the weight moved")
+    temperature.focus()
+    page.keyboard.press("Home")
+    expect(page).to_have_url(re.compile("steps_divisor=2.5&.*steps_temperature=0.1"))
+    page.reload()
+    expect(temperature).to_have_attribute("aria-valuetext", "0.10")
+    page.get_by_role("tab", name="Sentence").click()
+    expect(page).to_have_url(re.compile("#view=sentence.*steps_divisor=2.5"))
+    page.go_back()
+    expect(divisor).to_have_attribute("aria-valuetext", "2.50")
+    page.get_by_role("region", name="What if").get_by_role("button", name="Reset").click()
+    expect(page).to_have_url(re.compile("#(?!.*steps_)"))
+    settle(page)
+
+
 def test_a_still_picture_stays_where_no_kernel_answers(show: Show, widget_without_kernel: Page) -> None:
     expect(widget_without_kernel.get_by_text("A still picture")).to_be_visible()
     expect(widget_without_kernel.get_by_role("tab").first).to_be_hidden()

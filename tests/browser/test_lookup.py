@@ -80,3 +80,55 @@ def test_a_given_lookup_shows_its_keys(show: Show, host: str) -> None:
     page = show(host, "lookup")
     keys = page.locator(".regard-lookup-table tbody th").all_text_contents()
     assert keys == list(examples.named("jane").content)
+
+
+@pytest.mark.parametrize("host", ["served", "blob"])  # a one-file page has no model
+def test_keys_are_compared_by_meaning_where_minilm_is_there(show: Show, settle: Any, host: str) -> None:
+    page = opened(show, host, "meaning")
+    page.get_by_label("Query", exact=True).fill("when was she born?")
+    expect(page.locator(".regard-lookup-results .regard-lookup-value").nth(1)).to_have_text("May 5th 2000")
+    expect(page.locator(".regard-lookup-by")).to_contain_text("minilm's embeddings")
+    settle(page)
+    similarity = column(page, 3)
+    assert similarity[2] == pytest.approx(1, abs=ROUNDED) and similarity[2] > max(similarity[0], similarity[1])
+    page.get_by_role("radio", name="Spelling").check(force=True)
+    expect(page.locator(".regard-lookup-by")).to_contain_text("groups of three letters")
+    form = lookup(examples.named("jane").content)
+    np.testing.assert_allclose(column(page, 4), form.soft("when was she born?").weights, atol=ROUNDED)
+
+
+def test_without_minilm_keys_are_compared_by_spelling(show: Show) -> None:
+    page = opened(show, "file", "meaning")
+    expect(page.get_by_role("radio", name="Meaning")).to_be_hidden()
+    expect(page.locator(".regard-lookup-by")).to_contain_text("groups of three letters")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_tie_and_a_query_without_a_match_are_said(show: Show, host: str) -> None:
+    page = opened(show, host)
+    said, values = page.locator(".regard-lookup-said"), page.locator(".regard-lookup-results .regard-lookup-value")
+    page.get_by_label("Query", exact=True).fill("birth")
+    expect(said).to_be_empty()  # “Date of birth” has one more letter than “Place of birth” has in common
+    page.get_by_label("Query", exact=True).fill("xyz")
+    expect(said).to_contain_text("No match")
+    expect(values.nth(1)).to_have_text("undecided")
+    assert column(page, 4) == [0.25] * 4
+    page.get_by_label("Dictionary").select_option("Vectors")
+    page.get_by_label("Query", exact=True).fill("0.3, 1.2, 4")
+    expect(said).to_have_text("A tie: “[0.3, 1.2, 4]” and “[0.3, 1.2, 4]” have the same probability.")
+    page.get_by_label("Query", exact=True).fill("0 0 0")
+    expect(said).to_contain_text("No match")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_lookup_hands_over_to_the_sentence(show: Show, settle: Any, host: str) -> None:
+    page = opened(show, host)
+    page.get_by_role("button", name="Now the sentence's own queries and keys").click()
+    expect(page.get_by_role("tab", name="Steps")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel")).to_be_focused()
+    settle(page)
+
+
+def test_a_lookup_of_its_own_has_nothing_to_hand_over_to(show: Show) -> None:
+    page = show("served", "lookup")
+    expect(page.get_by_role("button", name="Now the sentence's own queries and keys")).to_have_count(0)

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   blended,
   saidTemperature,
+  saidTie,
   shares,
   similarities,
   temperatureAt,
@@ -67,4 +68,14 @@ test("vectors are read as people type them", () => {
   assert.deepEqual(vectorFrom("[0.3, −1.2; 4]", 3), [0.3, -1.2, 4]);
   assert.equal(vectorFrom("1 2", 3), null);
   assert.equal(vectorFrom("1 2 x", 3), null);
+});
+
+test("ties and queries without a match are said", () => {
+  const said = (scores, temperature = 1) => saidTie(["a", "b", "c"], { scores, weights: shares(scores, temperature) }, temperature);
+  assert.equal(said([1, 2, 3]), "");
+  assert.equal(said([2, 1, 2]), "A tie: “a” and “c” have the same probability.");
+  assert.ok(said([0, 0, 0]).startsWith("No match"));
+  assert.equal(said([0.5, 0.5, 0.5]), "A tie of all keys: each gets 1/3.");
+  assert.equal(said([1, 2, 3], Infinity), "Uniform at infinite temperature: each gets 1/3.");
+  assert.equal(said([2, 2, 1], 0), "A tie: “a” and “b” have the same probability.");
 });

@@ -1,6 +1,7 @@
 /** Hard and soft look-up. Pure functions. */
 import { softmax } from "../../attention.js";
 import { dot, lengthOf } from "../../numbers.js";
+import { printable } from "../../words.js";
 
 export const SIMILARITIES = ["scaled dot", "dot", "cosine", "negative distance"];
 
@@ -29,6 +30,32 @@ export function shares(scores, temperature) {
     return [...softmax(scores.map((score) => (score === max ? 0 : -Infinity)))];
   }
   return [...softmax(scores, { factor: 1 / temperature })];
+}
+
+const EQUAL = 1e-6; // what single precision can tell apart
+
+/** The rows of the largest weight. @param {number[]} weights */
+export function tiedRows(weights) {
+  const top = Math.max(...weights);
+  return weights.map((_, row) => row).filter((row) => weights[row] >= top * (1 - EQUAL));
+}
+
+/**
+ * What to say if no key alone is the most probable; otherwise nothing.
+ * @param {string[]} keys @param {{scores: number[], weights: number[]}} answer @param {number} temperature
+ */
+export function saidTie(keys, { scores, weights }, temperature) {
+  const tied = tiedRows(weights);
+  if (tied.length < 2) return "";
+  const share = `each gets 1/${keys.length}`;
+  if (tied.length < keys.length) {
+    const names = tied.map((row) => `“${printable(keys[row])}”`);
+    return `A tie: ${names.slice(0, -1).join(", ")} and ${names[names.length - 1]} have the same probability.`;
+  }
+  if (temperature === Infinity) return `Uniform at infinite temperature: ${share}.`;
+  return scores.every((score) => score === 0)
+    ? `No match: the query is not similar to any key, so all keys are equally probable: ${share}.`
+    : `A tie of all keys: ${share}.`;
 }
 
 /** Σ weight · value. @param {number[]} weights @param {number[][]} values */

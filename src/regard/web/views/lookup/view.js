@@ -1,18 +1,20 @@
 /** Lookup: a soft dictionary. All computed here, except queries that only the source can embed. */
-import { slider, uniqueId } from "../../controls.js";
+import { segments, slider, uniqueId } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
 import { latestOnly } from "../../lifetime.js";
-import { printedNumber, printedVector } from "../../numbers.js";
+import { printedNumber, printedVector, rowOf } from "../../numbers.js";
 import { printable, shortened, wordElement } from "../../words.js";
 import { EXAMPLES } from "./examples.js";
 import {
   blended,
   saidTemperature,
+  saidTie,
   shares,
   similarities,
   SIMILARITIES,
   temperatureAt,
+  tiedRows,
   vectorFrom,
 } from "./model.js";
 import { spelling } from "./trigrams.js";
@@ -30,7 +32,9 @@ export const lookup = {
 /**
  * A dictionary in the view: keys with vectors, values as strings and, if numeric, as numbers.
  * @typedef {{name: string, keys: string[], values: string[], vectors: number[][]|null, numbers: number[][]|null, query: string,
- *   similarity: string, temperature: number, textual: boolean, spelled: ((text: string) => number[])|null, asks: boolean}} Dictionary
+ *   similarity: string, temperature: number, textual: boolean, spelled: ((text: string) => number[])|null, asks: boolean,
+ *   meant: boolean, embedded?: Promise<number[][]>}} Dictionary
+ * asks   the source computes the answer; meant: it can embed texts by meaning, otherwise they are compared by spelling
  */
 
 /** @param {any} description @returns {Dictionary[]} */
@@ -48,6 +52,7 @@ function dictionaries(description) {
       textual,
       spelled,
       asks: false,
+      meant: textual && (description.has ?? []).includes("meaning"),
     };
   });
   const given = description.lookup;
@@ -67,6 +72,7 @@ function dictionaries(description) {
     textual,
     spelled,
     asks: !spelled && (!given.vectors || given.similarity === "function" || textual),
+    meant: false,
   };
   return [own, ...found];
 }
@@ -77,11 +83,12 @@ function placeIn(all, { lookup_example: place }) {
 }
 
 /** Query, similarity and temperature: chosen, or those of the dictionary. @param {Dictionary} shown @param {any} chosen */
-function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup_temperature: place }) {
+function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup_temperature: place, lookup_by: by }) {
   const at = typeof place === "number" ? place : 50;
   return {
     query: asked === undefined || asked === null ? shown.query : String(asked),
     how: SIMILARITIES.includes(how) ? how : shown.similarity,
+    meaning: shown.meant && by !== "spelling",
     place: at,
     temperature: temperatureAt(at, shown.temperature),
   };
@@ -92,7 +99,19 @@ function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup
  * @param {import("../../sources/served.js").Source} source @param {Dictionary} shown @param {any} settings
  * @param {AbortSignal} signal
  */
-async function answerOf(source, shown, { query, how, temperature }, signal) {
+async function answerOf(source, shown, { query, how, temperature, meaning }, signal) {
+  if (meaning && query.trim()) {
+    const embed = async (/** @type {string[]} */ texts, /** @type {any} */ options) => {
+      const { arrays } = await source.ask("meaning", { texts }, options);
+      const data = arrays.vector.toFloat32();
+      return texts.map((_, row) => Array.from(rowOf({ data, shape: arrays.vector.shape }, row)));
+    };
+    shown.embedded ??= embed(shown.keys, {});
+    shown.embedded.catch(() => (shown.embedded = undefined));
+    const [[vector], keys] = await Promise.all([embed([query], { signal }), shown.embedded]);
+    const scores = similarities(vector, keys, how);
+    return { scores, weights: shares(scores, temperature), note: "" };
+  }
   if (shown.asks) {
     const given = { query, temperature: Math.min(temperature, 1e6) };
     const { header, arrays } = await source.ask("lookup", given, { signal });
@@ -172,6 +191,17 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     element("span", { text: "uniform" }),
   );
   const formula = element("p", { class: "regard-lookup-formula" });
+  const by = segments(
+    "Compare keys by",
+    [
+      { value: "meaning", text: "Meaning", title: "Embeddings of minilm: texts of similar meaning are close" },
+      { value: "spelling", text: "Spelling", title: "Groups of three letters that both texts have" },
+    ],
+    "meaning",
+    (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }),
+  );
+  const comparison = element("span", { class: "regard-note" });
+  const said = element("p", { class: "regard-note regard-lookup-said", role: "status" });
   const body = element("tbody");
   const heads = ["Key", "Value", "Similarity", "Probability"].map((text, place) =>
     element("th", { scope: "col", class: place === 2 ? "regard-number" : null, text }),
@@ -201,16 +231,19 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
       field(ids.similarity, "Similarity", similarity),
       heat.el,
     ),
+    element("div", { class: "regard-lookup-by" }, by.el, comparison),
     formula,
     element("div", { class: "regard-wide" }, table),
+    said,
     results,
+    handOver(description, state, el),
   );
 
   const settings = () => settingsOf(shown, state.get());
 
   function compute() {
     shown = all[chosenPlace()];
-    if (!shown.asks) return take(answerHere(shown, settings()));
+    if (!shown.asks && !settings().meaning) return take(answerHere(shown, settings()));
     return latest((signal) => answerOf(source, shown, settings(), signal), take, (error) => {
       answer = null;
       show(error.message);
@@ -225,12 +258,16 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
 
   /** @param {string} problem */
   function show(problem) {
-    const { query: asked, how, place, temperature } = settings();
+    const { query: asked, how, place, temperature, meaning } = settings();
     example.value = String(chosenPlace());
     if (query.value !== asked) query.value = asked;
     similarity.value = how;
     similarity.disabled = shown.asks;
     heat.set(place);
+    by.el.hidden = !shown.meant;
+    by.set(meaning ? "meaning" : "spelling");
+    comparison.textContent = !shown.textual || shown.asks ? "" : meaning ? BY_MEANING : BY_SPELLING;
+    said.textContent = answer && !problem ? saidTie(shown.keys, answer, temperature) : "";
     replaced(
       formula,
       "SELECT value WHERE key ",
@@ -288,11 +325,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
         : "";
     const soft = shown.numbers
       ? line("Soft", `[${printedVector(blended(answer.weights, shown.numbers), 2)}]`, "Σ probability · value")
-      : line(
-          "Soft",
-          wordElement(shown.values[best], {}, LONGEST),
-          "Text values cannot be averaged: the most probable one is shown.",
-        );
+      : line("Soft", ...textAnswer(shown.values, answer.weights));
     return [
       line(
         "Hard",
@@ -341,6 +374,37 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
       ]),
     }),
   };
+}
+
+const BY_MEANING = "By meaning: cosine and other similarities of minilm's embeddings.";
+const BY_SPELLING = "By spelling: groups of three letters that query and key share.";
+
+/** The most probable text value and a note; values cannot be averaged, and there may be several. @param {string[]} values @param {number[]} weights */
+function textAnswer(values, weights) {
+  const tied = tiedRows(weights);
+  if (tied.length === 1)
+    return [wordElement(values[tied[0]], {}, LONGEST), "Text values cannot be averaged: the most probable one is shown."];
+  if (tied.length === values.length) return ["undecided", "All values are equally probable."];
+  return [
+    tied.flatMap((row, place) => [place ? " or " : "", wordElement(values[row], {}, LONGEST)]),
+    "Equally probable: text values cannot be averaged.",
+  ];
+}
+
+/** From the dictionary to the sentence. @param {any} description @param {any} state @param {HTMLElement} el */
+function handOver({ kind, has = [] }, state, el) {
+  if (kind === "lookup") return null;
+  const panel = el.parentElement;
+  const go = () => {
+    state.set({ view: has.includes("vectors") ? "steps" : "sentence" });
+    panel?.focus();
+  };
+  return element(
+    "p",
+    { class: "regard-lookup-next" },
+    "In attention, queries, keys and values are computed from the words themselves. ",
+    element("button", { type: "button", class: "regard-button", text: "Now the sentence's own queries and keys", onclick: go }),
+  );
 }
 
 /** The keys equal to the query. @param {Dictionary} shown @param {string} asked */

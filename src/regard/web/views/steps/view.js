@@ -65,7 +65,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   const query = () => state.get().query ?? firstQuery(description);
   const ownKey = () => (description.first_query === null ? null : query() + (description.first_query ?? 0));
   const chooser = queryChooser(queryTokens, query(), (place) => state.set({ query: place }));
-  const whatIf = makeWhatIf(() => show());
+  const whatIf = makeWhatIf(state, lifetime, () => show());
   const table = makeTable(() => show());
   const after = makeAfter(() => show());
   const editing = description.editable ? makeEditor(description.editable, () => show()) : null;

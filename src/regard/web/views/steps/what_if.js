@@ -1,4 +1,4 @@
-/** What if: another divisor, a temperature, another mask. */
+/** What if: another divisor, a temperature, another mask. The state holds them, and so does the address. */
 import { segments, slider } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
@@ -6,15 +6,30 @@ import { UNCHANGED, isChanged } from "./model.js";
 
 const WARMEST = 10;
 
-/** @param {(changes: import("./model.js").Changes) => void} changed */
-export function makeWhatIf(changed) {
+/** @param {import("../../state.js").State} state @returns {import("./model.js").Changes} */
+function changesIn(state) {
+  const { steps_divisor: divisor, steps_temperature: temperature, steps_mask: mask } = state.get();
+  const isPositive = (/** @type {any} */ value) => typeof value === "number" && value > 0 && value < 1e6;
+  return {
+    divisor: isPositive(divisor) ? divisor : null,
+    temperature: isPositive(temperature) ? temperature : 1,
+    mask: mask === "none" || mask === "causal" ? mask : "model",
+  };
+}
+
+/**
+ * @param {import("../../state.js").State} state
+ * @param {import("../../lifetime.js").Lifetime} lifetime
+ * @param {() => void} changed
+ */
+export function makeWhatIf(state, lifetime, changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
   const reset = element("button", {
     type: "button",
     class: "regard-button",
     text: "Reset",
-    onclick: () => set(UNCHANGED, true),
+    onclick: () => set(UNCHANGED),
   });
   const el = element(
     "section",
@@ -28,42 +43,52 @@ export function makeWhatIf(changed) {
     box,
     why,
   );
-  /** @type {import("./model.js").Changes} */
-  let changes = UNCHANGED;
   /** @type {any} */
   let controls = null;
   /** @type {{size: number, scale: number, mask: string|null}|null} */
   let about = null;
+  let disabled = false;
 
-  /** @param {import("./model.js").Changes} next @param {boolean} move whether the controls have to follow */
-  function set(next, move = false) {
-    changes = next;
-    reset.disabled = !isChanged(changes);
-    if (move && controls && about) {
-      controls.divisor.set(changes.divisor ?? 1 / about.scale);
-      controls.temperature.set(Math.log10(changes.temperature));
-      controls.mask?.set(changes.mask);
-    }
-    changed(changes);
+  /** @param {import("./model.js").Changes} next */
+  function set({ divisor, temperature, mask }) {
+    state.set({
+      steps_divisor: divisor,
+      steps_temperature: temperature === 1 ? null : Number(temperature.toPrecision(4)),
+      steps_mask: mask === "model" ? null : mask,
+    });
   }
+
+  function follow() {
+    const changes = changesIn(state);
+    reset.disabled = !isChanged(changes);
+    if (!controls || !about) return;
+    controls.divisor.set(changes.divisor ?? 1 / about.scale);
+    controls.temperature.set(Math.log10(changes.temperature));
+    controls.mask.set(changes.mask);
+  }
+
+  lifetime.add(
+    state.listen((now, before) => {
+      if (!["steps_divisor", "steps_temperature", "steps_mask"].some((name) => now[name] !== before[name])) return;
+      follow();
+      changed();
+    }),
+  );
 
   return {
     el,
     get changes() {
-      return changes;
+      return disabled ? UNCHANGED : changesIn(state);
     },
     /** The softmax can be recomputed only if all keys are known. @param {string|null} reason */
     disable(reason) {
       why.textContent = reason ?? "";
-      box.hidden = reset.hidden = Boolean(reason);
-      if (reason) changes = UNCHANGED;
+      box.hidden = reset.hidden = disabled = Boolean(reason);
     },
     /** @param {number} size @param {number} scale @param {"causal"|"other"|null} mask */
     fit(size, scale, mask) {
       if (about && about.size === size && about.scale === scale && about.mask === mask) return;
       about = { size, scale, mask };
-      changes = UNCHANGED;
-      reset.disabled = true;
       const usual = 1 / scale;
       const root = Math.abs(usual * usual - size) < 1e-6 * size;
       const step = size <= 16 ? 0.1 : size <= 64 ? 0.25 : 0.5;
@@ -80,7 +105,7 @@ export function makeWhatIf(changed) {
         divisor: slider(
           "Divide scores by",
           { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named },
-          (value) => set({ ...changes, divisor: Math.abs(value - usual) < step * 0.51 ? null : value }),
+          (value) => set({ ...changesIn(state), divisor: Math.abs(value - usual) < step * 0.51 ? null : value }),
         ),
         temperature: slider(
           "Temperature",
@@ -91,9 +116,9 @@ export function makeWhatIf(changed) {
             value: 0,
             said: (value) => printedNumber(10 ** value, 2),
           },
-          (value) => set({ ...changes, temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value }),
+          (value) => set({ ...changesIn(state), temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value }),
         ),
-        mask: segments("Mask", options, "model", (value) => set({ ...changes, mask: value })),
+        mask: segments("Mask", options, "model", (value) => set({ ...changesIn(state), mask: value })),
       };
       replaced(
         box,
@@ -106,6 +131,7 @@ export function makeWhatIf(changed) {
           controls.mask.el,
         ),
       );
+      follow();
     },
   };
 }
