@@ -94,6 +94,16 @@ def test_a_real_server_answers_its_browser_alone(server):
         assert "server" not in reply.headers
 
 
+def test_the_address_holds_what_the_page_opens_with():
+    options = ["--no-browser", "--layer", "0", "--head", "3", "--query", "où & là"]
+    running = subprocess.Popen([*COMMAND, *options], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    try:
+        address = running.stderr.readline().strip()
+        assert re.search(r"#ticket=[\w-]+&layer=0&head=3&query=o%C3%B9%20%26%20l%C3%A0$", address)
+    finally:
+        ended(running)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="process groups are POSIX's")
 @pytest.mark.parametrize("by", ["SIGKILL", "SIGTERM", "SIGINT"])
 def test_killing_it_leaves_no_process(server, by):

@@ -16,6 +16,7 @@ EXAMPLES = """Examples:
   regard studio
   regard studio "The kids were scared of the lions, so they left right away."
   regard studio "Once upon a time" --model smollm2
+  regard studio "The kids were scared of the lions, so they left." --layer 3 --head 1 --query they
   regard studio --file letter.txt --port 8000 --no-browser
   regard studio --synthetic 100000
 """
@@ -31,6 +32,11 @@ def studio(
         str | None,
         typer.Option("--hf", metavar="PATH", help="Start with the text as a model of transformers reads it."),
     ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Open with this query word; the:2 is the second 'the'.")
+    ] = None,
+    layer: Annotated[int | None, typer.Option(min=0, help="Open with this layer, counted from 0.")] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="Open with this head, counted from 0.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; any free one by default.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on; by default this machine only.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
@@ -61,7 +67,8 @@ def studio(
             subject, begin = _watched(hf, begin), None
         return Studio(Library(model), begin, subject)
 
-    serve(make, host=host, port=port, browser=browser, tell=terminal.remark)
+    chosen = {"layer": layer, "head": head, "query": query}
+    serve(make, host=host, port=port, browser=browser, chosen=chosen, tell=terminal.remark)
 
 
 def _watched(name: str, text: str | None) -> Any:

@@ -7,12 +7,13 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from regard.errors import OptionError, missing_package
 from regard.studio.auth import LOCAL, Access, Guard
@@ -28,9 +29,12 @@ FORWARD = (
 
 def serve(
     studio: Callable[[], Any], *, host: str = "127.0.0.1", port: int = 0, browser: bool = True,
-    tell: Callable[[str], None],
+    chosen: Mapping[str, Any] | None = None, tell: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Serve until interrupted; `studio` creates the `Studio`, `tell` prints the address."""
+    """Serve until interrupted; `studio` creates the `Studio`, `tell` prints the address.
+
+    chosen   what the page opens with: layer, head, query; None is chosen by the page
+    """
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise missing_package("The studio", *missing)
@@ -47,6 +51,8 @@ def serve(
     )  # fmt: skip
     name = "127.0.0.1" if host in ALL_ADDRESSES else f"[{host}]" if ":" in host else host
     own = f"http://{name}:{bound}/"
+    given = {name: value for name, value in (chosen or {}).items() if value is not None}
+    selected = f"&{urlencode(given, quote_via=quote)}" if given else ""
     settings = uvicorn.Config(
         guard, http=LimitedConnection, log_level="warning", access_log=False, server_header=False, date_header=False,
         lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
@@ -54,7 +60,7 @@ def serve(
     )  # fmt: skip
 
     def address() -> str:
-        return f"{own}#ticket={access.ticket()}"
+        return f"{own}#ticket={access.ticket()}{selected}"
 
     with ExitStack() as opened:
         if browser and _has_display():  # the request waits in the socket's queue until the server runs

@@ -432,8 +432,8 @@ def index() -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
         f'{links}<script type="module" src="/web/hosts/studio.js"></script>\n</head>\n'
-        '<body class="regard-page"><div id="regard"><noscript>The studio needs JavaScript, which is '
-        "disabled.</noscript></div></body>\n</html>\n"
+        '<body class="regard-page"><main id="regard"><noscript>The studio needs JavaScript, which is '
+        "disabled.</noscript></main></body>\n</html>\n"
     )
 
 

@@ -187,8 +187,8 @@ def _head(title: str, fallback: str, script: str, style: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
-        '<div id="regard"><noscript>This page needs JavaScript, which is disabled.'
-        f"{escape(fallback)}</noscript></div>\n"
+        '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
+        f"{escape(fallback)}</noscript></main>\n"
     )
 
 

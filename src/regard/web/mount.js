@@ -79,7 +79,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     const uses = view.uses ?? ["layer", "head"];
     replaced(parts.choosers, choosers(state, description, uses, part, colours), roles(state, description, uses, part));
     const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
-    replaced(parts.view, old, inner);
+    replaced(parts.view, element("h2", { class: "regard-unseen", text: view.title }), old, inner);
     tabs.replaceChildren(
       tabsOf(
         VIEWS.filter((one) => one.suits(description)),
