@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import machine
 import training_page
 import training_step
-from regard import atomic_file
+from regard import atomic_file, lock_file
 from training_step import LARGE, NANOGPT
 
 RESULTS = Path(__file__).with_name("training.json")
@@ -33,14 +34,15 @@ ZOOLOGY_LENGTHS = (64, 128)
 
 def keep(result: Any, *names: str) -> None:
     """Put a result into the file under these names, and write the page again."""
-    found = results()
-    place = found
-    for name in names[:-1]:
-        place = place.setdefault(name, {})
-    place[names[-1]] = result
-    found["machine"] = machine.describe()
-    atomic_file.write(RESULTS, json.dumps(found, indent=1) + "\n")
-    atomic_file.write(PAGE, training_page.page(found))
+    with lock_file.held(Path(tempfile.gettempdir()) / "regard-training-results.lock", lambda: time.sleep(0.1)):
+        found = results()
+        place = found
+        for name in names[:-1]:
+            place = place.setdefault(name, {})
+        place[names[-1]] = result
+        found["machine"] = machine.describe()
+        atomic_file.write(RESULTS, json.dumps(found, indent=1) + "\n")
+        atomic_file.write(PAGE, training_page.page(found))
 
 
 def results() -> dict[str, Any]:

@@ -132,11 +132,10 @@ def _induction(found: dict[str, Any]) -> list[str]:
         return []
     rows = []
     for seed, run in runs.items():
-        (before,), (after,) = run["untrained"].values(), run["trained"].values()
         without, groups = run["without"], run["groups"]
         rows.append([
-            seed, f"{run['accuracy']:.3f}", f"{run['previous'][0]:.2f} → {run['previous'][1]:.2f}",
-            f"{before:.2f} → {after:.2f}",
+            seed, f"{run['accuracy']:.3f}",
+            *(f"{run['untrained'][name]:.2f} → {run['trained'][name]:.2f}" for name in ("previous token", "induction")),
             *(_without(without[name], groups[name]) for name in ("previous", "induction", "others")), *_time(run),
         ])  # fmt: skip
     header = ["seed", "accuracy", "best previous-token head", "best induction head", "without previous-token heads",

@@ -18,7 +18,7 @@ import regard
 from regard.heads.ablation import silenced
 from regard.training import Record, preset, task
 from regard.training.compare import ZOOLOGY_RECIPE, ZOOLOGY_VOCABULARY, Comparison, Result, compare
-from regard.training.measurement import head_accuracy, held_out_batch, previous_token
+from regard.training.measurement import head_accuracy, held_out_batch
 
 SEQUENCES = 1024  # of the test split
 A_ROLE = 0.5  # a head with at least this attention accuracy counts as a head of that kind
@@ -69,8 +69,7 @@ def _measured(one: Any, untrained: Any, model: Any) -> dict[str, Any]:
             relation: float(np.nanmax(of_heads[..., place])) for place, relation in enumerate(one.relations)
         }
     if one.name == "induction":
-        previous = [previous_token(run.seen, batch) for run in runs]
-        feeding = np.argwhere(previous[1][0] >= A_ROLE)[:, 0].tolist()
+        feeding = np.argwhere(heads[1][0, :, 1] >= A_ROLE)[:, 0].tolist()
         answering = np.argwhere(heads[1][1, :, 0] >= A_ROLE)[:, 0].tolist()
         every = range(model.transformer.encoders[0].attention.heads)
         groups = {
@@ -78,7 +77,6 @@ def _measured(one: Any, untrained: Any, model: Any) -> dict[str, Any]:
             "others": [(0, head) for head in every if head not in feeding]
             + [(1, head) for head in every if head not in answering],
         }  # fmt: skip
-        found["previous"] = [float(part.max()) for part in previous]
         found["groups"] = {name: len(group) for name, group in groups.items()}
         found["without"] = {
             name: _accuracy(silenced(model, group).transformer(batch.tokens), batch) if group else None

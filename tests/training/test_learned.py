@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 from regard.heads.ablation import silenced  # noqa: E402
 from regard.layers import Embedding, Encoder, LayerNorm, Learned, Linear, Transformer  # noqa: E402
-from regard.training import Batch, preset, task, train  # noqa: E402
-from regard.training.measurement import head_accuracy, held_out_batch, previous_token  # noqa: E402
+from regard.training import preset, task, train  # noqa: E402
+from regard.training.measurement import head_accuracy, held_out_batch  # noqa: E402
 
 
 def test_a_previous_token_head_is_found_by_its_attention():
@@ -23,12 +23,10 @@ def test_a_previous_token_head_is_found_by_its_attention():
     shift = np.roll(eye, 1, axis=1) * 40
     attention = type(block.attention)(Linear(shift), Linear(eye * 40), Linear(eye), Linear(eye), heads=1, causal=True)
     made = Encoder(attention, block.feed_forward, LayerNorm(np.ones(width)), block.norm_2, norm_first=True)
-    model = Transformer(Embedding(np.zeros((3, width), np.float32)), Learned(eye), (made,))
-    run = model.run(np.zeros((2, length), int))
-    keys = np.full((2, length), -1)
-    keys[:, -1] = 3, 5
-    batch = Batch(np.zeros((2, length), int), keys, keys, keys)
-    assert previous_token(run.seen, batch)[0, 0] == 1.0
+    model = Transformer(Embedding(np.zeros((9, width), np.float32)), Learned(eye), (made,))
+    batch = task("induction", length=length, vocabulary=9).batch(3)
+    found = head_accuracy(model.run(batch.tokens).seen, batch, 2)
+    assert found[0, 0, 1] == 1.0 > found[0, 0, 0]
 
 
 @pytest.mark.slow
@@ -52,10 +50,9 @@ def test_an_induction_head_is_fed_by_previous_token_heads(tmp_path):
     def accuracy(transformer: Transformer) -> float:
         return float((transformer(batch.tokens).argmax(-1) == batch.targets)[scored].mean())
 
-    before = untrained.run(batch.tokens)
-    assert previous_token(before.seen, batch).max() < 0.3 and head_accuracy(before.seen, batch, 1).max() < 0.3
-    run = model.transformer.run(batch.tokens)
-    previous, induction = previous_token(run.seen, batch), head_accuracy(run.seen, batch, 1)[..., 0]
+    assert head_accuracy(untrained.run(batch.tokens).seen, batch, 2).max() < 0.3
+    found = head_accuracy(model.transformer.run(batch.tokens).seen, batch, 2)
+    induction, previous = found[..., 0], found[..., 1]
     assert accuracy(model.transformer) > 0.98
     assert previous[0].max() > 0.9 and induction[1].max() > 0.9
     feeding = [(0, int(head)) for head in np.flatnonzero(previous[0] > 0.5)]

@@ -41,7 +41,7 @@ def test_the_right_key_comes_before_its_query_and_holds_or_decides_the_target(te
         keys = batch.keys[rows, queries]
         assert (keys <= queries).all()
         for found, target in zip(batch.tokens[rows, keys], batch.targets[rows, queries], strict=True):
-            assert one.words[found] in one.words[target].split("·"), one.name
+            assert target == NONE or one.words[found] in one.words[target].split("·"), one.name
         assert ((batch.relations != NONE) == (batch.keys != NONE)).all()
         assert batch.tokens.max() < one.vocabulary and batch.tokens.shape[1] == one.length
 
@@ -56,6 +56,16 @@ def test_lookup_asks_for_every_key_once_and_the_value_stands_behind_the_key(pair
         assert dict(asked) == table and len(asked) == len(table) == used
         filler = tokens[2 * used :][targets[2 * used :] == NONE]
         assert not set(filler.tolist()) & set(table)
+
+
+def test_the_right_key_of_induction_is_the_query_of_the_token_before():
+    batch = task("induction").batch(5, seed=1)
+    rows, queries = np.nonzero(batch.relations == 0)
+    keys = batch.keys[rows, queries]
+    assert (batch.tokens[rows, keys - 1] == batch.tokens[rows, queries]).all()
+    assert (batch.targets[rows, keys] == NONE).all()
+    assert (batch.relations[rows, keys] == 1).all() and (batch.keys[rows, keys] == keys - 1).all()
+    assert (batch.relations == 1).sum() == len(rows)
 
 
 def test_sort_writes_the_numbers_in_ascending_order():

@@ -81,17 +81,6 @@ def head_accuracy(seen: Sequence[Seen], batch: Batch, relations: int) -> NDArray
     return found
 
 
-def previous_token(seen: Sequence[Seen], batch: Batch) -> NDArray[np.float32]:
-    """(layer, head): how often a right key, as a query, has its largest weight on the token before it."""
-    rows, queries = np.nonzero(batch.keys >= 0)
-    keys = batch.keys[rows, queries]
-    found = []
-    for layer in seen:
-        strongest = np.asarray(layer.attention.top(1).index)[..., 0]  # (batch, head, query)
-        found.append((strongest[rows, :, keys] == keys[:, None] - 1).mean(axis=0))
-    return np.stack(found).astype(np.float32)
-
-
 def _projections(model: Transformer, name: str) -> NDArray[np.float16]:
     """(layer, head, row, column) of W_Q or W_K, averaged over blocks where a head's matrix is large."""
     found = []

@@ -33,8 +33,8 @@ class Batch:
 
     tokens: Integers
     targets: Integers  # the next token, NONE where nothing is scored
-    keys: Integers  # position of the key that decides the target, NONE where there is no single one
-    relations: Integers  # which of the task's relations decides it, NONE where there is none
+    keys: Integers  # position of the key that a query should attend to, NONE where there is no single one
+    relations: Integers  # which of the task's relations that is, NONE where there is none
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -190,14 +190,15 @@ class Induction(Task):
     """A B … A → B: different tokens, then pieces of the same text in random order; inside a piece, the next is known.
 
     The task of induction heads (Olsson et al., 2022). Pieces have 2 to 6 tokens and no fixed distance to their first
-    occurrence, so that only the tokens themselves lead to the answer.
+    occurrence, so that only the tokens themselves lead to the answer. Two heads, one after the other, find it: at B, a
+    previous-token head attends to A; then, at the second A, an induction head attends to B, where A was noted.
 
     >>> Induction(length=8, vocabulary=8).batch(1, seed=1).tokens
     array([[3, 1, 4, 7, 4, 7, 3, 1]])
     """
 
     name = "induction"
-    relations = ("token after the first occurrence",)
+    relations = ("induction", "previous token")
 
     def __init__(self, length: int = 64, vocabulary: int = 64) -> None:
         if length < 8 or length % 2:
@@ -222,6 +223,8 @@ class Induction(Task):
         at = np.concatenate([np.zeros_like(follows), follows], axis=1)
         targets[at], relations[at] = np.roll(tokens, -1, axis=1)[at], 0
         right[at] = (order + 1)[follows]
+        rows, keys = np.nonzero(at)[0], right[at]
+        right[rows, keys], relations[rows, keys] = keys - 1, 1
         return Batch(tokens, targets, right, relations)
 
 
