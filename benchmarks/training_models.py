@@ -105,12 +105,10 @@ class Ours:
 
 
 class Theirs:
-    """nanoGPT's loop on a PyTorch model; the batches, the same ones, are drawn before."""
+    """nanoGPT's loop on a PyTorch model, with the same batches."""
 
     def __init__(self, case: str, steps: int, text: str | None) -> None:
-        one, model, self.recipe = given(case, steps, text)
-        drawn = [one.batch(self.recipe.batch, seed=self.recipe.seed, step=step) for step in range(steps)]
-        self.batches = [(torch.from_numpy(some.tokens), torch.from_numpy(some.targets)) for some in drawn]
+        self.task, model, self.recipe = given(case, steps, text)
         self.model = Sdpa(model)
         self.tensors = list(self.model.parameters())
         decaying = [tensor for tensor in self.tensors if tensor.ndim > 1]
@@ -122,8 +120,9 @@ class Theirs:
         self.done = 0
 
     def step(self) -> float:
-        """One step: forward, backward, clipping, AdamW; its loss."""
-        tokens, targets = self.batches[self.done]
+        """One step: a batch, forward, backward, clipping, AdamW; its loss."""
+        batch = self.task.batch(self.recipe.batch, seed=self.recipe.seed, step=self.done)
+        tokens, targets = torch.from_numpy(batch.tokens), torch.from_numpy(batch.targets)
         for group in self.adam.param_groups:
             group["lr"] = self.recipe.rate_at(self.done)
         self.adam.zero_grad(set_to_none=True)

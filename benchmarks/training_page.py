@@ -55,9 +55,9 @@ def _speed(found: dict[str, Any]) -> list[str]:
         lines += [
             f"## {title}", "",
             *prose(
-                "Forward, backward, clipping and AdamW: the loop of `regard train`, which draws its batches as well, "
-                "against nanoGPT's loop and model on PyTorch's `scaled_dot_product_attention`, eager. Both have the "
-                f"same initial weights and batches, each its own process; {measured['steps']} steps in turns of "
+                "A batch, forward, backward, clipping and AdamW: the loop of `regard train` against nanoGPT's loop and "
+                "model on PyTorch's `scaled_dot_product_attention`, eager. Both have the same initial weights and "
+                f"batches, each its own process; {measured['steps']} steps in turns of "
                 f"{measured['turn']}, nothing else running, {measured['day']}."
             ),
             *table(["", "wall per step", "CPU per step", "tokens per second", "loss at the end"], rows),
