@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -141,8 +142,11 @@ def test_another_model_or_corpus_is_refused(tmp_path, whole, folder, files):
 def test_files_that_cannot_be_read_are_listed_and_the_others_counted(tmp_path, folder):
     (tmp_path / "good.txt").write_text("the cat sat", encoding="utf-8")
     (tmp_path / "bad.parquet").write_bytes(b"not parquet")
-    found = corpus.opened([tmp_path / "good.txt", tmp_path / "bad.parquet", tmp_path / "missing.txt"])
-    assert [Path(path).name for path, _ in found.unreadable] == ["bad.parquet", "missing.txt"]
+    (tmp_path / "dangling.txt").symlink_to(tmp_path / "nowhere.txt")
+    os.mkfifo(tmp_path / "pipe.txt")
+    found = corpus.opened([tmp_path, tmp_path / "missing.txt"])
+    names = [Path(path).name for path, _ in found.unreadable]
+    assert names == ["bad.parquet", "dangling.txt", "missing.txt", "pipe.txt"]
     assert len(found.units) == 1
     with pytest.raises(OptionError, match="holds no text"):
         corpus.opened([tmp_path / "missing.txt"])
@@ -152,6 +156,14 @@ def test_latin_1_lines_are_skipped_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes("the cat\n\ncafé au lait\n\nsat".encode("latin-1"))
     given = corpus.opened([tmp_path / "a.txt"])
     assert list(corpus.texts(given, given.units[0])) == [(["the cat", "sat"], 1, "")]
+
+
+def test_json_lines_without_unicode_text_are_skipped_and_counted(tmp_path):
+    lines = [b'{"text": "the cat sat"}', b'{"text": "a \\ud800 b"}', b'{"text": "a \xed\xa0\x80 b"}', b"[" * 10**4, b"7"]
+    (tmp_path / "lines.jsonl").write_bytes(b"\n".join(lines))
+    found = corpus.opened([tmp_path / "lines.jsonl"])
+    (block,) = corpus.texts(found, found.units[0])
+    assert block.texts == ["the cat sat"] and block.skipped == 4
 
 
 def test_examples_cover_the_tenths_and_point_at_the_words(whole):

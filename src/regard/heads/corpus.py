@@ -120,7 +120,7 @@ def unit_size(total: int) -> int:
 def reason_of(problem: Exception) -> str:
     """Why a file cannot be read, in one line."""
     reason = getattr(problem, "strerror", None) or str(problem)
-    return reason.splitlines()[0][:200].lower() if reason else "unknown"
+    return reason.splitlines()[0][:200].rstrip(".").lower() if reason else "unknown"
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
@@ -128,7 +128,7 @@ def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            yield from sorted(one for one in path.rglob("*") if one.suffix.lower() in known and one.is_file())
+            yield from sorted(one for one in path.rglob("*") if one.suffix.lower() in known and not one.is_dir())
         else:
             yield path
 
@@ -264,13 +264,16 @@ def _from_jsonl(lines: Iterator[bytes], field: str) -> Iterator[Texts]:
 
 
 def _text_of(line: bytes, field: str) -> str | None:
-    """The text in a line of JSON, if there is one."""
+    """The text in a line of JSON, if there is one and it is Unicode: an escape may be half of a surrogate pair."""
     try:
         content = json.loads(line)
+        text = content.get(field) if isinstance(content, dict) else content
+        if isinstance(text, str):
+            text.encode()
+            return text
     except (ValueError, RecursionError):
-        return None
-    text = content.get(field) if isinstance(content, dict) else content
-    return text if isinstance(text, str) else None
+        pass
+    return None
 
 
 def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[Texts]:
