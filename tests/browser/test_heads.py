@@ -82,8 +82,18 @@ def test_a_pattern_keeps_only_its_heads_and_examples_are_text(
     page.get_by_role("button", name="finds a relation 1").click()
     expect(page.locator(".regard-heads-cell:not(.regard-heads-faint)")).to_have_count(1)
     examples = page.locator(".regard-heads-examples")
-    expect(examples.locator("u")).to_have_text("</script>")
-    expect(examples.locator("strong")).to_have_text("the")
+    expect(examples.locator("summary")).to_have_text(["Strongest", "0.8 to 0.9"])
+    expect(examples.first.locator("u")).to_have_text("</script>")
+    expect(examples.first.locator("strong")).to_have_text("the")
+
+
+def test_on_a_phone_the_selected_head_is_named_below_the_dots_and_leads_to_its_details(
+    new_page: Callable[..., Page], paths: dict[int, Path]
+) -> None:
+    page = opened(new_page, paths[1], width=360, height=700)
+    page.locator(".regard-heads-dot[aria-label^='Layer 1, head 2']").click()
+    page.get_by_role("button", name="1.2: object → verb 0.70").click()
+    expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_in_viewport()
 
 
 def test_two_models_share_their_axes(new_page: Callable[..., Page], paths: dict[int, Path]) -> None:

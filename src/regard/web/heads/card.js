@@ -6,6 +6,7 @@ import { makeWordMatrix, strongestKeys } from "../word_matrix.js";
 import { NONE, axisOf, rankOf, shareOf } from "./model.js";
 
 const FAINT = 0.005; // smaller weights print as 0.00
+const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
 
 /**
  * @param {import("./model.js").Atlas} atlas
@@ -189,17 +190,23 @@ export function makeCard(atlas, colours, announce, plot) {
         element(
           "details",
           { class: "regard-heads-examples", open: place < 2 },
-          element("summary", {
-            text: `${printedNumber(tenth / 10, 1)} to ${printedNumber((tenth + 1) / 10, 1)}${tenths ? `: ${printedCount(tenths[tenth])} links` : ""}`,
-          }),
+          element("summary", { text: tenthOf(tenth, tenths) }),
           found.filter((/** @type {any} */ link) => link.tenth === tenth).map(exampleOf),
         ),
       ),
-      element("p", { class: "regard-note", text: "The underlined word attends most to the bold one; examples are drawn uniformly within each tenth." }),
+      element("p", { class: "regard-note", text: "The underlined word attends most to the bold one. Within each tenth of the weight, examples are drawn uniformly." }),
     ];
   }
 
   return { el, show };
+}
+
+/** Weights of a tenth and how many links have them. @param {number} tenth 10 for the strongest of all @param {number[]|null} counts */
+function tenthOf(tenth, counts) {
+  if (tenth === STRONGEST) return "Strongest";
+  const between = `${printedNumber(tenth / 10, 1)} to ${printedNumber((tenth + 1) / 10, 1)}`;
+  if (!counts) return between;
+  return `${between}: ${printedCount(counts[tenth])} ${counts[tenth] === 1 ? "link" : "links"}`;
 }
 
 /** @param {number} share @param {string} kind */

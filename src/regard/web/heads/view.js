@@ -52,6 +52,11 @@ export function showHeads(el, frame) {
     const up = chooser("Up", names, chosen.y, (value) => change({ y: value }));
     const by = chooser("Colour cells by", [{ value: BY_PATTERN, text: "pattern" }, ...names], chosen.by, (value) => change({ by: value }));
     const meaning = element("p", { class: "regard-note" });
+    const below = element("button", {
+      type: "button",
+      class: "regard-button regard-heads-below",
+      onclick: () => card.el.scrollIntoView({ block: "start" }),
+    });
     const swap = element("button", { type: "button", class: "regard-button", text: "⇄ Swap", onclick: () => change({ x: chosen.y, y: chosen.x }) });
     const patterns = legend.map(({ name, count }) => {
       const dot = element("i");
@@ -75,6 +80,7 @@ export function showHeads(el, frame) {
         element("div", { class: "regard-bar" }, across.el, up.el, swap),
         meaning,
         element("div", { class: "regard-heads-plots" }, models.map(({ model, scatter }) => captioned(model, scatter.el))),
+        below,
         element("div", { class: "regard-heads-legend", role: "group", "aria-label": "Patterns" }, patterns.map(({ button }) => button)),
         element("h2", { class: "regard-subtitle", text: "The whole model: layers down, heads across" }),
         element("div", { class: "regard-bar" }, by.el),
@@ -104,6 +110,7 @@ export function showHeads(el, frame) {
       by.set(chosen.by);
       const said = (/** @type {string} */ name) => atlas.metrics.find((metric) => metric.name === name)?.meaning ?? "";
       replaced(meaning, element("b", { text: chosen.x }), `: ${said(chosen.x)}. `, element("b", { text: chosen.y }), `: ${said(chosen.y)}.`);
+      below.textContent = `${chosen.one.layer}.${chosen.one.head}: ${saidOf(chosen.model, chosen.one)} ↓`;
       for (const { name, button } of patterns) button.setAttribute("aria-pressed", String(chosen.only === name));
       for (const { model, scatter, map } of models) {
         const one = model === chosen.model ? chosen.one : null;
