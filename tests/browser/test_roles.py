@@ -71,6 +71,32 @@ def test_chosen_questions_are_in_the_address_and_heads_have_their_label(
     expect(page.get_by_role("button", name="Layer 2, head 8, spatial preposition → noun 0.73")).to_be_visible()
 
 
+def test_in_the_studio_a_typed_sentence_is_asked_whose_where_and_who_does_what(
+    new_page: Callable[..., Page], run_studio: Any, settle: Callable[[Page], None]
+) -> None:
+    from regard.studio.library import Library
+
+    with run_studio(Library("minilm"), "The cat sat") as address:
+        page = new_page()
+        page.goto(address)
+        page.get_by_label("Text", exact=True).fill("Keys on the table belong to Sarah")
+        words = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text")
+        expect(words.filter(has_text="Sarah")).to_be_visible()
+        settle(page)
+        said = page.locator(".regard-roles-said")
+        for question, answer, head in (
+            ("whose", "possessor → possession, layer 1, head 7: right for 0.70", "Head 7"),
+            ("where", "layer 2, head 8: right for 0.73 of 1,026 words", "Head 8"),
+            ("who does what", "object → verb, layer 2, head 0: right for 0.74", "Head 0"),
+        ):
+            page.get_by_role("button", name=question, exact=True).click()
+            expect(said).to_contain_text(answer)
+            expect(said).to_contain_text("the best fixed offset (")
+            expect(page.get_by_role("button", name=head, exact=True)).to_have_attribute("aria-pressed", "true")
+        page.get_by_role("button", name="what refers to what").click()
+        expect(said).to_contain_text("No head of minilm does this")
+
+
 @pytest.mark.parametrize("width", [360, 1400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_and_nothing_is_cut_off(

@@ -159,7 +159,8 @@ def test_latin_1_lines_are_skipped_and_counted(tmp_path):
 
 
 def test_json_lines_without_unicode_text_are_skipped_and_counted(tmp_path):
-    lines = [b'{"text": "the cat sat"}', b'{"text": "a \\ud800 b"}', b'{"text": "a \xed\xa0\x80 b"}', b"[" * 10**4, b"7"]
+    halves = [b'{"text": "a \\ud800 b"}', b'{"text": "a \xed\xa0\x80 b"}']  # of a surrogate pair
+    lines = [b'{"text": "the cat sat"}', *halves, b"[" * 10**4, b"7"]
     (tmp_path / "lines.jsonl").write_bytes(b"\n".join(lines))
     found = corpus.opened([tmp_path / "lines.jsonl"])
     (block,) = corpus.texts(found, found.units[0])

@@ -127,7 +127,7 @@ export function makeCard(atlas, colours, announce, plot) {
       select,
       readout,
       element("div", { class: "regard-scroll" }, matrix.el),
-      element("p", { class: "regard-note", text: "Queries run down, keys across; darker is a larger weight. Select a row for its numbers." }),
+      element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a row for its numbers." }),
     );
   }
 
