@@ -86,7 +86,7 @@ def test_in_the_studio_a_typed_sentence_is_asked_whose_where_and_who_does_what(
         said = page.locator(".regard-roles-said")
         for question, answer, head in (
             ("whose", "possessor → possession, layer 1, head 7: right for 0.70", "Head 7"),
-            ("where", "layer 2, head 8: right for 0.73 of 1,026 words", "Head 8"),
+            ("where", "noun → spatial preposition, layer 2, head 0: right for 0.73 of 1,026 words", "Head 0"),
             ("who does what", "object → verb, layer 2, head 0: right for 0.74", "Head 0"),
         ):
             page.get_by_role("button", name=question, exact=True).click()

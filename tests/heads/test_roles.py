@@ -70,6 +70,16 @@ def test_a_head_is_found_by_what_people_ask():
         found.head_for("nonsense")
 
 
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [("possession", "whose"), ("Subject-verb-object", "who does what"), ("space", "where"), ("nmod:poss", "possessor"),
+     ("obj", "object")],
+)  # fmt: skip
+def test_other_names_mean_the_same_head(name, same):
+    known = roles.known("smollm2")
+    assert known.head_for(name) == known.head_for(same) is not None
+
+
 def test_roles_say_which_word_attends_to_which():
     to_head = roles.Role("object", "who does what", "to head", 2, 0, 0.7, 0.6, 0.8, -2, 0.3, None, 1234, 0.4, True)
     assert str(to_head) == "object → verb 0.70 of 1,234 (best fixed offset 0.30)"

@@ -16,6 +16,7 @@ import {
   saidOf,
   shareOf,
   short,
+  tickDigits,
 } from "../../src/regard/web/heads/model.js";
 
 const label = (pattern, score) => ({ pattern, score });
@@ -99,4 +100,10 @@ test("weights of a head are those of its place", () => {
 
 test("dots are named where their neighbours leave room", () => {
   assert.deepEqual(alone([{ x: 0, y: 0 }, { x: 5, y: 5 }, { x: 100, y: 0 }], 30), [false, false, true]);
+});
+
+test("tick labels have as many decimals as their steps need", () => {
+  assert.equal(tickDigits([0, 1.5, 3]), 1);
+  assert.equal(tickDigits([0, 0.25, 0.5]), 2);
+  assert.equal(tickDigits([0, 20, 40]), 0);
 });

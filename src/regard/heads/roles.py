@@ -23,6 +23,7 @@ from regard import atomic_file, validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
 from regard.heads.patterns import Label, described
+from regard.heads.relations import NAMED
 from regard.tables import printed_number
 
 FORMAT = 1
@@ -51,6 +52,12 @@ ENDS = {
     "relative clause": ("relative clause", "noun"), "apposition": ("apposition", "noun"),
     "flat name": ("later part of a name", "first part"), "particle": ("particle", "verb"),
     "parataxis": ("side clause", "main clause"), "expletive": ("expletive", "verb"),
+}  # fmt: skip
+
+MEANT = {  # other names for what people ask
+    "possession": "whose", "possessive": "whose", "owner": "whose", "space": "where", "spatial": "where",
+    "location": "where", "temporal": "when", "subject verb object": "who does what", "svo": "who does what",
+    "coreference": "what refers to what", "reference": "what refers to what",
 }  # fmt: skip
 
 
@@ -130,8 +137,12 @@ class KnownHeads:
         return {group: tuple(sorted(of.values(), key=_order)) for group, of in found.items()}
 
     def asked(self, name: str) -> tuple[Role, ...]:
-        """The best heads for what is asked, best first: a group such as "whose", or a relation such as "object"."""
-        wanted = " ".join(str(name).lower().split())
+        """The best heads for what is asked, best first.
+
+        A group such as "whose" or "possession", a relation such as "object", or its label in the treebank, "obj".
+        """
+        wanted = " ".join(str(name).lower().replace("-", " ").split())
+        wanted = MEANT.get(wanted) or NAMED.get(wanted, wanted)
         if wanted in self.groups:
             return self.groups[wanted]
         found = [role for of_group in self.groups.values() for role in of_group if role.relation == wanted]

@@ -135,6 +135,11 @@ export function axisOf(atlas, name) {
   return { from, to, ticks: steps(first, to, step) };
 }
 
+/** Decimals with which all ticks can be told apart: 2 for 0, 0.25, 0.5. @param {number[]} ticks */
+export function tickDigits(ticks) {
+  return Math.max(0, ...ticks.map((tick) => (String(tick).split(".")[1] ?? "").length));
+}
+
 /** @param {number} from @param {number} to @param {number} step */
 function steps(from, to, step) {
   const count = Math.floor((to - from) / step + 1e-9) + 1;

@@ -2,7 +2,7 @@
 import { drawn, element, replaced } from "../elements.js";
 import { walkable } from "../controls.js";
 import { printedNumber } from "../numbers.js";
-import { NONE, alone, axisOf, patternOf, saidOf, shareOf, showsPattern } from "./model.js";
+import { NONE, alone, axisOf, patternOf, saidOf, shareOf, showsPattern, tickDigits } from "./model.js";
 
 const SIZES = { alone: { width: 800, height: 430 }, small: { width: 440, height: 370 } };
 const DOT = 6; // radius
@@ -78,15 +78,14 @@ export function makeScatter(atlas, model, colours, colourOf, choose, small) {
 /** Grid lines, numbers and names of both axes. @param {any} given */
 function axes({ across, up, at, above, x, y, colours, frame, height }) {
   const small = { "font-size": 12, fill: colours.muted };
-  const digits = (/** @type {any} */ axis) => (axis.to - axis.from > 8 ? 0 : axis.to - axis.from > 0.8 ? 1 : 2);
   return [
     ...across.ticks.flatMap((/** @type {number} */ tick) => [
       drawn("line", { x1: at(tick), x2: at(tick), y1: frame.top, y2: frame.bottom, stroke: colours.rule }),
-      drawn("text", { ...small, x: at(tick), y: frame.bottom + 17, "text-anchor": "middle", text: printedNumber(tick, digits(across)) }),
+      drawn("text", { ...small, x: at(tick), y: frame.bottom + 17, "text-anchor": "middle", text: printedNumber(tick, tickDigits(across.ticks)) }),
     ]),
     ...up.ticks.flatMap((/** @type {number} */ tick) => [
       drawn("line", { x1: frame.left, x2: frame.right, y1: above(tick), y2: above(tick), stroke: colours.rule }),
-      drawn("text", { ...small, x: frame.left - 7, y: above(tick) + 4, "text-anchor": "end", text: printedNumber(tick, digits(up)) }),
+      drawn("text", { ...small, x: frame.left - 7, y: above(tick) + 4, "text-anchor": "end", text: printedNumber(tick, tickDigits(up.ticks)) }),
     ]),
     drawn("text", { x: (frame.left + frame.right) / 2, y: height - 10, "font-size": 13, "font-weight": 600, "text-anchor": "middle",
       fill: colours.ink, text: `${x} →` }),

@@ -131,7 +131,8 @@ export function showHeads(el, frame) {
 function headerOf(atlas, tool) {
   const facts = atlas.models.map(({ name, layers, heads, source, about }) => {
     const count = about.documents ?? about.sentences?.at(-1);
-    const size = count ? `${printedCount(count)} ${about.documents ? "texts" : "sentences"}` : null;
+    const what = about.documents ? "text" : "sentence";
+    const size = count ? `${printedCount(count)} ${what}${count === 1 ? "" : "s"}` : null;
     const tokens = about.tokens ? `${printedCount(about.tokens)} tokens` : null;
     return [`${name}: ${layers} layers × ${heads} heads`, `over ${source}`, size, tokens].filter(Boolean).join(", ");
   });
