@@ -261,14 +261,21 @@ def test_the_picture_gets_most_of_the_window(show: Show, host: str) -> None:
     assert box is not None and box["y"] <= 0.3 * 900
 
 
-def test_on_a_phone_the_picture_comes_before_the_controls(show: Show) -> None:
+def test_on_a_phone_the_picture_comes_before_the_controls(show: Show, settle: Settle) -> None:
     page = show("served", width=360, height=740)
-    stage, layer = page.locator(".regard-sentence-stage"), page.get_by_role("combobox", name="Layer")
-    expect(stage).to_be_visible()
-    above, below = stage.bounding_box(), layer.bounding_box()
-    assert above is not None and below is not None
-    assert above["y"] + above["height"] <= below["y"]
-    assert above["y"] < 0.4 * 740
+    cases = (
+        ("Sentence", ".regard-sentence-stage", "combobox", "Layer"),
+        ("Grid", ".regard-grid-box", "radiogroup", "Order"),
+        ("Matrix", ".regard-matrix-stage", "button", "Whole"),
+    )
+    for title, picture, role, control in cases:
+        page.get_by_role("tab", name=title, exact=True).click()
+        settle(page)
+        above = page.locator(picture).bounding_box()
+        below = page.get_by_role(role, name=control).bounding_box()  # type: ignore[arg-type]
+        assert above is not None and below is not None
+        assert above["y"] + above["height"] <= below["y"], title
+        assert above["y"] < 0.4 * 740
 
 
 def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, development: Any, tmp_path: Any) -> None:
