@@ -1,5 +1,7 @@
 """Only the browser that was given the address has access, only from the studio's own page, under its own host name."""
 
+import re
+
 import pytest
 
 from regard.studio.auth import MOST_TICKETS, Access, Guard
@@ -147,7 +149,7 @@ def test_every_answer_carries_the_strict_headers(path):
 def test_the_page_has_no_script_or_style_of_its_own():
     page = client().get("/").text
     assert "<style" not in page and " style=" not in page and " onload" not in page
-    assert page.count("<script") == 1 and '<script type="module" src="/web/hosts/studio.js"></script>' in page
+    assert page.count("<script") == 1 and '<script type="module" src="/web/studio_bundle.js"></script>' in page
 
 
 @pytest.mark.parametrize(
@@ -161,6 +163,15 @@ def test_no_other_file_is_served(path):
     assert reply.status_code in (404, 307, 421, 403) and "import" not in reply.text
     with pytest.raises(Exception, match="no such file"):
         web_file(path)
+
+
+def test_the_page_needs_two_files():
+    page = client().get("/").text
+    for path in re.findall(r'(?:src|href)="(/[^"]+)"', page):
+        reply = client().get(path)
+        assert reply.status_code == 200 and "\nimport " not in reply.text
+    assert client().get("/web/studio_bundle.js").headers["content-type"] == "text/javascript; charset=utf-8"
+    assert ".regard-sentence-word" in client().get("/web/studio_bundle.css").text
 
 
 def test_the_modules_are_served_unchanged():

@@ -4,7 +4,7 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
 {"error": "message"} with a status of 400 or more.
 
     GET    /                  the page
-    GET    /web/{path}        the viewer's modules and style sheets
+    GET    /web/{path}        the viewer's modules and style sheets, and each kind joined into one file
     GET    /start             {"text", "model", "reading", "description"?}: given on the command line
     GET    /models            {"models": [{"name", "about", "here", "default", "size", "licence"}]}
     POST   /models/{name}     download a model → {"job"}
@@ -56,7 +56,7 @@ from regard.reading import Reading
 from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
-from regard.viewer import frames, params
+from regard.viewer import bundle, frames, params
 from regard.viewer.queries import Answers
 from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
 
@@ -112,10 +112,12 @@ class Studio:
         if self.first is None and self.library.is_here(self.library.usual):
             self.jobs.prepare(lambda: self.library.model(self.library.usual))
         tidying = asyncio.ensure_future(self._tidy())
+        joining = asyncio.ensure_future(asyncio.to_thread(lambda: [web_file(name) for name in BUNDLES]))
         try:
             yield
         finally:
             tidying.cancel()
+            joining.cancel()
             self.close()
 
     async def _tidy(self) -> None:
@@ -423,15 +425,18 @@ LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
 _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
 
 
+# About a hundred modules took 0.5 to 0.9 s to request one by one; joined, they take a tenth of that.
+BUNDLES = {"studio_bundle.js": lambda: bundle.script("hosts/studio.js"), "studio_bundle.css": bundle.style}
+
+
 def index() -> str:
-    """The page: only links to its style sheets and its script."""
-    sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
-    links = "".join(f'<link rel="stylesheet" href="/web/{name}">\n' for name in sheets)
+    """The page: only links to its style sheet and its script."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
-        f'{links}<script type="module" src="/web/hosts/studio.js"></script>\n</head>\n'
+        '<link rel="stylesheet" href="/web/studio_bundle.css">\n'
+        '<script type="module" src="/web/studio_bundle.js"></script>\n</head>\n'
         '<body class="regard-page"><main id="regard"><noscript>The studio needs JavaScript, which is '
         "disabled.</noscript></main></body>\n</html>\n"
     )
@@ -439,10 +444,12 @@ def index() -> str:
 
 def web_file(path: str) -> tuple[bytes, str]:
     """One of the viewer's files and its content type."""
+    kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
+    if path in BUNDLES:
+        return BUNDLES[path]().encode(), f"{kind}; charset=utf-8"
     found = files("regard").joinpath("web", *path.split("/"))
     if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not found.is_file():
         raise Refused(404, "There is no such file.")
-    kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
     return found.read_bytes(), f"{kind}; charset=utf-8"
 
 
