@@ -123,6 +123,14 @@ def test_in_a_notebook_a_subject_is_its_widget_after_a_still_picture(monkeypatch
     assert re.match(r'<div data-regard-still="[0-9a-f]{16}">', still["text/html"]) and "<svg" in still["text/html"]
 
 
+def test_the_still_picture_of_a_long_text_is_one_map(monkeypatch):
+    displayed = []
+    monkeypatch.setattr("IPython.display.publish_display_data", displayed.append)
+    monkeypatch.setattr(widget, "STILL", 3)
+    widget._show_still(reading(), "1f")
+    assert displayed[0]["text/html"].count("<svg") == 1 and "<table" not in displayed[0]["text/html"]
+
+
 def test_the_widget_holds_one_script_that_exports_render():
     found = widget.widget(reading())
     assert "export default module_" in found._esm and "\nimport " not in found._esm

@@ -26,6 +26,7 @@ ENTRY = "hosts/widget.js"
 WAITING = 64  # queries waiting at once
 MOST_TEXT = 400_000  # characters of a text to read
 MOST_TOKENS = 2048  # to be generated
+STILL = 512  # tokens up to which a still picture ranks the links of a reading; of longer ones it is one head's map
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -56,7 +57,9 @@ def _show_still(subject: Any, name: str) -> None:
     """
     from IPython.display import publish_display_data  # type: ignore[import-not-found, unused-ignore]
 
-    still = f'<div data-regard-still="{name}">{subject._repr_html_()}</div>'
+    tokens = getattr(subject, "tokens", ())  # of a reading
+    drawn = subject.attention(0) if len(tokens) > STILL else subject
+    still = f'<div data-regard-still="{name}">{drawn._repr_html_()}</div>'
     publish_display_data({"text/html": still, "text/plain": repr(subject)})  # type: ignore[no-untyped-call, unused-ignore]
 
 
