@@ -31,7 +31,7 @@ TARGETS = {  # name of the case, of the participant: at least so many times as l
     ("embedding 1,000 sentences", "ONNX Runtime: embed"): 1.1,
 }
 AGREE = 2e-3  # of mean vectors, whose numbers are near 1: peers sum in another order
-SECONDS = 12.0  # for all turns of a case, roughly
+SECONDS = 8.0  # for all turns of a case, roughly
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ struct ForwardPlan {
                                         std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
         block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
         panels = block / W;
+        // Copying the values of smaller blocks too changed nothing (n = 128, sizes 64 and 128, Zen 4).
         copy_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
         copy_keys = !plain<Real>(s.keys);
         later_stages = units.natural || s.mask;
