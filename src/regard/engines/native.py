@@ -95,14 +95,15 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
     """Sum or largest weight of every cell."""
     row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
-    result = np.zeros(shape, computing(scores.queries))
+    kind = computing(scores.queries)
+    result: Array | None = None
     for rows, strip in strips(scores):
-        target = np.empty_like(result)
+        target = empty(shape, kind)
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
         _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", target)
-        result = target if rows == slicing.EVERYTHING else (np.add if pool == "sum" else np.maximum)(result, target)
-    return result
+        result = target if result is None else (np.add if pool == "sum" else np.maximum)(result, target, out=result)
+    return np.zeros(shape, kind) if result is None else result
 
 
 def tile(
