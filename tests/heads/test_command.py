@@ -111,6 +111,17 @@ def test_a_treebank_without_some_heads_is_measured_without_them(bert):
     entropy = [{one["name"]: one for one in data["statistics"]}["entropy"]["mean"] for data in (whole, without)]
     assert entropy[0][0] == entropy[1][0]  # the silenced layer itself reads the same input
     assert entropy[0][1] != entropy[1][1]
+    assert "changes" not in whole
+    assert all(one["layer"] != 0 for one in without["relations"])  # a head that writes nothing finds nothing
+    best = {(one["relation"], one["direction"]): one for one in whole["relations"]}
+    left = {(one["relation"], one["direction"]): one for one in without["relations"]}
+    for one in without["changes"]:
+        before, after = best[one["relation"], one["direction"]], left[one["relation"], one["direction"]]
+        assert one["before"]["accuracy"] == before["accuracy"] and one["after"]["accuracy"] == after["accuracy"]
+        lost = after["accuracy"]["value"] - before["accuracy"]["value"]
+        assert one["change"]["value"] == pytest.approx(lost, abs=1e-12)
+        assert one["change"]["low"] <= one["change"]["value"] <= one["change"]["high"]
+    assert "What silencing 0 changes" in said(*small[:3], "--model", bert, "--silence", "0")
 
 
 def test_ablation_is_written_as_parquet(llama, tmp_path):

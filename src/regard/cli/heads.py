@@ -105,7 +105,7 @@ def heads(
     elif shard is not None or dask is not None or jobs > 1:
         raise OptionError("--shard, --dask and --jobs divide a corpus: add --corpus FILE.")
     elif treebank is not None or score is not None:
-        _treebank(treebank, score, _model(model or USUAL, silence), untrained, out, show, full)
+        _treebank(treebank, score, model or USUAL, silence, untrained, out, show, full)
     elif ablate:
         _ablate(_text(given, file), _model(model or CAUSAL), silence, out, show, full)
     else:
@@ -165,8 +165,8 @@ def _profile(text: str, reader: Model, out: Sequence[str] | None, show: Format |
 
 
 def _treebank(
-    chosen: str | None, scored: str | None, reader: Model, untrained: bool, out: Sequence[str] | None,
-    show: Format | None, full: bool,
+    chosen: str | None, scored: str | None, model: str, silence: str | None, untrained: bool,
+    out: Sequence[str] | None, show: Format | None, full: bool,
 ) -> None:  # fmt: skip
     from regard.heads import circuits, profile, relations, roles, statistics
     from regard.heads import treebank as treebanks
@@ -188,8 +188,10 @@ def _treebank(
         halves = treebanks.Treebank(files[0].name, whole[::2], ()), treebanks.Treebank(files[0].name, whole[1::2], ())
         files = list(halves)
         notes.append("Without --score, heads are chosen on every other sentence and scored on the rest.")
+    reader = _model(model, silence)
     measurement = statistics.Measurement(reader)
     read = _read(reader, files, measurement)
+    intact = None if silence is None else _read(_model(model), files)
     baseline = _read(relations.untrained_twin(reader), files) if untrained else None
     scores = relations.scores(read[0], read[1], None if baseline is None else (baseline[0], baseline[1]))
     by_head = relations.scores_by_head(read[0], read[1], scores)
@@ -202,12 +204,15 @@ def _treebank(
         notes.append(f"{omitted:,} sentences are empty or longer than the model reads, and were left out.")
     source = files[1].name
     about = {"sentences": [len(one.sentences) for one in files], "skipped": skipped_sentences}
+    changes = () if intact is None else tuple(relations.changes((intact[0], intact[1]), (read[0], read[1])))
     found = profile.Profile(
         reader.name, source, sums, circuits.ranks(reader), tuple(scores), tuple(by_head),
-        tuple(map(roles.digest, reader.blocks)), notes=tuple(notes), about=about,
+        tuple(map(roles.digest, reader.blocks)), changes, notes=tuple(notes), about=about,
     )  # fmt: skip
-    table = found.relation_table(every=full or not outputs.is_printed(out, targets))
-    _write(found, [table], targets, out, full, lambda: _maps(reader))
+    tables = [found.relation_table(every=full or not outputs.is_printed(out, targets))]
+    if silence is not None:
+        tables.append(profile.change_table(changes, silence))
+    _write(found, tables, targets, out, full, lambda: _maps(reader))
 
 
 def _read(reader: Model, files: Sequence[Any], measurement: Any = None) -> list[Any]:

@@ -11,7 +11,7 @@ from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
 from regard.heads.patterns import PATTERNS, described
-from regard.heads.relations import HeadScore, Interval, Score, best_directions
+from regard.heads.relations import Change, HeadScore, Interval, Score, best_directions
 from regard.heads.roles import digest
 from regard.heads.statistics import STATISTICS, measured, repetition
 from regard.heads.sums import Sums
@@ -35,6 +35,7 @@ class Profile:
     scores: tuple[Score, ...] = ()
     by_head: tuple[HeadScore, ...] = ()
     weights: tuple[str, ...] = ()  # digest of each layer, by which the model is recognised
+    changes: tuple[Change, ...] = ()  # of relations, by heads that are silenced
     links: tuple[Link, ...] = ()
     counts: Any = None  # links in each tenth, (layer, head, 10)
     notes: tuple[str, ...] = ()
@@ -114,6 +115,8 @@ class Profile:
             "by_head": [_score(one) for one in self.by_head],
             "examples": [link._asdict() for link in self.links],
         }
+        if self.changes:
+            found["changes"] = [_change(one) for one in self.changes]
         if self.counts is not None:
             found["tenths"] = self.counts.tolist()
         if self.ranks is not None:
@@ -172,6 +175,36 @@ def relation_table(scores: Sequence[Score], model: str, source: str, *, every: b
         "an untrained model.",
     )
     return Table(f"Relations in {model}, over {source}", columns, tuple(rows), notes)
+
+
+def change_table(changes: Sequence[Change], silenced: str) -> Table:
+    """The accuracy of every relation before and after heads were silenced."""
+    rows = [
+        (
+            one.before.relation, one.before.direction.removeprefix("to "), f"{one.before.layer}.{one.before.head}",
+            one.before.accuracy.value, f"{one.after.layer}.{one.after.head}", one.after.accuracy.value,
+            one.change.value, " to ".join(printed_number(end, 2) for end in one.change[1:]),
+        )
+        for one in changes
+    ]  # fmt: skip
+    columns = (
+        Column("relation", "word"), Column("to"), Column("head"), Column("before", "number", shade=True),
+        Column("then"), Column("after", "number", shade=True), Column("change", "number"), Column("95%"),
+    )  # fmt: skip
+    notes = (
+        f"before: accuracy of the best head; after: that of the best head then, without {silenced}. Both were chosen "
+        "on the other file.",
+    )
+    return Table(f"What silencing {silenced} changes", columns, tuple(rows), notes)
+
+
+def _change(one: Change) -> dict[str, Any]:
+    of_heads = {
+        name: {"layer": score.layer, "head": score.head, "accuracy": score.accuracy._asdict()}
+        for name, score in (("before", one.before), ("after", one.after))
+    }
+    about = {"relation": one.before.relation, "direction": one.before.direction}
+    return {**about, **of_heads, "change": one.change._asdict()}
 
 
 def _statistic(sums: Sums, name: str, meaning: str) -> dict[str, Any]:

@@ -237,8 +237,22 @@ def predictions(
         done += sum(len(documents[place]) for place in batch)
         if on_batch is not None:
             on_batch(done, tokens)
+    partner[:, silent_heads(model)] = -1
     sentence = np.repeat(np.arange(len(sentences)), lengths)
     return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
+
+
+def silent_heads(model: Model) -> Flags:
+    """Heads that write nothing because their columns of W_O are 0, (layer · head,): they choose no word."""
+    found: list[Any] = []
+    for block in model.blocks:
+        heads, w_o = block.attention.heads, block.attention.w_o
+        if w_o is None:
+            found.append(np.zeros(heads, bool))
+        else:
+            found.append(~np.asarray(w_o.weight).reshape(len(w_o.weight), heads, -1).any(axis=(0, 2)))
+    silent: Flags = np.concatenate(found)
+    return silent
 
 
 class _Joined(NamedTuple):
@@ -331,9 +345,7 @@ def questions(treebank: Treebank, found: Predictions) -> tuple[dict[tuple[str, s
                     continue
                 if found.seen[first + query] and found.seen[first + partner]:
                     collected.setdefault((relation, direction), []).append((first + query, partner))
-    return {
-        key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()
-    }, pairs
+    return {key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()}, pairs
 
 
 def hits(asked: Questions, found: Predictions) -> tuple[Integers, Flags]:
@@ -469,10 +481,33 @@ def scores_by_head(chosen_on: Read, scored_on: Read, found: Sequence[Score]) -> 
         for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
             if gain.low > 0:
                 layer, place = divmod(head, scored_on.found.heads)
-                result.append(
-                    HeadScore(one.relation, one.direction, layer, place, accuracy, gain, float(gains[head]))
-                )
+                result.append(HeadScore(one.relation, one.direction, layer, place, accuracy, gain, float(gains[head])))
     return sorted(result, key=lambda one: (one.layer, one.head, -one.choosing_gain, one.relation))
+
+
+class Change(NamedTuple):
+    """A relation before and after heads were silenced: the best head of each model, chosen on one file."""
+
+    before: Score
+    after: Score
+    change: Interval  # of the accuracy, sentence by sentence
+
+
+def changes(intact: tuple[Read, Read], silenced: tuple[Read, Read]) -> list[Change]:
+    """What silencing heads does to the accuracy of every relation, in its better direction before."""
+    after = {(one.relation, one.direction): one for one in scores(*silenced)}
+    asked, _ = questions(intact[1].treebank, intact[1].found)
+    result = []
+    for before in best_directions(scores(*intact)):
+        key = before.relation, before.direction
+        hits_of = []
+        for one, read in ((before, intact[1]), (after[key], silenced[1])):
+            sentence, right = hits(asked[key], read.found)
+            hits_of.append(right[:, one.layer * read.found.heads + one.head].astype(int))
+        lost = (hits_of[1] - hits_of[0])[:, None]
+        (change,) = bootstrap(sentence, lost, len(intact[1].treebank.sentences))
+        result.append(Change(before, after[key], change))
+    return result
 
 
 def best_directions(found: Sequence[Score]) -> list[Score]:
