@@ -16,7 +16,7 @@ from regard.attention.arguments import are_usual_values, fit
 from regard.attention.column_sums import received_from
 from regard.attention.index import LIMIT, chosen, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
-from regard.attention.row_statistics import KEPT, LONG, RowStatistics
+from regard.attention.row_statistics import KEPT, LONG, RowStatistics, is_long
 from regard.biases import Bias, PartOfBias
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATISTICS, Scores
@@ -250,7 +250,7 @@ class Attention:
             values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores
         values = arrays.cast(four_axes(values), scores.queries.dtype)
-        long = type(self.keys) is np.ndarray and self.queries.shape[-2] >= LONG <= self.keys.shape[-2]
+        long = type(self.keys) is np.ndarray and is_long(scores)
         wanted = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
         output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
         if long:

@@ -82,6 +82,16 @@ class RowStatistics:
         return cached.statistics if cached is not None and cached.fingerprints == fingerprints else {}
 
 
+def is_long(scores: Scores) -> bool:
+    """Whether a product caches its row state: queries of packed sequences or narrow windows see too few keys for it."""
+    visible = scores.visible
+    if scores.queries.shape[2] < LONG or scores.keys.shape[2] < LONG:
+        return False
+    if visible is None or visible.first is None or visible.second_first is not None:
+        return True
+    return float(np.mean(visible.last - visible.first)) >= LONG / 2  # a causal mask hides about half
+
+
 def state_of_rows(scores: Scores, rows: slicing.Index) -> RowState:
     """The state of some rows, O(rows · keys)."""
     engine = engine_for(scores.queries)
