@@ -7,7 +7,6 @@ on its pipe until it is told to train for a few steps.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -15,10 +14,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import machine
-from regard.cli.train import THREADS
 
 OURS, THEIRS = "Regard", "PyTorch sdpa"
-PEERS = {OURS: THREADS, THEIRS: {}}  # each with the settings it has in use: those of `regard train`, PyTorch's own
+PEERS = (OURS, THEIRS)
 LARGE, NANOGPT = "large", "nanogpt"
 WARMING = 2  # steps of another model before the first turn
 
@@ -52,15 +50,14 @@ class Timed:
     losses: list[float] = field(default_factory=list)
 
 
-def by_turns(case: str, steps: int, turn: int, text: str | None = None, peers: tuple[str, ...] = tuple(PEERS)) -> Any:
+def by_turns(case: str, steps: int, turn: int, text: str | None = None, peers: tuple[str, ...] = PEERS) -> Any:
     """Steps of every peer, each in its own process, in turns of `turn` steps."""
     context = multiprocessing.get_context("spawn")
     found, pipes, processes = {peer: Timed() for peer in peers}, {}, []
     for peer in peers:
         pipes[peer], theirs = context.Pipe()
-        with Environment(PEERS[peer]):
-            process = context.Process(target=serve, args=(theirs, peer, case, steps, text), daemon=True)
-            process.start()
+        process = context.Process(target=serve, args=(theirs, peer, case, steps, text), daemon=True)
+        process.start()
         processes.append(process)
         theirs.close()
         pipes[peer].recv()
@@ -77,20 +74,6 @@ def by_turns(case: str, steps: int, turn: int, text: str | None = None, peers: t
         pipes[peer].send(0)
         process.join(10)
     return found
-
-
-class Environment:
-    """Environment variables of the processes that are started inside."""
-
-    def __init__(self, variables: dict[str, str]) -> None:
-        self.variables = variables
-
-    def __enter__(self) -> None:
-        os.environ.update(self.variables)
-
-    def __exit__(self, *problem: object) -> None:
-        for name in self.variables:
-            del os.environ[name]
 
 
 def summary(found: dict[str, Timed], tokens: int, theirs: str = THEIRS) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
@@ -110,6 +109,3 @@ def _result(found: Comparison) -> dict[str, Any]:
     (only,) = found.results
     assert isinstance(only, Result)
     return asdict(only)
-
-
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as `regard train` has it

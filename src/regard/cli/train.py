@@ -28,9 +28,9 @@ EXAMPLES = """Examples:
   regard see --model trained/relations "The keys on the table belong to Sarah."
 """
 
-# How long PyTorch's threads spin while they wait (300,000 turns by default). nanoGPT's step on two cores: 1% longer on
-# a quiet machine, where no spinning takes 30% longer; beside six busy programs 0.34 s instead of 1.7 s.
-THREADS = {"GOMP_SPINCOUNT": "10000"}
+# How long PyTorch's threads spin while they wait for work; 300,000 turns where it is not set. nanoGPT's step on two
+# cores with 10,000: 8% longer on an idle machine, but 0.34 s instead of 1.7 s beside six busy programs.
+BUSY_SPINS = {"GOMP_SPINCOUNT": "10000"}
 
 
 def train(
@@ -78,13 +78,19 @@ def given(**options: Any) -> dict[str, Any]:
 
 def library() -> Any:
     """The package `regard.training`, or an error that says what to install."""
-    for name, value in THREADS.items():
-        os.environ.setdefault(name, value)
+    if _is_busy():
+        for name, value in BUSY_SPINS.items():
+            os.environ.setdefault(name, value)
     try:
         from regard import training
     except ImportError:
         raise errors.missing_package("Training", "torch", "safetensors") from None
     return training
+
+
+def _is_busy() -> bool:
+    """Whether other programs have kept half of the cores or more busy during the last minute."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 
 @contextmanager
