@@ -47,6 +47,7 @@ struct Case {
     bool causal = false, two_intervals = false, bias = false, dense = false, relative = false, sinks = false,
          poison = false;
     double softcap = 0;
+    int64_t packed = 0;  // the longest of sequences that follow each other, later ones longer
 };
 
 const Case cases[] = {
@@ -54,6 +55,7 @@ const Case cases[] = {
     {"one row", 1, 2, 1, 1, 1500, 16, 16},
     {"few rows", 2, 2, 2, 3, 301, 19, 5, true},
     {"causal", 1, 2, 2, 203, 203, 16, 18, true},
+    {"packed", 2, 4, 2, 300, 300, 24, 16, true, false, false, false, false, false, false, 0, 70},
     {"two intervals", 2, 2, 1, 131, 131, 8, 16, true, true, false, false, false, true},
     {"bias and cap", 1, 3, 3, 29, 211, 7, 3, false, false, true, false, false, false, false, 2.5},
     {"dense mask", 2, 2, 2, 41, 97, 16, 16, false, false, false, true, false, true},
@@ -114,9 +116,10 @@ class Check {
   private:
     void make_intervals() {
         const int64_t shift = c.columns - c.rows;
-        for (int64_t i = 0; i < c.rows; ++i) {
+        for (int64_t i = 0, start = 0; i < c.rows; ++i) {
             const int64_t end = i + shift + 1, middle = std::max<int64_t>(0, end - 20);
-            first[0].push_back(0);
+            if (c.packed && i - start >= std::min(c.packed, 3 + i / 8)) start = i;
+            first[0].push_back(static_cast<int32_t>(start));
             last[0].push_back(static_cast<int32_t>(c.two_intervals ? std::min<int64_t>(4, middle) : end));
             first[1].push_back(static_cast<int32_t>(middle));
             last[1].push_back(static_cast<int32_t>(end));
