@@ -9,6 +9,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -90,7 +91,7 @@ def _in_browser(address: Callable[[], str], access: Access, tell: Callable[[str]
     with TemporaryDirectory(prefix="regard-", ignore_cleanup_errors=True) as folder:  # a folder of mode 0700
         path = Path(folder, "studio.html")
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(FORWARD.format(address=address()))
+            file.write(FORWARD.format(address=escape(address())))
 
         def open_it() -> None:
             opened = webbrowser.open(path.as_uri())
