@@ -331,3 +331,88 @@ def test_clean_up_in_the_midst_of_moving_leaves_nothing(show: Show, settle: Sett
     assert (held["timers"], held["nodes"]) == (0, 0)
     more = {name for name, count in held["listeners"].items() if count > before.get(name, 0)}
     assert {name for name in more if "playwright" not in name} == set()
+
+
+def test_a_long_causal_text_is_coloured_by_the_logarithm(show: Show) -> None:
+    page = show("served", "far", "#view=matrix")
+    expect(page.locator(".regard-matrix-about")).to_contain_text("logarithmic")
+    expect(page.get_by_role("radio", name="Log")).to_be_checked()
+    page.get_by_role("radio", name="Linear").check()
+    page.wait_for_function("/colour=linear/.test(location.hash)")
+    expect(page.locator(".regard-matrix-about")).not_to_contain_text("logarithmic")
+    page = show("served", "causal", "#view=matrix")  # 14 words
+    expect(page.get_by_role("radio", name="Linear")).to_be_checked()
+
+
+def test_the_exact_map_keeps_the_colours_of_the_sampled_one_and_its_progress_is_shown(show: Show) -> None:
+    page = show("served", "kids", "#view=matrix")
+    held: list[Any] = []
+
+    def exact(route: Any) -> None:
+        asked = route.request.post_data_json
+        wide = asked["rows"][1] - asked["rows"][0] > 8192
+        held.append(route) if asked.get("quality") == "exact" and wide else route.continue_()
+
+    page.route("**/ask/huge/tile", exact)
+    page.goto(page.url.split("/kids")[0] + "/huge#view=matrix")
+    expect(page.locator(".regard-matrix-note")).to_contain_text("computing the exact one")
+    progress = page.get_by_role("progressbar", name="Computing the exact map")
+    expect(progress).to_be_visible()
+    expect(page.locator(".regard-matrix-progress")).to_contain_text("%")
+    ends = page.locator(".regard-matrix-ends")
+    before = ends.inner_text()
+    page.unroute("**/ask/huge/tile")
+    for route in held:
+        route.continue_()
+    expect(page.locator(".regard-matrix-note")).to_have_text("")
+    expect(progress).to_be_hidden()
+    assert ends.inner_text() == before
+
+
+RECORDING = """
+window.texts = [];
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const { a, b, c, d, e, f } = this.getTransform();
+  const wide = this.measureText(text).width;
+  const from = x - { left: 0, right: wide, center: wide / 2 }[this.textAlign];
+  const edge = (u) => ({ x: (a * u + c * y + e) / a_scale(this), y: (b * u + d * y + f) / a_scale(this) });
+  window.texts.push({ text, start: edge(from), end: edge(from + wide), width: this.canvas.clientWidth });
+  return write.call(this, text, x, y);
+};
+const a_scale = (drawing) => drawing.canvas.width / drawing.canvas.clientWidth;
+"""
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_labels_are_whole_or_end_in_an_ellipsis(show: Show, settle: Settle, development: Any, width: int) -> None:
+    page = show("served", "kids", "#view=matrix", width=width, height=800)
+    page.add_init_script(RECORDING)
+    words = set(development.subject("long").text.split())
+    for view in ("", "&matrix_view=600,604,691.3,695.3", "&matrix_view=600,640,691.3,731.3"):
+        page.goto(page.url.split("#")[0].replace("/kids", "/long") + f"#view=matrix{view}")
+        page.reload()
+        settle(page)
+        texts = page.evaluate("window.texts")
+        assert len(texts) > 4
+        for text in texts:
+            whole = text["text"]
+            assert whole.endswith("…") or whole in words or re.fullmatch(r"[\d,.·×−⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+|keys →|← queries", whole), whole
+            for end in (text["start"], text["end"]):
+                assert -1 <= end["x"] <= text["width"] + 1, text
+                assert end["y"] >= 0, text
+
+
+def test_the_wheel_zooms_both_ways(show: Show, settle: Settle) -> None:
+    page = opened(show, "served", "long", 1, 1)
+    settle(page)
+    whole = page.get_by_role("button", name="Show the whole matrix")
+    expect(whole).to_be_disabled()
+    page.locator(".regard-matrix-canvas").hover(position={"x": 300, "y": 300})
+    for _ in range(3):
+        page.mouse.wheel(0, -300)
+    expect(whole).to_be_enabled()
+    for _ in range(4):
+        page.mouse.wheel(0, 300)
+    expect(whole).to_be_disabled()
+    assert page.evaluate("scrollY") == 0

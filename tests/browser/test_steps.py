@@ -70,13 +70,15 @@ def opened(show: Show, host: str, subject: str, query: str = "", head: int = 0, 
         page.get_by_role("group", name="Query").get_by_role("button", name=query, exact=True).first.click()
         expect(page.locator(".regard-steps-heading", has_text=f"Query {query}:")).to_be_visible()
     expect(page.locator(".regard-steps-table tbody tr").first).to_be_visible()
-    expect(page.locator(".regard-steps")).to_have_attribute("aria-busy", "false")
+    expect(page.locator(".regard-steps > * > [aria-busy], .regard-steps > [aria-busy]").first).to_have_attribute(
+        "aria-busy", "false"
+    )
     return page
 
 
 def column(page: Page, name: str) -> list[str]:
     """The cells below a heading, as text."""
-    places = page.locator(".regard-steps-table thead th").all_text_contents()
+    places = page.locator(".regard-steps-table thead th").evaluate_all("all => all.map((th) => th.firstChild.data)")
     found = page.locator(f".regard-steps-table tbody tr > :nth-child({places.index(name) + 1})")
     return [text.split(" was ")[0].strip() for text in found.all_text_contents()]
 
@@ -264,3 +266,159 @@ def test_axe_finds_nothing_serious_in_what_can_be_edited(show: Show, axe: str, s
 def test_nothing_is_wider_than_a_narrow_screen(show: Show, subject: str) -> None:
     page = opened(show, "served", subject, width=360, height=740)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+# From x to q, and on to the next token
+
+
+def opened_numbers(page: Page, within: str) -> list[float]:
+    return numbers(page.locator(f"{within} .regard-numbers-list li > span:nth-child(2)").all_text_contents())
+
+
+def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any, development: Any) -> None:
+    page = opened(show, "blob", "encoder", "lions")
+    settle(page)
+    reading = development.subject("encoder")
+    place = [token.text for token in reading.tokens].index("lions")
+    operators = page.locator(".regard-origin-operator").all_text_contents()
+    assert operators[0] == "+" and operators[-1] == "× W_Q (4 × 16) ="
+    page.get_by_role("button", name=re.compile("^position 7")).click()
+    model = reading.reader.transformer
+    steps = {step.name: np.asarray(step.value) for step in model.embedding_steps(np.array(reading.ids), separate=True)}
+    added = (steps["positioned"] - steps["embedding"])[place]
+    assert opened_numbers(page, ".regard-origin") == pytest.approx(added.tolist(), abs=0.006)
+    page.get_by_role("radio", name="k", exact=True).check()
+    page.locator("[data-origin=projected] button").click()
+    row = page.get_by_role("button", name=re.compile("^k, number 2:"))
+    row.click()
+    w = np.asarray(reading.blocks[0].attention.w_k.weight)[2]
+    product = float(w @ np.asarray(reading.states[0])[place])
+    expect(page.locator(".regard-origin .regard-worked")).to_contain_text(
+        f"row 2 of W_K · x = Σ wᵢ · xᵢ = {product:.2f}".replace("-", "−")
+    )
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_rope_turns_the_query_by_its_position(show: Show, settle: Any, development: Any, host: str) -> None:
+    page = opened(show, host, "writer", "scared")
+    settle(page)
+    expect(page.locator("[data-origin=turned]")).to_be_visible()
+    expect(page.locator(".regard-dials figure")).to_have_count(2)
+    before, after = (
+        numbers(page.locator(f"[data-origin={name}] .regard-vector span").all_text_contents())
+        for name in ("projected", "turned")
+    )
+    reading = development.subject("writer")
+    place = [token.text for token in reading.tokens].index("scared")
+    used = np.asarray(reading.attention(0).queries)[0, place]
+    assert after == pytest.approx(used.tolist(), abs=0.012)
+    x, block = np.asarray(reading.states[0])[place], reading.blocks[0]
+    straight = np.asarray(block.attention.w_q.weight)[:4] @ np.asarray(block.norm_1(x[None]))[0]
+    assert before == pytest.approx(straight.tolist(), abs=0.012)
+    page.locator("[data-origin=turned] button").click()
+    page.get_by_role("button", name=re.compile("^q, number 0:")).click()
+    expect(page.locator(".regard-worked")).to_contain_text(f"Position {place} turns the numbers 0 and 2")
+
+
+def test_every_number_opens_into_its_arithmetic(show: Show) -> None:
+    page = opened(show, "served", "worked", "cat")
+    for key, formula in {
+        "scaled-1": "2 ÷ 2 = 1",
+        "weight-0": "e^(0.00 − 1.00) ÷ Σ = 0.368 ÷ 2.368 = 0.155",
+    }.items():
+        page.locator(f"[data-opens={key}]").click()
+        shown = page.locator(".regard-steps-opened .regard-formula")
+        expect(shown).to_contain_text(formula if key != "scaled-1" else "÷ 2")
+    page.locator("[data-opens=weighted-1]").click()
+    page.get_by_role("button", name=re.compile("^weighted value of cat, number 1")).click()
+    expect(page.locator(".regard-worked")).to_have_text("0.422 × 1.000 = 0.422")
+    page.locator("[data-opens=sum-1]").click()
+    page.get_by_role("button", name=re.compile("^output of cat, number 0")).click()
+    expect(page.locator(".regard-worked")).to_contain_text("0.16 · 1.00 (The) + 0.42 · 1.00 (sat)")
+    expect(page.locator(".regard-worked")).to_contain_text("= 0.578")
+
+
+def test_the_story_is_played_on_request(show: Show) -> None:
+    page = opened(show, "served", "edited", "cat")
+    line = page.locator(".regard-story-line button")
+    assert line.all_text_contents()[:5] == ["x · W_Q", "q · k", "÷ √d_k", "softmax", "Σ weight · v"]
+    page.clock.install()
+    page.get_by_role("button", name="▶ Play").click()
+    expect(line.nth(0)).to_have_attribute("aria-current", "step")
+    faded = page.locator("thead [data-column=weight]")
+    expect(faded).to_have_css("opacity", "0.12")
+    page.clock.run_for(2300 * 3)
+    expect(line.nth(3)).to_have_attribute("aria-current", "step")
+    expect(faded).to_have_css("opacity", "1")
+    expect(page.locator(".regard-story-said")).to_contain_text("“sat” gets 0.42")
+    page.get_by_role("button", name="❚❚ Pause").click()
+    page.clock.run_for(10_000)
+    expect(line.nth(3)).to_have_attribute("aria-current", "step")
+    line.nth(1).click()  # a stage by itself
+    expect(page.locator(".regard-story-said")).to_contain_text("q · k")
+    line.nth(1).click()
+    expect(page.locator("[data-stage]")).to_have_count(0)
+
+
+def test_a_change_is_named_in_every_column_that_it_changes(show: Show) -> None:
+    page = opened(show, "served", "worked", "cat")
+    head = page.locator(".regard-steps-table thead th")
+    slide(page, "Temperature", "0.3")
+    assert head.all_text_contents()[-4:] == [
+        "score/√d_k", "softmax at temperature 2.00", "softmax × v changed", "sum changed",
+    ]  # fmt: skip
+    slide(page, "Temperature", "0")
+    slide(page, "Divide scores by", "1")
+    assert head.all_text_contents()[-4:] == ["score/1.00", "softmax changed", "softmax × v changed", "sum changed"]
+    page.get_by_role("button", name="Reset").click()
+    assert head.all_text_contents()[-3:] == ["softmax", "softmax × v", "sum"]
+
+
+@pytest.mark.parametrize("host", ("served", "blob"))
+def test_a_silenced_head_reaches_the_next_token(show: Show, settle: Any, development: Any, host: str) -> None:
+    from regard.heads.ablation import silenced
+
+    page = opened(show, host, "writer", "scared")
+    settle(page)
+    reading = development.subject("writer")
+    place = [token.text for token in reading.tokens].index("scared")
+    page.get_by_role("button", name="Silence head 2").click()
+    expect(page.locator(".regard-steps-next")).to_contain_text("after layer 2")
+    settle(page)
+    model = silenced(reading.reader, [(0, 2)])
+    changed = model.read(reading.text)
+    logits = np.asarray(model.next_logits(np.asarray(changed.states[-1])[place][None]))[0].astype(np.float64)
+    expected = np.sort(softmax(logits))[::-1]
+    shown = page.locator(".regard-next-table tbody tr").evaluate_all("all => all.map((tr) => tr.cells[1].textContent)")
+    assert numbers(shown[:6]) == pytest.approx(expected[:6].tolist(), abs=6e-4)
+    titles = {"× W_O": "attended", "Result": "result"}
+    for title in titles:
+        stage = page.locator(".regard-after-stage").filter(has=page.locator("strong", has_text=title))
+        expect(stage).to_contain_text("changed: moved by")
+    stage.get_by_role("button").click()
+    after_block = np.asarray(changed.states[1])[place]
+    assert opened_numbers(page, ".regard-after-stage") == pytest.approx(after_block.tolist(), abs=0.012)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_small_example_can_be_edited_beside_every_text(show: Show, host: str) -> None:
+    page = opened(show, host, "kids")
+    page.get_by_role("radio", name="A small example to edit").check()
+    assert column(page, "Word") == WORDS
+    assert column(page, "softmax") == WEIGHTS["cat"]
+    page.get_by_label("Word 1", exact=True).fill("dog")
+    assert column(page, "Word") == ["The", "dog", "sat"]
+    page.get_by_label("W O row 0, 0", exact=True).fill("2")
+    stage = page.locator(".regard-after-stage").filter(has=page.locator("strong", has_text="× W_O"))
+    assert numbers(stage.locator(".regard-vector span").all_text_contents())[0] == pytest.approx(2 * 0.58, abs=0.012)
+    page.get_by_role("button", name="Add a word").click()
+    page.get_by_label("Word 3", exact=True).fill("down")
+    assert len(column(page, "softmax")) == 4
+    scores = E[1] @ np.vstack([E, np.zeros(4)]).T
+    assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 2).tolist(), abs=0.006)
+    page.get_by_role("button", name="Remove word 0").click()
+    assert column(page, "Word") == ["dog", "sat", "down"]
+    page.get_by_role("button", name="Reset").first.click()
+    assert column(page, "softmax") == WEIGHTS["cat"]
+    page.get_by_role("radio", name="This text").check()
+    assert len(column(page, "Word")) == 16

@@ -206,3 +206,18 @@ def test_vectors_of_many_tokens_are_requested_by_key():
         asked(subject_, "vectors", layer=0, head=0)
     _, found = asked(subject_, "vectors", layer=0, head=0, query=4999, keys=[0, 4999])
     assert found["k"].shape == (2, 2) and found["visible"].tolist() == [1, 1]
+
+
+def test_the_progress_of_the_exact_pass_rises_to_1(case):
+    answers, _ = case
+    seen = []
+
+    def look():
+        seen.append(asked(answers, "progress", layer=0, head=1, pool="mean")[0]["share"])
+
+    parameters = {"layer": 0, "head": 1, "rows": [0, COUNT], "columns": [0, COUNT], "shape": [32, 32]}
+    answers.answer("tile", {**parameters, "quality": "exact"}, look)
+    look()
+    assert seen == sorted(seen) and seen[0] == 0 and seen[-1] == 1
+    assert any(0 < share < 1 for share in seen)
+    assert asked(answers, "progress", layer=0, head=0, pool="mean")[0]["share"] == 0

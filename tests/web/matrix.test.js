@@ -18,6 +18,7 @@ import {
   within,
   zoomed,
 } from "../../src/regard/web/views/matrix/geometry.js";
+import { fitted } from "../../src/regard/web/views/matrix/labels.js";
 import { colourOfWeight, paint, stepOfWeight } from "../../src/regard/web/views/matrix/pixels.js";
 import { makeTiles } from "../../src/regard/web/views/matrix/tiles.js";
 
@@ -250,4 +251,11 @@ test("the end cancels everything", () => {
   tiles.want(whose, [tile(0), tile(256)]);
   tiles.end();
   assert.ok(questions.every(({ signal }) => signal.aborted));
+});
+
+test("a label that does not fit is shortened with an ellipsis, from its end", () => {
+  const drawing = { measureText: (text) => ({ width: 10 * text.length }) };
+  assert.equal(fitted(drawing, "69902", 50), "69902");
+  assert.equal(fitted(drawing, "69902", 49), "699…");
+  assert.equal(fitted(drawing, "69902", 15), "");
 });

@@ -89,6 +89,12 @@ class Pyramids:
             array, said = sampled_map(self._subject.attentions[layer], head, asked, stop)
         return array, {"exact": said is None, "sampled": said}
 
+    def progress(self, layer: int, head: int, pool: str) -> float:
+        """The share of the pass over a head that is done; 0 if it has not begun."""
+        with self._lock:
+            found = self._heads.get((layer, head))
+        return 0.0 if found is None else found.progress.get(pool, 0.0)
+
     def bytes_kept(self) -> int:
         """Memory used beside the subject itself."""
         with self._lock:
@@ -120,6 +126,7 @@ class Head:
         self._state = np.zeros((2, self.queries))  # row_max and row_sum
         self._known = np.zeros(self.queries, bool)
         self._cells: dict[str, Floats] = {}  # "mean" holds sums
+        self.progress: dict[str, float] = {}  # by pool, 0 to 1, of the pass that makes the cells
         self._making = threading.Lock()
         self.row_edges = even_edges(0, self.queries, min(CELLS, self.queries))
         self.column_edges = even_edges(0, self.keys, min(CELLS, self.keys))
@@ -162,6 +169,7 @@ class Head:
                 if not self._known[edges[0] : edges[-1]].all():
                     self._learn(int(edges[0]), int(edges[-1]))
                 cells[first:last] = self._sums(edges, self.column_edges, pool)
+                self.progress[pool] = last / len(cells)
             self._cells = {**self._cells, pool: cells}
         finally:
             self._making.release()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
 MOST_STATES = 2 << 20  # numbers
-MOST_WEIGHTS = 1 << 20  # numbers of blocks
+MOST_WEIGHTS = 5 << 18  # numbers of blocks: the attention of two layers of width 384
 MOST_POSITIONS = 600  # whose next token is held
 HEAD, BUCKET = 256, 64  # logits one by one, then buckets of so many
 NAMED = 40  # tokens whose texts are held, at each position

@@ -95,6 +95,14 @@ class Answers:
             found = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
 
+    def _progress(self, given: Any, stop: Stop) -> bytes:
+        """How far the exact pass over a head of a long text is."""
+        given = params.parameters(given, ("layer", "head", "pool"))
+        layer, attention = self._layer(given)
+        head = params.place("head", given.get("head"), attention.shape[0])
+        pool = params.word("pool", given.get("pool"), POOLS)
+        return frames.pack({"share": self._pyramids.progress(layer, head, pool)})
+
     def _row(self, given: Any, stop: Stop) -> bytes:
         given = params.parameters(given, ("layer", "heads", "query", "by", "measure"))
         _, attention = self._layer(given)

@@ -337,6 +337,8 @@ def answered(subject: Subject) -> list[str]:
     if subject.lookup is not None:
         return ["lookup"]
     found = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", "vectors", "architecture"]
+    if subject.is_long:
+        found.append("progress")
     if any(values is not None for values in subject.values):
         found.append("steps")
     if subject.states:

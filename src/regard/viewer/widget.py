@@ -101,6 +101,8 @@ class Conversation:
                 self._send({"id": name, "error": f"More than {WAITING} queries are waiting."})
                 return
             self._waiting.add(name)
+        if content.get("kind") == "progress":  # of what the worker does: it must not wait for it
+            return self._answer(name, content)
         self._worker.submit(self._answer, name, content)
 
     def close(self) -> None:

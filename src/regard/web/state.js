@@ -2,7 +2,7 @@
  * The state shared by all views, and its address.
  *
  * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
- *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log",
+ *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log"|null,
  *   measure: import("./measures.js").Measure,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
@@ -22,7 +22,7 @@ export const UNCHOSEN = Object.freeze({
   by: "word",
   sinks: true, // false sets them aside
   pool: "mean",
-  colour: "linear",
+  colour: null, // linear, or logarithmic where the text is long and causal
   measure: "weight", // or ‖weight · v · W_O‖, the mean over all layers, rollout
 });
 

@@ -6,8 +6,9 @@ import { element } from "../../elements.js";
  * @param {import("../../state.js").State} state
  * @param {{nearer: () => void, farther: () => void, whole: () => void, toRegion: () => void, forget: () => void}} acts
  * @param {number} count
+ * @param {"linear"|"log"} usual colour scale
  */
-export function makeBar(state, acts, count) {
+export function makeBar(state, acts, count, usual) {
   const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) =>
     element("button", {
       type: "button",
@@ -35,7 +36,7 @@ export function makeBar(state, acts, count) {
       { value: "linear", text: "Linear", title: "Colour proportional to the weight" },
       { value: "log", text: "Log", title: "Colour by the logarithm of the weight, which separates small weights" },
     ],
-    state.get().colour,
+    state.get().colour ?? usual,
     (value) => state.set({ colour: value }),
   );
   let choosing = false;
@@ -74,7 +75,7 @@ export function makeBar(state, acts, count) {
     /** @param {any} now */
     set(now) {
       pool.set(now.pool);
-      colour.set(now.colour);
+      colour.set(now.colour ?? usual);
       toRegion.hidden = forget.hidden = now.region === null;
     },
     /** @param {boolean} isWhole @param {boolean} isNearest @param {boolean} region */

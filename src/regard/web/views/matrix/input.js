@@ -11,6 +11,7 @@
 
 const STILL = 5; // pixels of movement up to which a press is a click
 const KEY_ZOOM = 1.5;
+const SAME_TURN = 500; // milliseconds
 
 /** @param {HTMLElement} stage @param {Meanings} meanings @param {import("../../lifetime.js").Lifetime} lifetime */
 export function listenToInput(stage, meanings, lifetime) {
@@ -18,6 +19,7 @@ export function listenToInput(stage, meanings, lifetime) {
   const pressed = new Map();
   /** @type {{from: {x: number, y: number}, moved: boolean, selecting: boolean, apart: number|null}|null} */
   let gesture = null;
+  let zoomedAt = -Infinity;
   const at = (/** @type {PointerEvent|WheelEvent} */ event) => ({ x: event.offsetX, y: event.offsetY });
 
   lifetime.listen(stage, "pointerdown", (event) => {
@@ -74,9 +76,10 @@ export function listenToInput(stage, meanings, lifetime) {
     (event) => {
       const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const far = Math.max(-300, Math.min(300, event.deltaY * lines));
-      // If there is nothing to zoom, the page scrolls.
-      if (meanings.zoom(Math.exp(-far * (event.ctrlKey ? 0.01 : 0.0018)), at(event)) || event.ctrlKey)
-        event.preventDefault();
+      // If there is nothing to zoom, the page scrolls; not by the end of the same turn of the wheel.
+      if (meanings.zoom(Math.exp(-far * (event.ctrlKey ? 0.01 : 0.0018)), at(event))) zoomedAt = event.timeStamp;
+      else if (!event.ctrlKey && event.timeStamp - zoomedAt > SAME_TURN) return;
+      event.preventDefault();
     },
     { passive: false },
   );

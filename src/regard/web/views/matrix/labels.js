@@ -7,6 +7,8 @@ export const LABEL_ROOM = 12; // pixels per line of labels
 const FONT = "system-ui, sans-serif";
 const LONGEST = 14; // characters of a word on an axis
 const SLANT = -Math.PI / 3.4;
+const HALF_LINE = 6; // pixels
+const TITLE = 16; // pixels of the axis titles
 
 /**
  * Space for labels on the left and above.
@@ -32,7 +34,7 @@ export function marginsFor(tokens, width, most) {
 /**
  * @param {CanvasRenderingContext2D} drawing
  * @param {{view: import("./geometry.js").Placed, plot: any, tokens: string[], queryTokens: string[], colours: any,
- *   chosen: any, cursor: any,
+ *   chosen: any, cursor: any, ratio: number,
  *   shown: {rows: number[], columns: number[]}}} what
  */
 export function drawLabels(drawing, what) {
@@ -56,10 +58,11 @@ export function drawLabels(drawing, what) {
   const rows = [what.chosen.query, what.cursor?.row];
   for (const place of places(shown.rows, 56)) {
     const y = plot.top + middle(place, view.y);
+    if (words && (y < plot.top + HALF_LINE || y > plot.top + plot.height - HALF_LINE)) continue; // only whole ones
     const strong = words && marked(place, rows);
     drawing.font = font(strong);
     drawing.fillStyle = strong ? colours.ink : colours.muted;
-    drawing.fillText(text(place, queryTokens), plot.left - 8, words ? y : y + 7);
+    drawing.fillText(fitted(drawing, text(place, queryTokens), plot.left - 8 - TITLE), plot.left - 8, words ? y : y + 7);
     if (!words) drawing.fillRect(plot.left - 6, y, 6, 1);
   }
   drawing.restore();
@@ -67,9 +70,7 @@ export function drawLabels(drawing, what) {
   drawing.save();
   const columns = [what.chosen.key, what.cursor?.column];
   const list = places(shown.columns, 74);
-  drawing.beginPath();
-  drawing.rect(words ? plot.left - 12 : 0, 0, drawing.canvas.width, plot.top);
-  drawing.clip();
+  const edge = drawing.canvas.width / what.ratio;
   const flat =
     words &&
     list.length <= 60 &&
@@ -80,20 +81,25 @@ export function drawLabels(drawing, what) {
     );
   for (const place of list) {
     const x = plot.left + middle(place, view.x);
-    if (words && (x < plot.left || x > plot.left + plot.width)) continue;
+    if (words && !flat && (x < plot.left || x > plot.left + plot.width)) continue;
     const strong = words && marked(place, columns);
     drawing.font = font(strong);
     drawing.fillStyle = strong ? colours.ink : colours.muted;
     drawing.textAlign = flat || !words ? "center" : "left";
     if (!words) {
       drawing.fillRect(x, plot.top - 6, 1, 6);
-      drawing.fillText(text(place), x, plot.top - 14);
-    } else if (flat) drawing.fillText(text(place), x, plot.top - 11);
-    else {
+      const half = drawing.measureText(text(place)).width / 2;
+      drawing.fillText(text(place), Math.max(half, Math.min(x, edge - half)), plot.top - 14);
+    } else if (flat) {
+      // A column that is partly visible has its word in the visible part, shortened to it.
+      const [from, to] = [Math.max(plot.left, x - view.size / 2), Math.min(plot.left + plot.width, x + view.size / 2)];
+      drawing.fillText(fitted(drawing, text(place), to - from - 6), (from + to) / 2, plot.top - 11);
+    } else {
+      const [up, right] = [(plot.top - 7 - TITLE) / -Math.sin(SLANT), (edge - x - 3) / Math.cos(SLANT)];
       drawing.save();
       drawing.translate(x + 3, plot.top - 7);
       drawing.rotate(SLANT);
-      drawing.fillText(text(place), 0, 0);
+      drawing.fillText(fitted(drawing, text(place), Math.min(up, right)), 0, 0);
       drawing.restore();
     }
   }
@@ -113,6 +119,17 @@ function drawTitles(drawing, { plot, colours, view }) {
   drawing.textAlign = "right";
   drawing.fillText("← queries", 0, 0);
   drawing.restore();
+}
+
+/**
+ * A text that fits: whole, or shortened with "…"; nothing where not even a letter fits.
+ * @param {{measureText: (text: string) => {width: number}}} drawing @param {string} text @param {number} room
+ */
+export function fitted(drawing, text, room) {
+  if (drawing.measureText(text).width <= room) return text;
+  const letters = Array.from(text);
+  while (letters.length && drawing.measureText(`${letters.join("")}…`).width > room) letters.pop();
+  return letters.length ? `${letters.join("")}…` : "";
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {string[]} texts @param {number} room */

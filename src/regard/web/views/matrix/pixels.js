@@ -11,6 +11,18 @@ const LAST = 255;
 /** @type {WeakMap<object, Uint32Array>} */
 const packed = new WeakMap();
 
+const LONG = 128; // tokens from which the weights of a causal text differ by powers of ten along the rows
+
+/**
+ * The colour scale: chosen, or by the text. In a long causal text most weight is on the first token and in the first
+ * rows; on a linear scale everything else is white.
+ * @param {{colour: "linear"|"log"|null}} chosen @param {{causal?: boolean, tokens: any[]}} description
+ * @returns {"linear"|"log"}
+ */
+export function colourOf({ colour }, { causal, tokens }) {
+  return colour ?? (causal && tokens.length >= LONG ? "log" : "linear");
+}
+
 /** Index of a weight's colour. @param {number} weight @param {Scale} scale */
 export function stepOfWeight(weight, { top, colour }) {
   if (!(weight > 0)) return 0;

@@ -25,6 +25,8 @@ import {
   zoomed,
 } from "./geometry.js";
 import { layoutFor } from "./layout.js";
+import { colourOf } from "./pixels.js";
+import { makeProgress } from "./progress.js";
 import { listenToInput } from "./input.js";
 import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./readout.js";
 import { nameOfMatrix, regionOfText, saidOfCells, saidOfPool, saidOfSampling, titleOfMatrix } from "./captions.js";
@@ -76,9 +78,11 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
       forget: () => state.set({ region: null }),
     },
     Math.max(whole.rows, whole.columns),
+    colourOf({ colour: null }, description),
   );
   const panel = element("div", { class: "regard-matrix-panel" }, readout.el, legend.el, strongest.el);
-  replaced(el, bar.el, note, element("div", { class: "regard-matrix-body" }, stage, panel), asTable.el, bar.help);
+  const progress = makeProgress({ source, description, lifetime });
+  replaced(el, bar.el, note, progress.el, element("div", { class: "regard-matrix-body" }, stage, panel), asTable.el, bar.help);
 
   let plot = { left: 0, top: 0, width: 0, height: 0 };
   let ratio = 1;
@@ -91,7 +95,8 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   let draft = null; // a region being selected
   /** @type {{row: number, column: number}|null} */
   let anchor = null; // start of a region selected by keyboard
-  let scale = { top: 1, colour: state.get().colour, colours };
+  let scale = { top: 1, colour: colourOf(state.get(), description), colours };
+  let scaleOf = ""; // what the upper end of the scale was chosen for
   let said = "";
   let awaited = false;
   let focused = false;
@@ -186,7 +191,11 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     if (here.length) {
       const found = strongestIn(here, what.shown, 5);
       const top = topFor(found[0]?.weight ?? 0, whose().measure === "norm" ? Infinity : 1);
-      if (top !== scale.top) scale = { ...scale, top };
+      // The exact map replaces the sampled one in the same colours: the scale changes with what is looked at alone.
+      const { x, y, size } = view;
+      const of = JSON.stringify([whose(), x, y, size, plot.width, Math.max(...here.map(coarseness))]);
+      if (of !== scaleOf && top !== scale.top) scale = { ...scale, top };
+      scaleOf = of;
       strongest.show(found);
       settledOnce = true;
       sayWhatIsShown(here);
@@ -206,6 +215,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     const name = whose().measure === "weight" ? "weight" : nameOfMeasure(whose().measure, description);
     legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), description);
     say(saidOfSampling(here), false);
+    progress.watch(whose(), here.some((tile) => !tile.done));
     const label = nameOfMatrix(whole, state.get(), name === "weight" ? undefined : name);
     if (label !== said) stage.setAttribute("aria-label", (said = label));
   }
@@ -368,7 +378,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
 
   lifetime.add(
     state.listen((now, before) => {
-      if (now.colour !== before.colour) scale = { ...scale, colour: now.colour };
+      if (now.colour !== before.colour) scale = { ...scale, colour: colourOf(now, description) };
       if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool || now.measure !== before.measure)
         settledOnce = false;
       const other = now.matrix_view !== before.matrix_view && now.matrix_view !== ownView && plot.width > 0;

@@ -14,7 +14,10 @@ const STAGES = [
 
 /**
  * @typedef {{outputs: ArrayLike<number>[], arrays: Record<string, ArrayLike<number>>, formulas: Record<string, string>,
- *   head: number, changed: boolean, project: ((concatenated: ArrayLike<number>) => ArrayLike<number>)|null}} After
+ *   head: number, original: ArrayLike<number>[]|null,
+ *   through: ((concatenated: ArrayLike<number>) => Record<string, ArrayLike<number>>)|null}} After
+ *   original  the outputs without a change, where something is changed
+ *   through   computes the stages from the concatenated outputs, where W_O is known
  * @param {() => void} again
  */
 export function makeAfter(again) {
@@ -59,29 +62,25 @@ export function makeAfter(again) {
     const all = concatenatedOf(outputs, new Set());
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, silenced, outputs.length);
+    const isChanged = silenced.size > 0 || Boolean(after.original);
+    const whole = concatenatedOf(after.original ?? outputs, new Set());
+    const now = isChanged && after.through ? after.through(left) : null;
+    const was = now && after.through ? after.through(whole) : null;
     const stages = [
       stage(
         "concatenated",
         outputs.length > 1 ? "Concatenated" : "Output",
         after.formulas.concatenated ?? "the outputs of all heads, concatenated",
         left,
-        null,
+        isChanged ? movedBy(left, whole) : null,
       ),
     ];
-    const stale = silenced.size > 0 || after.changed;
-    for (const { name, title, usual } of STAGES) {
-      if (name === "projected" && after.project)
-        stages.push(stage(name, title, after.formulas[name] ?? usual, after.project(left), null));
-      else if (after.arrays[name])
-        stages.push(
-          stage(
-            name,
-            title,
-            after.formulas[name] ?? usual,
-            after.arrays[name],
-            stale ? "unchanged: as computed by the model" : null,
-          ),
-        );
+    const usual = after.through && !isChanged ? { ...after.through(left), ...after.arrays } : after.arrays;
+    for (const { name, title, usual: formula } of STAGES) {
+      const vector = now?.[name] ?? usual[name];
+      if (!vector) continue;
+      const note = now?.[name] ? movedBy(now[name], /** @type {any} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
+      stages.push(stage(name, title, after.formulas[name] ?? formula, vector, note));
     }
     replaced(rest, stages);
   }
@@ -152,7 +151,21 @@ export function makeAfter(again) {
     );
   }
 
-  return { el, show };
+  return {
+    el,
+    show,
+    /** The heads that are silenced, in order. */
+    get silenced() {
+      return [...silenced].sort((one, other) => one - other);
+    },
+  };
+}
+
+/** @param {ArrayLike<number>} now @param {ArrayLike<number>} was */
+function movedBy(now, was) {
+  const far = lengthOf(Float64Array.from(now, (one, place) => one - was[place]));
+  const share = far / Math.max(lengthOf(was), 1e-30);
+  return share < 1e-9 ? "unchanged" : `changed: moved by ${printedNumber(100 * share, share < 0.1 ? 1 : 0)} % of its length`;
 }
 
 /** @param {Float64Array} all @param {Float64Array} left @param {Set<number>} silenced @param {number} heads */

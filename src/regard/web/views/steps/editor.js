@@ -1,7 +1,7 @@
 /** Editable embeddings and matrices of a small example. */
 import { element, replaced } from "../../elements.js";
-import { wordElement } from "../../words.js";
 
+const MOST_WORDS = 16;
 const FEW_ENTRIES = 100; // entries up to which all are visible at once
 
 /**
@@ -36,7 +36,7 @@ export function makeEditor(editable, changed) {
       { class: "regard-what-if-title" },
       element("p", {
         class: "regard-quiet",
-        text: "Edit any number: q = W_q · e, k = W_k · e, v = W_v · e; everything below is recomputed.",
+        text: "Edit any number or word: q = W_Q · e, k = W_K · e, v = W_V · e; everything below is recomputed.",
       }),
       reset,
     ),
@@ -53,7 +53,7 @@ export function makeEditor(editable, changed) {
       element(
         "tr",
         {},
-        names ? element("th", { scope: "row" }, wordElement(names[down], {}, 12)) : null,
+        names ? element("th", { scope: "row" }, wordOf(names, down)) : null,
         row.map((entry, across) =>
           element(
             "td",
@@ -70,6 +70,48 @@ export function makeEditor(editable, changed) {
       element("table", {}, element("tbody", {}, rows)),
     );
   }
+
+  function touched() {
+    edited = true;
+    reset.disabled = false;
+    changed();
+  }
+
+  /** @param {string[]} names @param {number} place */
+  function wordOf(names, place) {
+    const input = element("input", { type: "text", dir: "auto", class: "regard-entry regard-entry-word", maxlength: "40", "aria-label": `Word ${place}`, value: names[place] });
+    input.addEventListener("input", () => {
+      names[place] = input.value.trim() || "·";
+      touched();
+    });
+    const remove = element("button", {
+      type: "button",
+      class: "regard-entry-remove",
+      text: "×",
+      "aria-label": `Remove word ${place}`,
+      hidden: names.length < 2,
+      onclick: () => {
+        names.splice(place, 1);
+        numbers.embedding.splice(place, 1);
+        draw(head);
+        touched();
+      },
+    });
+    return element("span", { class: "regard-entry-named" }, remove, input);
+  }
+
+  const add = element("button", {
+    type: "button",
+    class: "regard-button",
+    text: "Add a word",
+    onclick: () => {
+      numbers.tokens.push("word");
+      numbers.embedding.push(numbers.embedding[0].map(() => 0));
+      draw(head);
+      touched();
+      /** @type {any} */ (box.querySelector(`[aria-label="Word ${numbers.tokens.length - 1}"]`))?.select();
+    },
+  });
 
   /**
    * @param {number[][]} matrix
@@ -93,9 +135,7 @@ export function makeEditor(editable, changed) {
       input.setAttribute("aria-invalid", String(!valid));
       if (!valid) return;
       matrix[down][across] = number;
-      edited = true;
-      reset.disabled = false;
-      changed();
+      touched();
     });
     input.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
@@ -112,11 +152,12 @@ export function makeEditor(editable, changed) {
   function draw(of) {
     head = of;
     const several = numbers.w_q.length > 1 ? `, head ${head}` : "";
+    add.hidden = numbers.tokens.length >= MOST_WORDS;
     replaced(
       box,
-      matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"),
+      element("div", {}, matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"), add),
       ["q", "k", "v"].map((letter) =>
-        matrixOf(`W_${letter}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`),
+        matrixOf(`W_${letter.toUpperCase()}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`),
       ),
       numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null,
     );

@@ -9,9 +9,9 @@
  *   masked: Float64Array, weight: Float64Array, weighted: Float64Array[]|null, output: Float64Array|null,
  *   visible: boolean[]}} Steps
  */
-import { scoreStages } from "../../attention.js";
+import { rowState, scoreStages, weightOf } from "../../attention.js";
 import { strongest } from "../../links.js";
-import { dot, lengthOf, printedNumber, projected, weightedSum } from "../../numbers.js";
+import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../numbers.js";
 
 /** @type {Changes} */
 export const UNCHANGED = Object.freeze({ divisor: null, temperature: 1, mask: "model" });
@@ -155,16 +155,78 @@ export function saidOfChange(before, after) {
   return `${said}; the output moved by ${change} (its length was ${printedNumber(lengthOf(was), 2)}).`;
 }
 
+/**
+ * What a change says in the heading of each column that it changes.
+ * @param {Changes} changes @param {boolean} isEdited
+ * @returns {Record<string, string|null>}
+ */
+export function labelsOf({ divisor, temperature, mask }, isEdited) {
+  const softmax = [
+    temperature === 1 ? null : `at temperature ${printedNumber(temperature, 2)}`,
+    mask === "model" ? null : mask === "causal" ? "with a causal mask" : "without a mask",
+  ].filter(Boolean);
+  const isMoved = divisor !== null || softmax.length > 0 || isEdited;
+  const changed = isMoved ? "changed" : null;
+  const edited = isEdited ? "edited" : null;
+  return { q: edited, k: edited, v: edited, score: edited, weight: softmax.length ? softmax.join(", ") : changed, weighted: changed, sum: changed };
+}
+
+/**
+ * How the softmax computes a weight, written out.
+ * @param {Steps} steps @param {{scale: number, sink?: number|null}} given @param {Changes} changes
+ */
+export function softmaxFormula({ masked, weight }, { sink }, { temperature }) {
+  const { max, sum } = rowState(masked, 1 / temperature, sink);
+  const by = temperature === 1 ? "" : ` ÷ ${printedNumber(temperature, 2)}`;
+  return (/** @type {number} */ row) => {
+    if (masked[row] === -Infinity) return "masked: e^(−∞) = 0";
+    const power = weightOf(masked[row], { max, sum: 1 }, 1 / temperature);
+    const inside = `(${printedNumber(masked[row], 2)} − ${max < 0 ? `(${printedNumber(max, 2)})` : printedNumber(max, 2)})${by}`;
+    const printed = (/** @type {number} */ one) => (one >= 0.001 || one === 0 ? printedNumber(one, 3) : printedWeight(one));
+    return `e^${by ? `(${inside})` : inside} ÷ Σ = ${printed(power)} ÷ ${printed(sum)} = ${printed(weight[row])}; the largest score, ${printedNumber(max, 2)}, is subtracted from all, which changes no weight`;
+  };
+}
+
+/**
+ * The stages of the story, each with a sentence in the numbers that are shown.
+ * @param {{given: Given, steps: Steps, words: string[], word: string, heading: string, own: number|null, hasOrigin: boolean,
+ *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: any, made: import("./origin.js").Made}} shown
+ */
+export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, hasAfter, hasNext, writes, rotary, made }) {
+  const [best] = strongest(steps.weight, 1, { skip: (key) => key === own });
+  const top = best ?? 0;
+  const size = given.query.length;
+  const two = (/** @type {number} */ number) => printedNumber(number, 2);
+  const there = words.length === steps.weight.length ? `“${words[top]}”` : "the strongest key";
+  const position = rotary
+    ? { title: "position", say: () => `RoPE: the position of “${word}” turns its q and k, pair by pair. Turned by the same angle they would fit as before, so only the distance between words counts.` }
+    : made.parts.length > 1
+      ? { title: "+ position", say: () => `The embedding of “${word}” and the embedding of its position are added: the sum is x. Without it, the order of the words would make no difference.` }
+      : null;
+  return [
+    position && made.parts.length > 1 ? { name: "position", ...position } : null,
+    hasOrigin ? { name: "origin", title: "x · W_Q", say: () => `“${word}” is a vector x. The matrix W_Q turns it into its query q, ${size} numbers; W_K and W_V turn every word into its key k and value v.` } : null,
+    position && rotary ? { name: "position", ...position } : null,
+    { name: "score", title: "q · k", say: () => `The score of a word is q · k: multiply number by number and add. ${there} gets ${two(steps.score[top])}. Select a number to see how it is computed.` },
+    { name: "scaled", title: heading.replace("score/", "÷ ").replace("score ×", "×"), say: () => `Every score is scaled: ${two(steps.score[top])} becomes ${two(steps.scaled[top])}. Sums of ${size} products are large, and softmax would put all weight on one word.` },
+    { name: "weight", title: "softmax", say: () => `e to the power of each scaled score, divided by the sum: weights between 0 and 1 that add up to 1. ${there} gets ${two(steps.weight[top])}.` },
+    steps.output ? { name: "sum", title: "Σ weight · v", say: () => `The output is the sum of all values v, each times its weight: mostly the value of ${there}.` } : null,
+    hasAfter ? { name: "after", title: "W_O, residual, feed-forward", say: () => "The outputs of all heads are concatenated, mixed by W_O, and added to x; the feed-forward network then works on each word alone." } : null,
+    hasNext ? { name: "next", title: writes ? "next token" : "later layers", say: () => writes ? "After the last layer, the vector is compared with every token of the vocabulary: probabilities of what comes next." : "The later layers do the same with the new vectors." } : null,
+  ].filter((stage) => stage !== null);
+}
+
 /** The table for export. @param {import("./table.js").Shown} shown @param {string} title */
-export function stepsTable({ given, steps, words, own, heading }, title) {
+export function stepsTable({ given, steps, words, own, heading, labels }, title) {
   const mine = (/** @type {number} */ row, /** @type {any} */ vector) =>
     row === (own ?? 0) && vector ? Array.from(vector) : null;
   const { values } = given;
   const { weighted } = steps;
-  const sums = weighted ? ["softmax × v", "sum"] : [];
+  const named = (/** @type {string} */ id, /** @type {string} */ name) => (labels?.[id] ? `${name} ${labels[id]}` : name);
+  const sums = weighted ? [named("weighted", "softmax × v"), named("sum", "sum")] : [];
   return {
     title,
-    columns: ["Word", "q", "k", ...(values ? ["v"] : []), "score", heading, "softmax", ...sums],
+    columns: ["Word", "q", "k", ...(values ? ["v"] : []), "score", heading, named("weight", "softmax"), ...sums],
     rows: words.map((word, row) => [
       word,
       mine(row, given.query),

@@ -9,13 +9,13 @@ const MOST_BARS = 512;
 /**
  * @param {ArrayLike<number>} query
  * @param {ArrayLike<number>} key
- * @param {{query: string, key: string}} words
+ * @param {{query: string, key: string, term?: string}} words
  */
 export function scoreBars(query, key, words) {
   const products = productsOf(query, key);
   const sum = products.reduce((all, one) => all + one, 0);
   const digits = digitsFor(products);
-  const said = `${words.query} · ${words.key} = Σ qᵢ · kᵢ = ${printedNumber(sum, digitsFor([sum]))}`;
+  const said = `${words.query} · ${words.key} = Σ ${words.term ?? "qᵢ · kᵢ"} = ${printedNumber(sum, digitsFor([sum]))}`;
   const parts = [element("p", { class: "regard-subtitle", text: said })];
   if (products.length <= WRITTEN_OUT) parts.push(writtenOut(query, key, sum));
   parts.push(bars(products, digits));

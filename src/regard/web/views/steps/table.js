@@ -1,15 +1,23 @@
 /** The slide's table: word, q, k, v, score, score/√d_k, softmax, softmax × v, sum. */
 import { element, replaced } from "../../elements.js";
+import { strongest } from "../../links.js";
 import { digitsFor, largestOf, printedCount, printedNumber, printedWeight } from "../../numbers.js";
 import { printable, wordElement } from "../../words.js";
+import { vectorArithmetic } from "./origin.js";
 import { scoreBars } from "./score.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
+
+const WRITTEN_OUT = 6; // terms of a sum
 
 /**
  * @typedef {{given: import("./model.js").Given, steps: import("./model.js").Steps,
  *   before: import("./model.js").Steps,
  *   places: number[], words: string[], own: number|null, queryWord: string, heading: string, rest: number,
- *   restCount: number}} Shown
+ *   restCount: number, labels: Record<string, string|null>, logits: ((row: number) => string)|null,
+ *   origins: ((letter: "q"|"k"|"v", row: number) => import("./origin.js").Origin|null)}} Shown
+ *   labels   what a change says in the heading of each column that it changes
+ *   logits   how a weight is computed
+ *   origins  how the vectors are computed, where W is known
  */
 
 /** The expanded cell: one at a time, kept while numbers change. @param {() => void} again */
@@ -40,7 +48,11 @@ export function makeTable(again) {
         "tr",
         {},
         columns.map(({ id, name, title, number }) =>
-          element("th", { scope: "col", title, class: number ? "regard-number" : null, "data-column": id, text: name }),
+          element(
+            "th",
+            { scope: "col", title, class: number ? "regard-number" : null, "data-column": id, text: name },
+            shown.labels[id] ? element("span", { class: "regard-steps-changed", text: ` ${shown.labels[id]}` }) : null,
+          ),
         ),
       ),
     );
@@ -96,6 +108,7 @@ function columnsOf(shown) {
     /** @type {(ArrayLike<number>|null)[]} */ list,
     /** @type {string} */ of,
     least = 0,
+    /** @type {((row: number) => ((place: number) => Element|string)|null)|null} */ arithmetic = null,
   ) => {
     const numbers = list.flatMap((vector) => (vector ? Array.from(vector) : []));
     const about = { top: largestOf(numbers), digits: Math.max(least, digitsFor(numbers)) };
@@ -118,7 +131,7 @@ function columnsOf(shown) {
         );
       },
       opened: (/** @type {number} */ row, /** @type {string|null} */ open) =>
-        open === `${id}-${row}` && list[row] ? vectorNumbers(/** @type {any} */ (list[row]), title(row)) : null,
+        open === `${id}-${row}` && list[row] ? vectorNumbers(/** @type {any} */ (list[row]), title(row), arithmetic?.(row)) : null,
     };
   };
   const numbers = (
@@ -126,20 +139,23 @@ function columnsOf(shown) {
     /** @type {string} */ name,
     /** @type {string} */ title,
     /** @type {Float64Array} */ list,
+    /** @type {(row: number, printed: (number: number) => string) => string} */ formula,
   ) => {
     const digits = digitsFor(list);
     return {
-      id,
+      ...openedNumber(id, (row) => `${name} of ${word(row)}`, (row) => printedNumber(list[row], digits)),
       name,
       title,
-      number: true,
-      opened: undefined,
-      cell: (/** @type {number} */ row) =>
-        element("td", { class: "regard-number", title: String(list[row]), text: printedNumber(list[row], digits) }),
+      opened: (/** @type {number} */ row, /** @type {string|null} */ open) =>
+        open === `${id}-${row}` ? element("p", { class: "regard-formula", text: formula(row, (number) => printedNumber(number, Math.max(digits, 2))) }) : null,
     };
   };
   const only = (/** @type {ArrayLike<number>|null} */ vector) =>
     words.map((_, row) => (row === (own ?? 0) ? vector : null));
+  const made = (/** @type {"q"|"k"|"v"} */ letter, /** @type {number} */ row) => {
+    const origin = shown.origins(letter, row);
+    return origin && ((/** @type {number} */ place) => vectorArithmetic(origin, place));
+  };
   const found = [
     {
       id: "word",
@@ -158,46 +174,89 @@ function columnsOf(shown) {
           steps.visible[row] ? null : element("span", { class: "regard-quiet", text: " masked" }),
         ),
     },
-    vectors("q", "q", only(given.query), "query q"),
-    vectors("k", "k", given.keys, "key k"),
-    ...(given.values ? [vectors("v", "v", given.values, "value v")] : []),
+    vectors("q", "q", only(given.query), "query q", 0, (row) => made("q", row)),
+    vectors("k", "k", given.keys, "key k", 0, (row) => made("k", row)),
+    ...(given.values ? [vectors("v", "v", given.values, "value v", 0, (row) => made("v", row))] : []),
     scoreColumn(shown, word),
-    numbers("scaled", heading, "score × scale", steps.scaled),
-    ...(steps.capped ? [numbers("capped", "capped", "after the softcap", steps.capped)] : []),
-    ...(steps.biased ? [numbers("biased", "+ bias", "after adding the bias", steps.biased)] : []),
-    weightColumn(steps.weight, before.weight),
-    ...(steps.weighted ? [vectors("weighted", "softmax × v", steps.weighted, "weighted value", 2)] : []),
-    ...(steps.output ? [vectors("sum", "sum", only(steps.output), "output", 2)] : []),
+    numbers("scaled", heading, "score × scale", steps.scaled, (row, printed) => {
+      const by = steps.scaled[row] === 0 ? given.scale : steps.scaled[row] / steps.score[row];
+      return `${printed(steps.score[row])} ÷ ${printed(1 / by)} = ${printed(steps.scaled[row])}`;
+    }),
+    ...(steps.capped
+      ? [
+          numbers("capped", "capped", "after the softcap", steps.capped, (row, printed) => {
+            const cap = printed(/** @type {number} */ (given.softcap));
+            return `${cap} · tanh(${printed(steps.scaled[row])} ÷ ${cap}) = ${printed(/** @type {any} */ (steps.capped)[row])}`;
+          }),
+        ]
+      : []),
+    ...(steps.biased
+      ? [
+          numbers("biased", "+ bias", "after adding the bias", steps.biased, (row, printed) => {
+            const [from, to] = [(steps.capped ?? steps.scaled)[row], /** @type {any} */ (steps.biased)[row]];
+            return `${printed(from)} + ${printed(to - from)} = ${printed(to)}`;
+          }),
+        ]
+      : []),
+    weightColumn(steps.weight, before.weight, word, shown.logits),
+    ...(steps.weighted
+      ? [
+          vectors("weighted", "softmax × v", steps.weighted, "weighted value", 2, (row) => (place) => {
+            const value = /** @type {any} */ (given.values)[row][place];
+            return `${printedNumber(steps.weight[row], 3)} × ${printedNumber(value, 3)} = ${printedNumber(steps.weight[row] * value, 3)}`;
+          }),
+        ]
+      : []),
+    ...(steps.output ? [vectors("sum", "sum", only(steps.output), "output", 2, () => (place) => sumOf(shown, place))] : []),
   ];
   return found;
+}
+
+/**
+ * A column of numbers, each of which is a button.
+ * @param {string} id @param {(row: number) => string} named @param {(row: number) => string} printed
+ */
+function openedNumber(id, named, printed) {
+  return {
+    id,
+    number: true,
+    cell: (/** @type {number} */ row, /** @type {any} */ { open, act }) => {
+      const key = `${id}-${row}`;
+      const button = element("button", {
+        type: "button",
+        class: "regard-link",
+        text: printed(row),
+        "data-opens": key,
+        "aria-expanded": String(open === key),
+        "aria-label": `${named(row)}: ${printed(row)}`,
+        onclick: () => act(key),
+      });
+      return element("td", { class: "regard-number" }, button);
+    },
+  };
+}
+
+/** One number of the output: the terms of the sum, the largest ones written out. @param {Shown} shown @param {number} place */
+function sumOf({ given, steps, words, restCount }, place) {
+  const terms = steps.weight.map((weight, row) => (weight === 0 ? 0 : weight * /** @type {any} */ (given.values)[row][place]));
+  const order = strongest(terms.map(Math.abs), WRITTEN_OUT).sort((one, other) => one - other);
+  const said = order.map((row) => `${printedNumber(steps.weight[row], 2)} · ${signed(/** @type {any} */ (given.values)[row][place])} (${printable(words[row])})`);
+  const left = words.length + restCount - order.length;
+  return `${said.join(" + ")}${left > 0 ? ` + ${printedCount(left)} smaller terms` : ""} = ${printedNumber(/** @type {any} */ (steps.output)[place], 3)}`;
+}
+
+/** @param {number} number */
+function signed(number) {
+  return number < 0 ? `(${printedNumber(number, 2)})` : printedNumber(number, 2);
 }
 
 /** A score expands into its products. @param {Shown} shown @param {(row: number) => string} word */
 function scoreColumn({ given, steps, queryWord }, word) {
   const digits = digitsFor(steps.score);
   return {
-    id: "score",
+    ...openedNumber("score", (row) => `score of ${word(row)}`, (row) => printedNumber(steps.score[row], digits)),
     name: "score",
     title: "score = q · k",
-    number: true,
-    cell: (/** @type {number} */ row, /** @type {any} */ { open, act }) => {
-      const key = `score-${row}`;
-      const number = printedNumber(steps.score[row], digits);
-      return element(
-        "td",
-        { class: "regard-number" },
-        element("button", {
-          type: "button",
-          class: "regard-link",
-          text: number,
-          "data-opens": key,
-          "aria-expanded": String(open === key),
-          "aria-label": `score of ${word(row)}: ${number}`,
-          title: String(steps.score[row]),
-          onclick: () => act(key),
-        }),
-      );
-    },
     opened: (/** @type {number} */ row, /** @type {string|null} */ open) =>
       open === `score-${row}`
         ? scoreBars(given.query, given.keys[row], { query: `q ${printable(queryWord)}`, key: `k ${word(row)}` })
@@ -209,16 +268,20 @@ function scoreColumn({ given, steps, queryWord }, word) {
  * The weight as a number and a bar, with a mark at its value before a change.
  * @param {Float64Array} weight
  * @param {Float64Array} before
+ * @param {(row: number) => string} word
+ * @param {((row: number) => string)|null} formula
  */
-function weightColumn(weight, before) {
+function weightColumn(weight, before, word, formula) {
   const digits = Math.max(2, digitsFor(weight));
+  const column = openedNumber("weight", (row) => `softmax of ${word(row)}`, (row) => printedNumber(weight[row], digits));
   return {
-    id: "weight",
+    ...column,
     name: "softmax",
     title: "weight = softmax of the scaled scores",
     number: false,
-    opened: undefined,
-    cell: (/** @type {number} */ row) => {
+    opened: (/** @type {number} */ row, /** @type {string|null} */ open) =>
+      open === `weight-${row}` && formula ? element("p", { class: "regard-formula", text: formula(row) }) : null,
+    cell: (/** @type {number} */ row, /** @type {any} */ how) => {
       const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, element("span", {}));
       bar.firstElementChild.style.setProperty("width", `${100 * weight[row]}%`);
       const moved = Math.abs(weight[row] - before[row]) > 1e-9;
@@ -230,13 +293,8 @@ function weightColumn(weight, before) {
       const said = moved
         ? element("span", { class: "regard-unseen", text: ` was ${printedNumber(before[row], digits)}` })
         : null;
-      return element(
-        "td",
-        { title: printedWeight(weight[row]) },
-        element("span", { class: "regard-steps-weight", text: printedNumber(weight[row], digits) }),
-        said,
-        bar,
-      );
+      const number = formula ? column.cell(row, how).firstElementChild : printedNumber(weight[row], digits);
+      return element("td", { title: printedWeight(weight[row]) }, element("span", { class: "regard-steps-weight" }, number), said, bar);
     },
   };
 }

@@ -1,5 +1,5 @@
 /** Vectors: short ones as numbers, long ones as a strip of bars that expands into numbers. */
-import { drawn, element } from "../../elements.js";
+import { drawn, element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "../../numbers.js";
 
 export const FEW = 6; // length up to which numbers are shown
@@ -12,11 +12,11 @@ const MOST_NUMBERS = 4096; // numbers in an expanded vector
  */
 export function vectorCell(vector, { name, top, digits, open, act, key }) {
   if (vector.length <= FEW) {
-    return element(
-      "span",
-      { class: "regard-vector", "aria-label": `${name}: ${printedVector(vector, digits)}`, role: "img" },
-      Array.from(vector, (one) => element("span", { text: printedNumber(one, digits) })),
-    );
+    const label = `${name}: ${printedVector(vector, digits)}`;
+    const numbers = Array.from(vector, (one) => element("span", { text: printedNumber(one, digits) }));
+    if (!act) return element("span", { class: "regard-vector", "aria-label": label, role: "img" }, numbers);
+    const opens = { "aria-expanded": String(Boolean(open)), "data-opens": key, onclick: act };
+    return element("button", { type: "button", class: "regard-vector", "aria-label": label, ...opens }, numbers);
   }
   const label = `${name}: ${vector.length} numbers, length ${printedNumber(lengthOf(vector), 2)}`;
   return element(
@@ -64,38 +64,52 @@ export function strip(vector, top, more = "") {
 }
 
 /**
- * All numbers of a vector.
+ * All numbers of a vector; with `arithmetic`, each one opens into how it was computed.
  * @param {ArrayLike<number>} vector
  * @param {string} name
+ * @param {((place: number) => Element|string)|null} [arithmetic]
  */
-export function vectorNumbers(vector, name) {
+export function vectorNumbers(vector, name, arithmetic = null) {
   const digits = Math.max(2, digitsFor(vector));
   const top = largestOf(vector) || 1;
   const some = Array.from(vector).slice(0, MOST_NUMBERS);
+  const worked = element("div", { class: "regard-worked", role: "status" });
+  const list = element("ol", { class: "regard-numbers-list", start: "0" });
+  /** @param {any} button @param {number} place */
+  const open = (button, place) => {
+    const isOpen = button.getAttribute("aria-expanded") === "true";
+    for (const one of list.querySelectorAll("[aria-expanded]")) one.setAttribute("aria-expanded", "false");
+    button.setAttribute("aria-expanded", String(!isOpen));
+    const found = isOpen ? null : /** @type {any} */ (arithmetic)(place);
+    replaced(worked, typeof found === "string" ? element("p", { class: "regard-formula", text: found }) : found);
+  };
+  list.append(
+    ...some.map((one, place) => {
+      const bar = element("span", {
+        class: one < 0 ? "regard-numbers-bar regard-below" : "regard-numbers-bar",
+        "aria-hidden": "true",
+      });
+      bar.style.setProperty("width", `${(100 * Math.abs(one)) / top}%`);
+      const number = printedNumber(one, digits);
+      const button =
+        arithmetic &&
+        element("button", { type: "button", class: "regard-link", text: number, "aria-expanded": "false", "aria-label": `${name}, number ${place}: ${number}` });
+      button?.addEventListener("click", () => open(button, place));
+      return element(
+        "li",
+        {},
+        element("span", { class: "regard-numbers-place", text: String(place) }),
+        button ? element("span", {}, button) : element("span", { text: number }),
+        bar,
+      );
+    }),
+  );
+  const length = `${vector.length} numbers, length ${printedNumber(lengthOf(vector), 3)}`;
   return element(
     "div",
     { class: "regard-numbers" },
-    element("p", {
-      class: "regard-subtitle",
-      text: `${name}: ${vector.length} numbers, length ${printedNumber(lengthOf(vector), 3)}`,
-    }),
-    element(
-      "ol",
-      { class: "regard-numbers-list", start: "0" },
-      some.map((one, place) => {
-        const bar = element("span", {
-          class: one < 0 ? "regard-numbers-bar regard-below" : "regard-numbers-bar",
-          "aria-hidden": "true",
-        });
-        bar.style.setProperty("width", `${(100 * Math.abs(one)) / top}%`);
-        return element(
-          "li",
-          {},
-          element("span", { class: "regard-numbers-place", text: String(place) }),
-          element("span", { text: printedNumber(one, digits) }),
-          bar,
-        );
-      }),
-    ),
+    element("p", { class: "regard-subtitle", text: `${name}: ${length}` }),
+    list,
+    arithmetic ? worked : null,
   );
 }

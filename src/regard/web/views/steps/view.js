@@ -1,27 +1,37 @@
 /** Steps: one head for one query, every number from q, k and v to the output, and the steps after attention. */
+import { afterHeads, blockFrom, inputOf } from "../../block.js";
+import { segments } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
+import { makeState } from "../../state.js";
 import { printable } from "../../words.js";
 import { makeAfter } from "./after.js";
 import { makeEditor } from "./editor.js";
+import { SMALL_EXAMPLE, exampleSource } from "./example.js";
 import { flowDiagram } from "./flow.js";
 import {
   UNCHANGED,
   headingOf,
   isChanged,
   keysToShow,
+  labelsOf,
   pickedGiven,
   pickedSteps,
   projectedHead,
   saidOfChange,
+  softmaxFormula,
+  stagesOf,
   stepsOf,
   stepsTable,
   titleOfSteps,
   totalOf,
   visibleKeys,
 } from "./model.js";
+import { makeNext } from "./next.js";
+import { makeOrigin, originOf, originOfNumbers } from "./origin.js";
 import { queryChooser } from "./query.js";
+import { makeStory } from "./story.js";
 import { makeTable } from "./table.js";
 import { makeWhatIf } from "./what_if.js";
 
@@ -29,6 +39,7 @@ const MOST_KEYS = 4096; // vectors per request
 const SHOWN = 12; // rows of the table at first, for longer texts
 const ALL_SHOWN = 20; // words up to which all rows are shown at first
 const FLOWING = 10;
+const MOST_INPUTS = 512; // tokens whose vectors before the layer are loaded
 const AS_COMPUTED = 5e-3; // float16 vectors give up to 2e-3
 
 export const steps = {
@@ -40,13 +51,52 @@ export const steps = {
   draw: drawSteps,
 };
 
+/**
+ * The steps of the text, or of a small example in which everything can be edited.
+ * @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn}
+ */
+function drawSteps(context) {
+  const { el, description, state, lifetime } = context;
+  if (description.editable) return drawOne({ ...context, el: el.appendChild(element("div")) });
+  const root = el.closest(".regard");
+  const choice = segments(
+    "What is shown",
+    [
+      { value: false, text: "This text" },
+      { value: true, text: "A small example to edit", title: "Three words with four numbers each: change anything" },
+    ],
+    isExample(),
+    (value) => state.set({ steps_example: value ? "1" : null }),
+  );
+  const body = element("div");
+  replaced(el, body);
+  /** @type {any} */
+  let shown = null;
+  function isExample() {
+    return String(state.get().steps_example ?? "") === "1";
+  }
+  function draw() {
+    shown?.cleanUp();
+    choice.set(isExample());
+    root?.toggleAttribute("data-example", isExample());
+    const inner = element("div");
+    replaced(body, inner);
+    const other = { source: exampleSource(), description: SMALL_EXAMPLE, state: makeState({ query: 1 }) };
+    shown = drawOne({ ...context, ...(isExample() ? other : {}), el: inner, choice: choice.el });
+  }
+  lifetime.add(state.listen((now, before) => now.steps_example !== before.steps_example && draw()));
+  lifetime.add(() => root?.removeAttribute("data-example"));
+  draw();
+  return { cleanUp: () => shown?.cleanUp(), svg: () => shown.svg(), table: () => shown.table() };
+}
+
 /** @param {any} context */
-function drawSteps({ el, source, description, state, colours, announce, lifetime: outer }) {
+function drawOne({ el, source, description, state, colours, announce, lifetime: outer, choice }) {
   const lifetime = outer.part();
   const latest = latestOnly(lifetime);
-  const tokens = description.tokens;
-  const queryTokens = description.query_tokens ?? tokens;
-  const long = tokens.length > MOST_KEYS;
+  const latestWeights = latestOnly(lifetime);
+  const has = (/** @type {string} */ kind) => (description.has ?? []).includes(kind);
+  const long = description.tokens.length > MOST_KEYS;
 
   /** @type {import("./model.js").Given|null} */
   let given = null;
@@ -56,19 +106,28 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   let asked = null; // for a long text, the keys whose vectors are loaded
   /** @type {any} */
   let block = null; // the answer to "steps"
-  let more = tokens.length <= ALL_SHOWN ? tokens.length : SHOWN;
+  let more = description.tokens.length <= ALL_SHOWN ? ALL_SHOWN : SHOWN;
+  /** @type {{layer: number, block: import("../../block.js").Block, x: ArrayLike<number>[], inputs: ArrayLike<number>[]}|null} */
+  let weights = null; // of the layer, with the vectors before it
+  /** @type {import("./origin.js").Made} */
+  let made = { parts: [], isNormed: false }; // how x of the query came about, before the first layer
   let width = 0;
   let fresh = true; // whether to animate the flow
   /** @type {any} */
   let drawnNow = null;
 
-  const query = () => state.get().query ?? firstQuery(description);
+  const editing = description.editable ? makeEditor(description.editable, () => edited()) : null;
+  const tokens = () => (editing ? editing.numbers.tokens : description.tokens);
+  const queryTokens = () => description.query_tokens ?? tokens();
+  const query = () => Math.min(state.get().query ?? firstQuery(description), queryTokens().length - 1);
   const ownKey = () => (description.first_query === null ? null : query() + (description.first_query ?? 0));
-  const chooser = queryChooser(queryTokens, query(), (place) => state.set({ query: place }));
+  let chooser = makeChooser();
   const whatIf = makeWhatIf(state, lifetime, () => show());
   const table = makeTable(() => show());
   const after = makeAfter(() => show());
-  const editing = description.editable ? makeEditor(description.editable, () => show()) : null;
+  const origin = makeOrigin(() => show());
+  const story = makeStory({ el, lifetime, announce });
+  const next = makeNext({ source, description, lifetime, announce });
   const title = element("h3", { class: "regard-steps-heading" });
   const note = element("p", { class: "regard-note", role: "status" });
   const all = element("button", {
@@ -82,13 +141,16 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   });
   const changedNote = element("p", { class: "regard-quiet", role: "status" });
   const flow = element("div", { class: "regard-steps-flow" });
+  const bar = element("div", { class: "regard-bar" }, chooser.el, choice);
   replaced(
     el,
-    element("div", { class: "regard-bar" }, chooser.el),
+    bar,
+    story.el,
     editing?.el,
+    origin.el,
     element(
       "section",
-      { class: "regard-steps-part", "aria-label": "Scores and weights" },
+      { class: "regard-steps-part regard-steps-scores", "aria-label": "Scores and weights" },
       title,
       whatIf.el,
       table.el,
@@ -102,6 +164,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
       flow,
     ),
     after.el,
+    next.el,
   );
   editing?.draw(state.get().head);
   lifetime.resized(el, (entry) => {
@@ -111,10 +174,53 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
     if (given) show();
   });
 
+  function makeChooser() {
+    return queryChooser(queryTokens(), query(), (place) => state.set({ query: place }));
+  }
+
+  /** Words may have been renamed, added or removed. */
+  function edited() {
+    chooser = makeChooser();
+    replaced(bar, chooser.el, choice);
+    show();
+  }
+
+  /** The weights of the layer and the vectors before it: what comes before q, and after the heads. */
+  function loadWeights() {
+    const { layer } = state.get();
+    const count = description.tokens.length;
+    if (!has("block") || !has("states") || count > MOST_INPUTS || description.first_query !== 0) return;
+    const own = query();
+    latestWeights(
+      async (signal) => {
+        const tokens = Array.from({ length: count }, (_, token) => token);
+        const known = weights?.layer === layer ? weights : null;
+        const [found, states, embedding] = await Promise.all([
+          known ? null : source.ask("block", { layer }, { signal }),
+          known ? null : source.ask("states", { layer, tokens }, { signal }),
+          layer === 0 && has("embedding") ? source.ask("embedding", { tokens: [own] }, { signal }) : null,
+        ]);
+        return { known, found, states, embedding };
+      },
+      ({ known, found, states, embedding }) => {
+        weights = known ?? weightsOf(layer, found, states);
+        made = embedding ? madeOf(embedding, queryTokens()[own], own) : { parts: [], isNormed: false };
+        show();
+      },
+      () => {
+        weights = null; // a page holds the weights of some layers
+        show();
+      },
+    );
+  }
+
   function load() {
     const { layer, head } = state.get();
-    const place = query();
+    const place = Math.min(query(), description.tokens.length - 1);
+    if (weights?.layer !== layer) weights = null;
+    made = { parts: [], isNormed: false };
     el.setAttribute("aria-busy", "true");
+    loadWeights();
     latest(
       async (signal) => {
         const options = { signal };
@@ -123,7 +229,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
         const keys = long ? keysToShow(weights, SHOWN, ownKey()) : null;
         const [vectors, later] = await Promise.all([
           source.ask("vectors", { layer, head, query: place, ...(keys ? { keys } : {}) }, options),
-          (description.has ?? []).includes("steps")
+          has("steps")
             ? source.ask("steps", { layer, head, query: place }, options).catch(() => null)
             : null,
         ]);
@@ -169,17 +275,17 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
   /** The inputs, with edits applied. @param {number} head */
   function givenOf(head) {
     if (!editing?.edited) return /** @type {import("./model.js").Given} */ (given);
-    const { queries, keys, values } = projectedHead(editing.numbers, head);
-    return { .../** @type {any} */ (given), query: queries[query()], keys, values };
+    return givenOfOther(head);
   }
 
   function show() {
     if (!given) return;
-    const { head } = state.get();
+    const { head, layer } = state.get();
     const now = givenOf(head);
     const changes = whatIf.changes;
     const computed = stepsOf(now, changes);
     const before = isChanged(changes) ? stepsOf(now, UNCHANGED) : computed;
+    const words = tokens();
     if (asked) useTruth(computed, asked);
     const places = asked ?? keysToShow(computed.weight, more, ownKey());
     const some = {
@@ -188,37 +294,60 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
       before: asked ? before : pickedSteps(before, places),
     };
     const shownSum = some.computed.weight.reduce((sum, one) => sum + one, 0);
-    const restCount = tokens.length - places.length;
+    const restCount = words.length - places.length;
     const rest = Math.max(0, totalOf(asked ? /** @type {any} */ (truth) : computed.weight) - shownSum);
     const own = ownKey() === null ? -1 : places.indexOf(/** @type {number} */ (ownKey()));
-    const words = places.map((place) => tokens[place]);
-    const queryWord = queryTokens[query()];
+    const queryWord = queryTokens()[query()];
     title.textContent = titleOfSteps(printable(queryWord), now.query.length);
     drawnNow = {
       given: some.now,
       steps: some.computed,
       before: some.before,
       places,
-      words,
+      words: places.map((place) => words[place]),
       own: own < 0 ? null : own,
       queryWord,
       heading: headingOf(now, changes.divisor),
       rest,
       restCount,
+      labels: labelsOf(changes, Boolean(editing?.edited)),
+      logits: asked ? null : ofPlaces(softmaxFormula(computed, now, changes), places),
+      origins: (/** @type {"q"|"k"|"v"} */ letter, /** @type {number} */ row) => originAt(letter, letter === "q" ? (ownKey() ?? query()) : places[row], now),
     };
+    origin.show(
+      printable(queryWord),
+      (letter) => (ownKey() === null || ownKey() >= words.length ? null : originAt(letter, /** @type {number} */ (ownKey()), now)),
+      made,
+    );
     table.show(drawnNow);
-    all.hidden = Boolean(asked) || tokens.length <= ALL_SHOWN;
+    all.hidden = Boolean(asked) || words.length <= ALL_SHOWN;
     all.textContent =
       more === SHOWN
-        ? tokens.length <= 512
-          ? `Show all ${tokens.length} words`
+        ? words.length <= 512
+          ? `Show all ${words.length} words`
           : "Show the 512 strongest words"
         : `Show the ${SHOWN} strongest words`;
     changedNote.textContent = isChanged(changes) ? saidOfChange(before, computed) : "";
     say(before, changes);
     showFlow(computed);
     showAfter(head, computed, changes);
+    const { silenced } = after;
+    const changed = isChanged(changes) || silenced.length > 0;
+    next.show({ layer, head, query: query(), word: printable(queryWord), silenced, changes, changed });
+    story.set(stagesOf({ given: now, steps: computed, words, word: printable(queryWord), heading: drawnNow.heading, own: ownKey(), hasOrigin: !origin.el.hidden, hasAfter: !after.el.hidden, hasNext: !next.el.hidden, writes: has("next"), rotary: weights?.block.rotary ?? null, made }));
     fresh = false;
+  }
+
+  /** How a vector of this head and word is computed; null where W is not known. @param {"q"|"k"|"v"} letter @param {number} place @param {any} now */
+  function originAt(letter, place, now) {
+    const { head } = state.get();
+    const used = letter === "q" ? now.query : (letter === "k" ? now.keys : now.values)?.[asked ? asked.indexOf(place) : place];
+    if (!used) return null;
+    if (editing) return originOfNumbers(editing.numbers, letter, head, place, used);
+    const { layer } = state.get();
+    if (weights?.layer !== layer) return null;
+    const { block: of, x, inputs } = weights;
+    return originOf(of, { letter, head, x: x[place], input: inputs[place], position: place, count: x.length, used });
   }
 
   /** @param {any} computed */
@@ -237,7 +366,7 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
       weights,
       output: asked ? blockOutput() : computed.output,
       rest: Math.max(0, everything - sum),
-      restCount: tokens.length - kept.length,
+      restCount: tokens().length - kept.length,
     };
     replaced(flow, flowDiagram(what, width, colours, fresh || places.length === 0));
   }
@@ -250,20 +379,8 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
 
   /** @param {number} head @param {any} computed @param {any} changes */
   function showAfter(head, computed, changes) {
-    const edited = Boolean(editing?.edited);
-    const changed = edited || isChanged(changes);
-    /** @type {ArrayLike<number>[]} */
-    let outputs = [];
-    if (editing)
-      outputs = Array.from({ length: description.heads }, (_, one) =>
-        one === head ? computed.output : stepsOf(givenOfOther(one), changes).output,
-      );
-    else if (block?.arrays.outputs) {
-      const every = { data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape };
-      outputs = Array.from({ length: every.shape[0] }, (_, one) =>
-        one === head && isChanged(changes) && computed.output ? computed.output : rowOf(every, one),
-      );
-    } else if (computed.output && description.heads === 1) outputs = [computed.output];
+    const isEdited = Boolean(editing?.edited);
+    const [outputs, original] = outputsOf(head, computed, changes);
     const nothingMore = outputs.length === 1 && !block?.arrays.projected && !editing?.numbers.w_o;
     after.el.hidden = nothingMore || !outputs.length || outputs.some((output) => !output);
     if (after.el.hidden) return;
@@ -272,25 +389,41 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
         .filter(([name]) => name !== "outputs")
         .map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]),
     );
-    const { w_o: weight, b_o: bias } = editing?.numbers ?? {};
-    const project = weight
-      ? (/** @type {any} */ concatenated) =>
-          projected(weight, concatenated).map((one, place) => one + (bias?.[place] ?? 0))
-      : null;
-    after.show({
-      outputs,
-      arrays: edited ? {} : arrays,
-      formulas: block?.header.formulas ?? {},
-      head,
-      changed,
-      project,
-    });
+    after.show({ outputs, original, arrays: isEdited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, through: throughBlock() });
+  }
+
+  /** The outputs of all heads, and those without a change. @param {number} head @param {any} computed @param {any} changes @returns {[any[], any[]|null]} */
+  function outputsOf(head, computed, changes) {
+    if (editing) {
+      const all = (/** @type {any} */ how) => Array.from({ length: description.heads }, (_, one) => stepsOf(givenOfOther(one), how).output);
+      return [all(changes), isChanged(changes) ? all(UNCHANGED) : null];
+    }
+    if (block?.arrays.outputs) {
+      const every = { data: block.arrays.outputs.toFloat32(), shape: block.arrays.outputs.shape };
+      const original = Array.from({ length: every.shape[0] }, (_, one) => rowOf(every, one));
+      if (!isChanged(changes) || !computed.output) return [original, null];
+      return [original.map((one, place) => (place === head ? computed.output : one)), original];
+    }
+    return [computed.output && description.heads === 1 ? [computed.output] : [], null];
+  }
+
+  /** Computes what follows the concatenated outputs; null where W_O is not known. */
+  function throughBlock() {
+    const { w_o: matrix, b_o: bias } = editing?.numbers ?? {};
+    if (matrix)
+      return (/** @type {any} */ concatenated) => ({ projected: projected(matrix, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) });
+    const own = ownKey();
+    const x = weights?.layer === state.get().layer && own !== null ? weights.x[own] : null;
+    return x ? (/** @type {any} */ concatenated) => afterHeads(/** @type {any} */ (weights).block, x, concatenated) : null;
   }
 
   /** @param {number} head */
   function givenOfOther(head) {
-    const { queries, keys, values } = projectedHead(editing?.numbers, head);
-    return { .../** @type {any} */ (given), query: queries[query()], keys, values };
+    const { queries, keys, values } = projectedHead(/** @type {any} */ (editing).numbers, head);
+    const known = /** @type {any} */ (given);
+    const isSame = keys.length === known.keys.length;
+    const [visible, bias] = isSame ? [known.visible, known.bias] : [visibleKeys(description, ownKey(), keys.length), null];
+    return { ...known, query: queries[query()], keys, values, visible, bias, own: ownKey() };
   }
 
   /** Notes a difference between the weights computed here and the source's. @param {any} before @param {any} changes */
@@ -340,6 +473,27 @@ function drawSteps({ el, source, description, state, colours, announce, lifetime
       return stepsTable(drawnNow, title.textContent ?? "");
     },
   };
+}
+
+/** A function of rows of the table, by the key of the row. @param {(key: number) => string} of @param {number[]} places */
+function ofPlaces(of, places) {
+  return (/** @type {number} */ row) => of(places[row]);
+}
+
+/** @param {number} layer @param {import("../../frames.js").Frame} found @param {import("../../frames.js").Frame} states */
+function weightsOf(layer, found, states) {
+  const block = blockFrom(found);
+  const { state } = states.arrays;
+  const matrix = { data: state.toFloat32(), shape: state.shape };
+  const x = Array.from({ length: state.shape[0] }, (_, token) => rowOf(matrix, token));
+  return { layer, block, x, inputs: x.map((row) => inputOf(block, row)) };
+}
+
+/** How the vector before the first layer came about. @param {import("../../frames.js").Frame} frame @param {string} word @param {number} place */
+function madeOf({ arrays }, word, place) {
+  const found = [{ name: `embedding of ${printable(word)}`, vector: arrays.embedding.toFloat32() }];
+  if (arrays.position) found.push({ name: `position ${place}`, vector: arrays.position.toFloat32() });
+  return { parts: found, isNormed: Boolean(arrays.normed) };
 }
 
 /** The initial query: the first word that is not a sink. @param {any} description */

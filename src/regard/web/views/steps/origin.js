@@ -1,0 +1,204 @@
+/** Where q, k and v of a word come from: its vector x, with its position, times W; RoPE turns q and k. */
+import { anglesOf, pairOf, projectedTo, rowsOfHead, turned } from "../../block.js";
+import { segments } from "../../controls.js";
+import { drawn, element, replaced } from "../../elements.js";
+import { digitsFor, largestOf, printedNumber } from "../../numbers.js";
+import { scoreBars } from "./score.js";
+import { vectorCell, vectorNumbers } from "./vector.js";
+
+const DIALS = 8; // pairs of RoPE that are drawn
+const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
+
+/**
+ * How a vector of a head came about.
+ * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, rows: ArrayLike<number>[],
+ *   bias: ArrayLike<number>|null, projected: Float64Array, rotary: import("../../block.js").Rotary|null, position: number,
+ *   count: number, result: ArrayLike<number>}} Origin
+ * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
+ */
+
+/**
+ * The origin of q, k or v by the weights of a block; null where it does not give the vector that the model used.
+ * @param {import("../../block.js").Block} block @param {{letter: "q"|"k"|"v", head: number, x: ArrayLike<number>,
+ *   input: ArrayLike<number>, position: number, count: number, used: ArrayLike<number>}} of
+ * @returns {Origin|null}
+ */
+export function originOf(block, { letter, head, x, input, position, count, used }) {
+  const matrix = block.weight(letter);
+  if (!matrix) return null;
+  const [first, last] = rowsOfHead(block, letter, head);
+  const width = matrix.shape[1];
+  const projected = projectedTo(block, letter, head, input);
+  const rotary = letter === "v" ? null : block.rotary;
+  const result = rotary ? turned(projected, position, rotary, count) : projected;
+  const off = largestOf(result.map((one, place) => one - used[place]));
+  if (result.length !== used.length || off > CLOSE * Math.max(1, largestOf(used))) return null;
+  const rows = Array.from({ length: last - first }, (_, row) => matrix.data.subarray((first + row) * width, (first + row + 1) * width));
+  const bias = block.bias(letter)?.slice(first, last) ?? null;
+  return { letter, x, input, isNormed: block.normFirst, rows, bias, projected, rotary, position, count, result };
+}
+
+/**
+ * The origin in a small example: W and embeddings as edited.
+ * @param {import("./model.js").Numbers} numbers @param {"q"|"k"|"v"} letter @param {number} head @param {number} place
+ * @param {ArrayLike<number>} result @returns {Origin}
+ */
+export function originOfNumbers(numbers, letter, head, place, result) {
+  const x = numbers.embedding[place];
+  const projected = Float64Array.from(result);
+  const bias = numbers[`b_${letter}`]?.[head] ?? null;
+  return { letter, x, input: x, isNormed: false, rows: numbers[`w_${letter}`][head], bias, projected, rotary: null, position: place, count: 0, result };
+}
+
+/** One number of W · x. @param {Origin} origin @param {number} place */
+export function projectionArithmetic({ letter, rows, input, bias, projected, isNormed }, place) {
+  const shift = bias?.[place];
+  return element(
+    "div",
+    {},
+    scoreBars(rows[place], input, { query: `row ${place} of W_${letter.toUpperCase()}`, key: isNormed ? "norm(x)" : "x", term: "wᵢ · xᵢ" }),
+    shift
+      ? element("p", { class: "regard-formula", text: `+ b = ${printedNumber(shift, 3)} gives ${printedNumber(projected[place], 3)}` })
+      : null,
+  );
+}
+
+/** One number of a head's vector: turned by RoPE, or W · x. @param {Origin} origin @param {number} place */
+export function vectorArithmetic(origin, place) {
+  return origin.rotary ? turnArithmetic(origin, place) : projectionArithmetic(origin, place);
+}
+
+/** @param {Origin} origin @param {number} place */
+function turnArithmetic(origin, place) {
+  const { rotary, projected, position, count, result } = /** @type {any} */ (origin);
+  const angles = anglesOf(position, rotary, count);
+  const pair = angles.findIndex((/** @type {number} */ _, /** @type {number} */ at) => pairOf(at, rotary).includes(place));
+  if (pair < 0) return projectionArithmetic(origin, place);
+  const [a, b] = pairOf(pair, rotary);
+  const [u, w] = [projected[a], projected[b]].map((one) => printedNumber(one, 3));
+  const angle = printedNumber(angles[pair], 3);
+  const said = place === a ? `${u} · cos ${angle} − ${w} · sin ${angle}` : `${w} · cos ${angle} + ${u} · sin ${angle}`;
+  return element(
+    "div",
+    {},
+    element("p", { class: "regard-subtitle", text: `Position ${position} turns the numbers ${a} and ${b} by ${angle} radians` }),
+    element("p", { class: "regard-formula", text: `${said}${rotary.factor === 1 ? "" : `, × ${rotary.factor}`} = ${printedNumber(result[place], 3)}` }),
+    projectionArithmetic(origin, place),
+  );
+}
+
+/** The panel. @param {() => void} again */
+export function makeOrigin(again) {
+  /** @type {"q"|"k"|"v"} */
+  let letter = "q";
+  /** @type {string|null} */
+  let open = null;
+  const chain = element("div", { class: "regard-origin-chain" });
+  const opened = element("div", { class: "regard-origin-opened" });
+  const dials = element("div", { class: "regard-origin-dials" });
+  const choice = segments(
+    "Vector",
+    ["q", "k", "v"].map((value) => ({ value, text: value, title: `W_${value.toUpperCase()}` })),
+    letter,
+    (value) => {
+      letter = value;
+      open = null;
+      again();
+    },
+  );
+  const el = element(
+    "section",
+    { class: "regard-origin", "aria-label": "From x to q, k and v", hidden: true },
+    element("div", { class: "regard-origin-choice" }, choice.el),
+    chain,
+    dials,
+    opened,
+  );
+
+  /** @param {string} key */
+  function act(key) {
+    open = open === key ? null : key;
+    again();
+    /** @type {HTMLElement|null} */ (chain.querySelector(`[data-opens="${key}"]`))?.focus();
+  }
+
+  /**
+   * @param {string} word @param {(letter: "q"|"k"|"v") => Origin|null} of
+   * @param {Made} made
+   */
+  function show(word, of, made) {
+    const origin = of(letter);
+    el.hidden = !origin;
+    if (!origin) return;
+    const name = letter.toUpperCase();
+    const shape = `${origin.rows.length} × ${origin.x.length}`;
+    /** @type {{key: string, label: string, vector: ArrayLike<number>, before: string, arithmetic: ((place: number) => Element)|null}[]} */
+    const cells = made.parts.map(({ name: label, vector }, place) => ({ key: `made-${place}`, label, vector, before: place ? "+" : "", arithmetic: null }));
+    const equals = !made.parts.length ? "" : made.isNormed ? "→ norm →" : "=";
+    cells.push({ key: "x", label: made.parts.length ? "x" : `x of ${word}`, vector: origin.x, before: equals, arithmetic: null });
+    if (origin.isNormed) cells.push({ key: "input", label: "norm(x)", vector: origin.input, before: "→", arithmetic: null });
+    cells.push({
+      key: "projected",
+      label: origin.rotary ? "before position" : letter,
+      vector: origin.projected,
+      before: `× W_${name} (${shape}) =`,
+      arithmetic: (place) => projectionArithmetic(origin, place),
+    });
+    if (origin.rotary)
+      cells.push({
+        key: "turned",
+        label: letter,
+        vector: origin.result,
+        before: `turned by position ${origin.position} (RoPE) →`,
+        arithmetic: (place) => vectorArithmetic(origin, place),
+      });
+    replaced(
+      chain,
+      cells.flatMap(({ key, label, vector, before }) => [
+        before ? element("span", { class: "regard-origin-operator", text: before }) : null,
+        element(
+          "div",
+          { class: "regard-origin-cell", "data-origin": key },
+          element("span", { class: "regard-quiet", text: label }),
+          vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), open: open === key, act: () => act(key), key }),
+        ),
+      ]),
+    );
+    const found = cells.find(({ key }) => key === open);
+    replaced(opened, found ? vectorNumbers(found.vector, found.label, found.arithmetic) : []);
+    replaced(dials, origin.rotary ? dialsOf(origin) : []);
+  }
+
+  return { el, show };
+}
+
+/** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin */
+function dialsOf({ projected, result, rotary, position, count }) {
+  const angles = anglesOf(position, /** @type {any} */ (rotary), count);
+  const shown = Array.from({ length: Math.min(DIALS, angles.length) }, (_, at) => Math.floor((at * angles.length) / Math.min(DIALS, angles.length)));
+  const [size, reach] = [52, 21];
+  const parts = shown.map((pair) => {
+    const [a, b] = pairOf(pair, /** @type {any} */ (rotary));
+    const tip = (/** @type {ArrayLike<number>} */ of) => {
+      const long = Math.hypot(of[a], of[b]) || 1;
+      return [size / 2 + (reach * of[a]) / long, size / 2 - (reach * of[b]) / long];
+    };
+    const [[x0, y0], [x1, y1]] = [tip(projected), tip(result)];
+    const turns = angles[pair] / (2 * Math.PI);
+    const said = `numbers ${a} and ${b}: ${printedNumber(angles[pair], 2)} radians, ${printedNumber(turns, 2)} turns`;
+    return element(
+      "figure",
+      { title: said },
+      drawn(
+        "svg",
+        { viewBox: `0 0 ${size} ${size}`, width: size, height: size, role: "img", "aria-label": said },
+        drawn("circle", { cx: size / 2, cy: size / 2, r: reach, class: "regard-dial-rim" }),
+        drawn("path", { d: `M${size / 2} ${size / 2}L${x0.toFixed(1)} ${y0.toFixed(1)}`, class: "regard-dial-before" }),
+        drawn("path", { d: `M${size / 2} ${size / 2}L${x1.toFixed(1)} ${y1.toFixed(1)}`, class: "regard-dial-after" }),
+        drawn("circle", { cx: x1.toFixed(1), cy: y1.toFixed(1), r: 2.6, class: "regard-dial-tip" }),
+      ),
+      element("figcaption", { text: `${printedNumber(turns, Math.abs(turns) < 0.1 ? 3 : 1)} turns` }),
+    );
+  });
+  return [element("p", { class: "regard-quiet", text: `RoPE turns each pair of numbers by position × frequency, so that q · k depends on the distance between words. ${shown.length} of ${angles.length} pairs, before (thin) and after:` }), element("div", { class: "regard-dials" }, parts)];
+}
