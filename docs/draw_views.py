@@ -18,7 +18,8 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
 ]  # fmt: skip
-VIEWS = ("sentence", "grid", "matrix", "steps", "words", "lookup")
+VIEWS = ("sentence", "grid", "matrix", "steps", "context", "words", "output", "architecture", "lookup")
+APPLE = ("Love Apple phones", "Love apple pie")
 KINDS = {"": (1200, 900, "light"), "-dark": (1200, 900, "dark"), "-narrow": (360, 780, "light")}
 
 
@@ -29,18 +30,19 @@ def main() -> None:
         sys.exit("Chromium is not installed.")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Path(folder, "kids.html")
-        regard.model().read(SENTENCE).save_html(page)
+        model = regard.model()
+        model.read(SENTENCE).save_html(page)
+        two = Path(folder, "apple.html")
+        model.read(APPLE[0]).save_html(two, beside=model.read(APPLE[1]))
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
         for view in VIEWS:
             for kind, (width, height, scheme) in KINDS.items():
-                draw(
-                    browser,
-                    f"{page.as_uri()}#view={view}&layer=3&head=1&query=they",
-                    f"{view}{kind}",
-                    width,
-                    height,
-                    scheme,
+                shown = (
+                    f"{two.as_uri()}#view=context&query=Apple"
+                    if view == "context"
+                    else (f"{page.as_uri()}#view={view}&layer=3&head=1&query=they")
                 )
+                draw(browser, shown, f"{view}{kind}", width, height, scheme)
         browser.close()
 
 

@@ -52,9 +52,17 @@ def test_a_notebook_reads_another_text_beside_the_first(
     np.testing.assert_allclose(numbers(page), moved(development, "encoder", "apple"), atol=6e-4)
     pane(page, 1).get_by_role("option", name="love").click()
     expect(page.locator(".regard-context-moved")).to_contain_text("the vectors of “apple” and “love”")
-    weights = development.subject("there").attention(0)[0, 5, :]
+    reading = development.subject("there")
     shown = pane(page, 1).locator(".regard-context-word").evaluate_all("els => els.map((el) => Number(el.title))")
-    np.testing.assert_allclose(shown, weights, atol=6e-4)
+    np.testing.assert_allclose(shown, reading.attention(0)[0, 5, :], atol=6e-4)
+    norms = reading.norms("love", layer=0, head=0, sinks=True, itself=True)
+    by_word = dict(zip(norms["Word"], norms[norms.columns[3].name], strict=True))
+    measures = {"rollout": reading.rollout()[5], "norm": [by_word[label] for label in reading.labels]}
+    for measure, expected in measures.items():
+        page.get_by_label("Shown").select_option(measure)
+        settle(page)
+        shown = pane(page, 1).locator(".regard-context-word").evaluate_all("els => els.map((el) => Number(el.title))")
+        np.testing.assert_allclose(shown, expected, atol=6e-4)
 
 
 def test_a_page_holds_a_second_reading(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 HOSTS = ("served", "file", "blob")
-VIEWS = ("Sentence", "Grid", "Matrix", "Steps", "Words in context", "Lookup")
+VIEWS = ("Sentence", "Grid", "Matrix", "Steps", "Words", "Lookup")
 CHOSEN = ".regard-sentence-word[aria-selected=true]"
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -117,7 +117,7 @@ def test_the_first_tab_stop_skips_to_the_view(show: Show, host: str) -> None:
 def test_names_of_words_keep_their_number_apart(show: Show) -> None:
     page = show("served", address="#query=they")
     expect(page.get_by_role("option", name=re.compile(r"^kids, 0\.\d\d$"))).to_have_count(1)
-    page.get_by_role("tab", name="Words in context").click()
+    page.get_by_role("tab", name="Words").click()
     expect(page.get_by_role("button", name=re.compile(r"^\S+, 0\.\d{3}$")).first).to_be_visible()
 
 

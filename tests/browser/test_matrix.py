@@ -347,11 +347,12 @@ def test_a_long_causal_text_is_coloured_by_the_logarithm(show: Show) -> None:
 def test_the_exact_map_keeps_the_colours_of_the_sampled_one_and_its_progress_is_shown(show: Show) -> None:
     page = show("served", "kids", "#view=matrix")
     held: list[Any] = []
+    released: list[bool] = []
 
     def exact(route: Any) -> None:
         asked = route.request.post_data_json
         wide = asked["rows"][1] - asked["rows"][0] > 8192
-        held.append(route) if asked.get("quality") == "exact" and wide else route.continue_()
+        held.append(route) if asked.get("quality") == "exact" and wide and not released else route.continue_()
 
     page.route("**/ask/huge/tile", exact)
     page.goto(page.url.split("/kids")[0] + "/huge#view=matrix")
@@ -361,7 +362,7 @@ def test_the_exact_map_keeps_the_colours_of_the_sampled_one_and_its_progress_is_
     expect(page.locator(".regard-matrix-progress")).to_contain_text("%")
     ends = page.locator(".regard-matrix-ends")
     before = ends.inner_text()
-    page.unroute("**/ask/huge/tile")
+    released.append(True)
     for route in held:
         route.continue_()
     expect(page.locator(".regard-matrix-note")).to_have_text("")
@@ -395,9 +396,10 @@ def test_labels_are_whole_or_end_in_an_ellipsis(show: Show, settle: Settle, deve
         settle(page)
         texts = page.evaluate("window.texts")
         assert len(texts) > 4
-        for text in texts:
+        for text in filter(lambda one: one["text"], texts):  # nothing is written where not even a letter fits
             whole = text["text"]
-            assert whole.endswith("…") or whole in words or re.fullmatch(r"[\d,.·×−⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+|keys →|← queries", whole), whole
+            plain = re.fullmatch(r"[\d,.·×−⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+|keys →|← queries", whole)
+            assert whole.endswith("…") or whole in words or plain, whole
             for end in (text["start"], text["end"]):
                 assert -1 <= end["x"] <= text["width"] + 1, text
                 assert end["y"] >= 0, text

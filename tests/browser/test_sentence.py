@@ -205,3 +205,31 @@ def test_norms_means_and_rollout_can_be_shown(show: Show, settle: Settle, develo
     page.get_by_role("tab", name="Matrix").click()
     settle(page)
     expect(page.locator(".regard-matrix-about")).to_have_text("Rollout through all layers")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_long_text_is_running_text_coloured_by_weight_and_searched(
+    show: Show, settle: Settle, development: Any, host: str
+) -> None:
+    page = show(host, "long")
+    page.get_by_role("searchbox", name="Find a word").fill("they5")
+    expect(page.locator(".regard-running-bar [role=status]")).to_have_text("1 of 11")  # they5, they50 to they59
+    page.get_by_role("button", name="Next match").click()
+    expect(page.locator(".regard-running-word[data-now]")).to_have_text("they50")
+    page.get_by_role("searchbox", name="Find a word").press("Enter")
+    expect(page.locator(".regard-running-word[data-query]")).to_have_text("they50")
+    expect(page.locator(".regard-sentence-side[data-side=query] [aria-selected=true]")).to_have_text("they50")
+    expect(page.locator(".regard-running-strong button")).to_have_count(6)
+    reading = development.subject("long")
+    row = plain(reading, 0, [0])[14 * 50 + 9]
+    sinks = set(reading.sinks)
+    best = [reading.tokens[place].text for place in np.argsort(-row) if place not in sinks][:6]
+    assert page.locator(".regard-running-strong button").all_text_contents() == best
+    shares = page.locator(".regard-running-word").evaluate_all("all => all.map((el) => el.style.cssText)")
+    found = np.array([float(text.split(":")[1].strip(" ;")) for text in shares])
+    top = max(weight for place, weight in enumerate(row) if place not in sinks)
+    np.testing.assert_allclose(found, np.minimum(1, np.sqrt(row / top)), atol=0.03)
+    page.get_by_role("searchbox", name="Find a word").fill("nowhere")
+    expect(page.locator(".regard-running-bar [role=status]")).to_have_text("not found")
+    page.locator(".regard-running-word", has_text=re.compile("^kids1$")).click()
+    expect(page.locator(".regard-running-word[data-query]")).to_have_text("kids1")

@@ -251,7 +251,7 @@ def test_the_flow_and_the_table_can_be_exported(show: Show) -> None:
     assert "Σ weight · v" in waiting.value.path().read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("subject", ["edited", "block", "two-heads"])
+@pytest.mark.parametrize("subject", ["edited", "block", "two-heads", "writer"])
 def test_axe_finds_nothing_serious_in_what_can_be_edited(show: Show, axe: str, subject: str) -> None:
     page = opened(show, "served", subject)
     page.locator("[data-opens=score-0]").click()
@@ -374,7 +374,7 @@ def test_a_change_is_named_in_every_column_that_it_changes(show: Show) -> None:
     assert head.all_text_contents()[-3:] == ["softmax", "softmax × v", "sum"]
 
 
-@pytest.mark.parametrize("host", ("served", "blob"))
+@pytest.mark.parametrize("host", ["served", "blob"])
 def test_a_silenced_head_reaches_the_next_token(show: Show, settle: Any, development: Any, host: str) -> None:
     from regard.heads.ablation import silenced
 

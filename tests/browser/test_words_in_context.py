@@ -25,7 +25,7 @@ def weights(development: Any, name: str, layer: int, head: int) -> Any:
 
 def opened(show: Show, host: str, name: str = "kids") -> Page:
     page = show(host, name)
-    page.get_by_role("tab", name="Words in context").click()
+    page.get_by_role("tab", name="Words").click()
     expect(page.locator(".regard-words-bars button").first).to_be_visible()
     return page
 

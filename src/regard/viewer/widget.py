@@ -102,8 +102,9 @@ class Conversation:
                 return
             self._waiting.add(name)
         if content.get("kind") == "progress":  # of what the worker does: it must not wait for it
-            return self._answer(name, content)
-        self._worker.submit(self._answer, name, content)
+            self._answer(name, content)
+        else:
+            self._worker.submit(self._answer, name, content)
 
     def close(self) -> None:
         """Cancel all queries."""

@@ -3,9 +3,11 @@ import { stepper, steppedTo } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { strongest } from "../../links.js";
+import { verbOf } from "../../measures.js";
 import { printedNumber } from "../../numbers.js";
 import { keptHeads, keptLayers } from "../../state.js";
 import { shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { gather, gatherRow } from "../sentence/weights.js";
 
 const SHOWN = 4; // words listed
 const TEXT = 160; // words of the text
@@ -41,10 +43,10 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
   });
   const units = () => unitsOf(now.description, "word");
 
-  /** @param {{source: any, description: any, layer: number, head: number, query: number}} shown */
+  /** @param {{source: any, description: any, layer: number, head: number, query: number, measure: import("../../measures.js").Measure}} shown */
   function show(shown) {
     now = shown;
-    const { description, source, layer, head, query } = shown;
+    const { description, source, layer, head, query, measure } = shown;
     const model = description.model && description.model !== "given" ? ` ${description.model}` : "";
     const text = element("bdi", { text: shortened(description.text || description.title, 90) });
     if (drawnFor !== description)
@@ -52,10 +54,15 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     if (drawnFor !== description) drawChoosers();
     drawnFor = description;
     draw();
+    const shift = description.first_query ?? 0;
+    const row = (/** @type {AbortSignal} */ signal) =>
+      measure === "weight"
+        ? gatherRow(source, { layer, heads: [head], query: query - shift, by: "word", keys: units() }, signal)
+        : gather(source, { layer, heads: [head], queries: [units()[unitOf(units(), query)]], keys: units(), rows: [0, 1], columns: [0, units().length], shift, measure, words: description.words }, signal);
     latest(
-      (signal) => source.ask("row", { layer, heads: [head], query: query - (description.first_query ?? 0), by: "word" }, { signal }),
-      ({ arrays }) => {
-        weights = arrays.weight.toFloat32();
+      row,
+      ({ mean }) => {
+        weights = mean;
         note.textContent = "";
         draw();
       },
@@ -88,6 +95,7 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     current?.head?.set(current.heads.indexOf(now.head));
     const skip = (/** @type {number} */ place) => all[place].sink || place === own;
     const usable = weights?.length === all.length ? weights : null;
+    const top = now.measure === "norm" && usable ? Math.max(...usable, 1e-9) : 1;
     const focused = words.contains(words.getRootNode().activeElement);
     replaced(
       words,
@@ -103,7 +111,7 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
           title: usable ? printedNumber(weight, 3) : null,
         });
         word.setAttribute("aria-label", `${shortened(unit.text, 40)}${usable ? `, ${printedNumber(weight, 2)}` : ""}`);
-        const colour = colours.shade(Math.min(1, weight));
+        const colour = colours.shade(Math.min(1, weight / top));
         word.style.background = colour;
         word.style.color = colours.contrast(colour);
         return word;
@@ -112,12 +120,12 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     );
     if (focused) /** @type {any} */ (words.querySelector('[tabindex="0"]'))?.focus();
     const best = usable ? strongest(usable, SHOWN, { skip }) : [];
-    replaced(said, wordElement(all[own]?.text ?? "", { class: "regard-word" }), best.length ? " attends, besides itself and sinks, to" : "");
+    replaced(said, wordElement(all[own]?.text ?? "", { class: "regard-word" }), best.length ? `${verbOf(now.measure)}(itself and sinks left out)` : "");
     replaced(
       list,
       best.map((place) => {
         const bar = element("i");
-        bar.style.transform = `scaleX(${Math.min(1, usable ? usable[place] : 0).toFixed(4)})`;
+        bar.style.transform = `scaleX(${Math.min(1, usable ? usable[place] / top : 0).toFixed(4)})`;
         return element(
           "li",
           {},
@@ -133,7 +141,7 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     );
     const sinks = all.filter((unit) => unit.sink);
     const taken = usable ? all.reduce((sum, unit, place) => sum + (unit.sink ? usable[place] : 0), 0) : 0;
-    if (usable && sinks.length) note.textContent = `${[...new Set(sinks.map((unit) => unit.text))].slice(0, 2).join(" and ")} take ${printedNumber(taken, 2)}.`;
+    if (usable && sinks.length && now.measure !== "norm") note.textContent = `${[...new Set(sinks.map((unit) => unit.text))].slice(0, 2).join(" and ")} take ${printedNumber(taken, 2)}.`;
   }
 
   return { el, show, rows: () => (weights && now ? units().map((unit, place) => [unit.text, weights?.[place] ?? null]) : []) };

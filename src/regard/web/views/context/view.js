@@ -6,6 +6,7 @@ import { keptHeads, keptLayers, tokenOfName } from "../../state.js";
 import { unitOf, unitsOf } from "../../words.js";
 import { movesChart, movesTable } from "./chart.js";
 import { PAIRS, movesOf, pairOf, saidOfMoves, sameWord, sharedWord } from "./model.js";
+import { measureOf } from "../../measures.js";
 import { makePane } from "./pane.js";
 
 const QUICK = 250; // milliseconds after the last key
@@ -13,7 +14,7 @@ const QUICK = 250; // milliseconds after the last key
 export const inContext = {
   name: "context",
   title: "In context",
-  uses: [],
+  uses: ["measure"],
   /** @param {any} description */
   suits: (description) => description.layers > 0 && description.has?.includes("row") && !description.query_tokens,
   draw: drawContext,
@@ -168,8 +169,8 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
 
   function show() {
     const { layer, head } = state.get();
-    left.show({ source, description, layer, head, query: queryHere() });
-    right.show({ ...there(), ...chosenThere() });
+    left.show({ source, description, layer, head, query: queryHere(), measure: measureOf(state.get(), description) });
+    right.show({ ...there(), ...chosenThere(), measure: measureOf(state.get(), there().description) });
     loadMoves();
     drawnOnce();
   }
@@ -214,7 +215,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
 
   lifetime.add(
     state.listen((now, before) => {
-      const names = ["layer", "head", "query", "context_text", "context_model", "context_layer", "context_head", "context_word"];
+      const names = ["layer", "head", "query", "measure", "context_text", "context_model", "context_layer", "context_head", "context_word"];
       if (names.some((name) => now[name] !== before[name])) load();
     }),
   );

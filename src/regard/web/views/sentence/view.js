@@ -11,6 +11,7 @@ import { pathOf, strokeOf } from "./lines.js";
 import { pictureOf } from "./picture.js";
 import { sceneOf, tableOf } from "./scene.js";
 import { digitsOf, makeSide } from "./side.js";
+import { makeRunning } from "./running.js";
 import { makeWhichHeads } from "./which_heads.js";
 
 const ROW = 30; // pixels, as in sentence.css
@@ -94,6 +95,10 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
           choose: (layer, head) => state.set({ layer, head, heads: null }),
         })
       : null;
+  const running =
+    unitsOf(description, "word").length > SMALL && !description.query_tokens && shift === 0
+      ? makeRunning({ description, choose: (unit) => choose("query", unit), point: (unit) => choose("key", unit), announce })
+      : null;
   replaced(
     el,
     element(
@@ -103,6 +108,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       element("div", { class: "regard-controls" }, apart.el, scale.el, description.sinks?.length ? sinks.el : null),
     ),
     meaning,
+    running?.el,
     element("div", { class: "regard-sentence-body" }, stage, which?.el),
   );
 
@@ -262,6 +268,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const taken = wholeRow && key === null && measure() !== "norm" ? takenBySinks(wholeRow, units.keys) : null;
     sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
     which?.show(pairOf(row));
+    running?.show(units.keys, farther && farther.unit === queryUnit() ? farther.row.mean : null, orNull(queryUnit()));
     saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
     said.title = said.textContent ?? "";
     scale.set(isRelative() ? "relative" : null);

@@ -16,7 +16,7 @@ const TEXT = 240; // words of the text shown at once
 
 export const wordsInContext = {
   name: "words",
-  title: "Words in context",
+  title: "Words",
   uses: ["layer", "heads", "by"],
   /** @param {any} description */
   suits: (description) => description.layers > 0 && description.has?.includes("along"),
