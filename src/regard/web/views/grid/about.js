@@ -46,7 +46,7 @@ export function saidOfHead(head, known, description) {
  * @param {() => boolean} alike whether all maps are shaded from 0 to 1
  */
 export function makeAbout({ description, state }, maps, alike) {
-  const title = element("h3", { class: "regard-grid-title" });
+  const title = element("h2", { class: "regard-grid-title" });
   const pattern = element("p", { class: "regard-grid-pattern" });
   const canvas = element("canvas", { class: "regard-grid-large", "aria-hidden": "true" });
   const numbers = element("dl", { class: "regard-grid-numbers" });

@@ -66,7 +66,7 @@ export function makeReadout(description) {
 /** @param {any} description */
 export function makeStrongest(description, go) {
   const list = element("ol", { class: "regard-matrix-strongest" });
-  const title = element("h3", { class: "regard-subtitle", text: "Strongest visible weights" });
+  const title = element("h2", { class: "regard-subtitle", text: "Strongest visible weights" });
   const el = element("div", {}, title, list);
   return {
     el,

@@ -31,7 +31,7 @@ export function makeAfter(again) {
   const el = element(
     "section",
     { class: "regard-steps-part regard-steps-after", "aria-label": "After attention" },
-    element("h3", { class: "regard-steps-heading", text: "After attention" }),
+    element("h2", { class: "regard-steps-heading", text: "After attention" }),
     heads,
     effect,
     rest,

@@ -30,7 +30,7 @@ export function makeEditor(editable, changed) {
   const el = element(
     "details",
     { class: "regard-steps-part regard-steps-edited", open: entries <= FEW_ENTRIES },
-    element("summary", {}, element("h3", { class: "regard-steps-heading", text: "Embeddings and matrices" })),
+    element("summary", {}, element("h2", { class: "regard-steps-heading", text: "Embeddings and matrices" })),
     element(
       "div",
       { class: "regard-what-if-title" },

@@ -22,7 +22,7 @@ export function makeNext({ source, description, lifetime, announce }) {
   let beforeOf = -1;
   let askedFor = "";
   let stopWaiting = () => {};
-  const title = element("h3", { class: "regard-steps-heading", text: writes ? "The next token" : "Through the later layers" });
+  const title = element("h2", { class: "regard-steps-heading", text: writes ? "The next token" : "Through the later layers" });
   const said = element("p", { class: "regard-quiet", role: "status" });
   const layers = element("div", { class: "regard-next-layers" });
   const tokens = element("div", { class: "regard-next-tokens" });
@@ -127,7 +127,7 @@ function tokenTable(before, after) {
     "table",
     { class: "regard-table regard-next-table" },
     element("caption", { class: "regard-unseen", text: "Probabilities of the next token" }),
-    element("thead", {}, element("tr", {}, ["Token", "Probability", after ? "before" : null, ""].map((text) => (text === null ? null : element("th", { scope: "col", text, class: text && text !== "Token" ? "regard-number" : null }))))),
+    element("thead", {}, element("tr", {}, ["Token", "Probability", after ? "before" : null].map((text) => text && element("th", { scope: "col", text, class: text === "Token" ? null : "regard-number" })), element("td"))),
     element(
       "tbody",
       {},

@@ -128,7 +128,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   const origin = makeOrigin(() => show());
   const story = makeStory({ el, lifetime, announce });
   const next = makeNext({ source, description, lifetime, announce });
-  const title = element("h3", { class: "regard-steps-heading" });
+  const title = element("h2", { class: "regard-steps-heading" });
   const note = element("p", { class: "regard-note", role: "status" });
   const all = element("button", {
     type: "button",
@@ -160,7 +160,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     element(
       "section",
       { class: "regard-steps-part regard-steps-sum", "aria-label": "The weighted sum" },
-      element("h3", { class: "regard-steps-heading", text: "The weighted sum" }),
+      element("h2", { class: "regard-steps-heading", text: "The weighted sum" }),
       flow,
     ),
     after.el,
