@@ -323,12 +323,11 @@ def test_rope_turns_the_query_by_its_position(show: Show, settle: Any, developme
 def test_every_number_opens_into_its_arithmetic(show: Show) -> None:
     page = opened(show, "served", "worked", "cat")
     for key, formula in {
-        "scaled-1": "2 ÷ 2 = 1",
+        "scaled-1": "2.00 ÷ 2.00 = 1.00",
         "weight-0": "e^(0.00 − 1.00) ÷ Σ = 0.368 ÷ 2.368 = 0.155",
     }.items():
         page.locator(f"[data-opens={key}]").click()
-        shown = page.locator(".regard-steps-opened .regard-formula")
-        expect(shown).to_contain_text(formula if key != "scaled-1" else "÷ 2")
+        expect(page.locator(".regard-steps-opened .regard-formula")).to_contain_text(formula)
     page.locator("[data-opens=weighted-1]").click()
     page.get_by_role("button", name=re.compile("^weighted value of cat, number 1")).click()
     expect(page.locator(".regard-worked")).to_have_text("0.422 × 1.000 = 0.422")
@@ -391,13 +390,16 @@ def test_a_silenced_head_reaches_the_next_token(show: Show, settle: Any, develop
     expected = np.sort(softmax(logits))[::-1]
     shown = page.locator(".regard-next-table tbody tr").evaluate_all("all => all.map((tr) => tr.cells[1].textContent)")
     assert numbers(shown[:6]) == pytest.approx(expected[:6].tolist(), abs=6e-4)
-    titles = {"× W_O": "attended", "Result": "result"}
-    for title in titles:
+    for title in ("× W_O", "Result"):
         stage = page.locator(".regard-after-stage").filter(has=page.locator("strong", has_text=title))
         expect(stage).to_contain_text("changed: moved by")
     stage.get_by_role("button").click()
     after_block = np.asarray(changed.states[1])[place]
     assert opened_numbers(page, ".regard-after-stage") == pytest.approx(after_block.tolist(), abs=0.012)
+    stage.get_by_role("button", name=re.compile("^Result, number 0:")).click()
+    worked = stage.locator(".regard-worked").inner_text().replace("−", "-").replace("(", "").replace(")", "")
+    one, other, total = (float(part) for part in re.split(r" \+ | = ", worked))
+    assert one + other == pytest.approx(total, abs=2e-3) and total == pytest.approx(after_block[0], abs=2e-3)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -422,3 +424,20 @@ def test_a_small_example_can_be_edited_beside_every_text(show: Show, host: str) 
     assert column(page, "softmax") == WEIGHTS["cat"]
     page.get_by_role("radio", name="This text").check()
     assert len(column(page, "Word")) == 16
+
+
+def test_the_studio_follows_a_change_and_has_the_example(
+    new_page: Callable[..., Page], small_studio: str, settle: Any
+) -> None:
+    page = new_page()
+    page.goto(small_studio)
+    settle(page)
+    page.get_by_role("tab", name="Steps", exact=True).click()
+    page.get_by_role("button", name="Silence head 1").click()
+    expect(page.locator(".regard-steps-next")).to_contain_text("With this change in layer 0")
+    expect(page.locator(".regard-next-table thead")).to_contain_text("before")
+    page.get_by_role("radio", name="A small example to edit").check()
+    page.get_by_label("Word 1", exact=True).fill("dog")
+    assert column(page, "Word") == ["The", "dog", "sat"]
+    page.reload()  # the choice is in the address
+    expect(page.get_by_role("radio", name="A small example to edit")).to_be_checked()

@@ -15,9 +15,10 @@ const STAGES = [
 /**
  * @typedef {{outputs: ArrayLike<number>[], arrays: Record<string, ArrayLike<number>>, formulas: Record<string, string>,
  *   head: number, original: ArrayLike<number>[]|null,
- *   through: ((concatenated: ArrayLike<number>) => Record<string, ArrayLike<number>>)|null}} After
+ *   through: ((concatenated: ArrayLike<number>) => Record<string, ArrayLike<number>>)|null,
+ *   arithmetic: ((concatenated: ArrayLike<number>, stages: Record<string, any>) => Record<string, import("./stages.js").Arithmetic>)|null}} After
  *   original  the outputs without a change, where something is changed
- *   through   computes the stages from the concatenated outputs, where W_O is known
+ *   through   computes the stages from the concatenated outputs, where W_O is known; `arithmetic` says how
  * @param {() => void} again
  */
 export function makeAfter(again) {
@@ -75,12 +76,14 @@ export function makeAfter(again) {
         isChanged ? movedBy(left, whole) : null,
       ),
     ];
-    const usual = after.through && !isChanged ? { ...after.through(left), ...after.arrays } : after.arrays;
+    const computed = now ?? after.through?.(left) ?? null;
+    const usual = after.through && !isChanged ? { ...computed, ...after.arrays } : after.arrays;
+    const how = computed && after.arithmetic ? after.arithmetic(left, computed) : {};
     for (const { name, title, usual: formula } of STAGES) {
       const vector = now?.[name] ?? usual[name];
       if (!vector) continue;
       const note = now?.[name] ? movedBy(now[name], /** @type {any} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
-      stages.push(stage(name, title, after.formulas[name] ?? formula, vector, note));
+      stages.push(stage(name, title, after.formulas[name] ?? formula, vector, note, how[name]));
     }
     replaced(rest, stages);
   }
@@ -120,8 +123,9 @@ export function makeAfter(again) {
    * @param {string} formula
    * @param {ArrayLike<number>} vector
    * @param {string|null} stale
+   * @param {import("./stages.js").Arithmetic} [arithmetic]
    */
-  function stage(name, title, formula, vector, stale) {
+  function stage(name, title, formula, vector, stale, arithmetic) {
     const key = `after-${name}`;
     const about = {
       name: title,
@@ -147,7 +151,7 @@ export function makeAfter(again) {
         vectorCell(vector, about),
         element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` }),
       ),
-      open === key ? vectorNumbers(vector, title) : null,
+      open === key ? vectorNumbers(vector, title, arithmetic) : null,
     );
   }
 

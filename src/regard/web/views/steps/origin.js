@@ -3,7 +3,7 @@ import { anglesOf, pairOf, projectedTo, rowsOfHead, turned } from "../../block.j
 import { segments } from "../../controls.js";
 import { drawn, element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, printedNumber } from "../../numbers.js";
-import { scoreBars } from "./score.js";
+import { linearArithmetic } from "./stages.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
 
 const DIALS = 8; // pairs of RoPE that are drawn
@@ -51,16 +51,8 @@ export function originOfNumbers(numbers, letter, head, place, result) {
 }
 
 /** One number of W · x. @param {Origin} origin @param {number} place */
-export function projectionArithmetic({ letter, rows, input, bias, projected, isNormed }, place) {
-  const shift = bias?.[place];
-  return element(
-    "div",
-    {},
-    scoreBars(rows[place], input, { query: `row ${place} of W_${letter.toUpperCase()}`, key: isNormed ? "norm(x)" : "x", term: "wᵢ · xᵢ" }),
-    shift
-      ? element("p", { class: "regard-formula", text: `+ b = ${printedNumber(shift, 3)} gives ${printedNumber(projected[place], 3)}` })
-      : null,
-  );
+export function projectionArithmetic({ letter, rows, input, bias, isNormed }, place) {
+  return linearArithmetic(rows[place], input, bias?.[place], `row ${place} of W_${letter.toUpperCase()}`, isNormed ? "norm(x)" : "x");
 }
 
 /** One number of a head's vector: turned by RoPE, or W · x. @param {Origin} origin @param {number} place */

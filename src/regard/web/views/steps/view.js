@@ -31,6 +31,7 @@ import {
 import { makeNext } from "./next.js";
 import { makeOrigin, originOf, originOfNumbers } from "./origin.js";
 import { queryChooser } from "./query.js";
+import { linearArithmetic, stageArithmetic } from "./stages.js";
 import { makeStory } from "./story.js";
 import { makeTable } from "./table.js";
 import { makeWhatIf } from "./what_if.js";
@@ -389,7 +390,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
         .filter(([name]) => name !== "outputs")
         .map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]),
     );
-    after.show({ outputs, original, arrays: isEdited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, through: throughBlock() });
+    after.show({ outputs, original, arrays: isEdited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, ...throughBlock() });
   }
 
   /** The outputs of all heads, and those without a change. @param {number} head @param {any} computed @param {any} changes @returns {[any[], any[]|null]} */
@@ -407,14 +408,24 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     return [computed.output && description.heads === 1 ? [computed.output] : [], null];
   }
 
-  /** Computes what follows the concatenated outputs; null where W_O is not known. */
+  /** Computes what follows the concatenated outputs, and says how; null where W_O is not known. */
   function throughBlock() {
     const { w_o: matrix, b_o: bias } = editing?.numbers ?? {};
     if (matrix)
-      return (/** @type {any} */ concatenated) => ({ projected: projected(matrix, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) });
+      return {
+        through: (/** @type {any} */ concatenated) => ({ projected: projected(matrix, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) }),
+        arithmetic: (/** @type {any} */ concatenated) => ({
+          projected: (/** @type {number} */ place) => linearArithmetic(matrix[place], concatenated, bias?.[place], `row ${place} of W_O`, "concatenated"),
+        }),
+      };
     const own = ownKey();
     const x = weights?.layer === state.get().layer && own !== null ? weights.x[own] : null;
-    return x ? (/** @type {any} */ concatenated) => afterHeads(/** @type {any} */ (weights).block, x, concatenated) : null;
+    if (!x || !weights) return { through: null, arithmetic: null };
+    const of = weights.block;
+    return {
+      through: (/** @type {any} */ concatenated) => afterHeads(of, x, concatenated),
+      arithmetic: (/** @type {any} */ concatenated, /** @type {any} */ stages) => stageArithmetic(of, x, concatenated, stages),
+    };
   }
 
   /** @param {number} head */

@@ -1,0 +1,55 @@
+/** How the numbers after the heads are computed: W_O, residual, norms, feed-forward. */
+import { momentsOf, normed, plus } from "../../block.js";
+import { element } from "../../elements.js";
+import { printedNumber } from "../../numbers.js";
+import { scoreBars } from "./score.js";
+
+/** @typedef {(place: number) => Element|string} Arithmetic */
+
+/** @param {number} number */
+const three = (number) => (number < 0 ? `(${printedNumber(number, 3)})` : printedNumber(number, 3));
+
+/**
+ * @param {import("../../block.js").Block} block @param {ArrayLike<number>} x
+ * @param {ArrayLike<number>} concatenated @param {Record<string, any>} stages of `afterHeads`
+ * @returns {Record<string, Arithmetic>}
+ */
+export function stageArithmetic(block, x, concatenated, stages) {
+  const { projected, attended, hidden, fed_forward: fed, result } = stages;
+  const summed = (/** @type {string} */ name, /** @type {ArrayLike<number>} */ one, /** @type {ArrayLike<number>} */ other, /** @type {ArrayLike<number>} */ found) => {
+    const norm = block.normFirst ? null : block.norm(name);
+    const sum = plus(one, other);
+    return (/** @type {number} */ place) => {
+      const plain = `${three(one[place])} + ${three(other[place])} = ${three(sum[place])}`;
+      return norm ? `${plain}; normed: ${normText(norm, sum, place)}` : plain.replace(/= .*/, `= ${three(found[place])}`);
+    };
+  };
+  /** @type {Record<string, Arithmetic>} */
+  const found = { attended: summed("norm_1", x, projected, attended) };
+  const w = block.weight("o");
+  if (w) found.projected = (place) => linearArithmetic(rowOfMatrix(w, place), concatenated, block.bias("o")?.[place], `row ${place} of W_O`, "concatenated");
+  const down = block.weight("down");
+  if (!down || !hidden) return found;
+  found.fed_forward = (place) => linearArithmetic(rowOfMatrix(down, place), hidden, block.bias("down")?.[place], `row ${place} of W_2`, "hidden");
+  found.result = summed("norm_2", attended, fed, result);
+  return found;
+}
+
+/** One number of W · x + b. @param {ArrayLike<number>} row @param {ArrayLike<number>} x @param {number|undefined} bias @param {string} name @param {string} of */
+export function linearArithmetic(row, x, bias, name, of) {
+  const shift = bias ? element("p", { class: "regard-formula", text: `+ b = ${three(bias)}` }) : null;
+  return element("div", {}, scoreBars(row, x, { query: name, key: of, term: "wᵢ · xᵢ" }), shift);
+}
+
+/** @param {import("../../block.js").Norm} norm @param {ArrayLike<number>} sum @param {number} place */
+function normText(norm, sum, place) {
+  const { mean, size } = momentsOf(sum, norm);
+  const shift = norm.bias?.[place];
+  const centred = norm.kind === "layer" ? `(${three(sum[place])} − ${three(mean)})` : three(sum[place]);
+  return `${centred} ÷ ${three(size)} × ${three(norm.weight[place])}${shift ? ` + ${three(shift)}` : ""} = ${three(normed(sum, norm)[place])}`;
+}
+
+/** @param {import("../../block.js").Matrix} matrix @param {number} row */
+function rowOfMatrix({ data, shape }, row) {
+  return data.subarray(row * shape[1], (row + 1) * shape[1]);
+}
