@@ -284,7 +284,8 @@ def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any,
     assert operators[0] == "+" and operators[-1] == "× W_Q (4 × 16) ="
     page.get_by_role("button", name=re.compile("^position 7")).click()
     model = reading.reader.transformer
-    steps = {step.name: np.asarray(step.value) for step in model.embedding_steps(np.array([token.id for token in reading.tokens]), separate=True)}
+    ids = np.array([token.id for token in reading.tokens])
+    steps = {step.name: np.asarray(step.value) for step in model.embedding_steps(ids, separate=True)}
     added = (steps["positioned"] - steps["embedding"])[place]
     assert opened_numbers(page, ".regard-origin") == pytest.approx(added.tolist(), abs=0.006)
     page.get_by_role("radio", name="k", exact=True).check()
