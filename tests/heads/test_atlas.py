@@ -128,6 +128,20 @@ def test_a_unit_is_not_counted_again_by_a_second_run(tmp_path, whole, folder, fi
     assert seen[-1] == seen[-2] == (seen[-1][1],) * 2  # the second run found everything done
 
 
+def test_a_damaged_part_is_named_and_computed_again_once_it_is_deleted(tmp_path, whole, folder, files):
+    reader, manifest = begun(tmp_path, folder, files)
+    atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
+    part = tmp_path / "parts" / "000000.parquet"
+    part.write_bytes(part.read_bytes()[:200])
+    with pytest.raises(OptionError, match=r"cannot be read: .*\nDelete '.*000000\.\*'"):
+        atlas.finished(tmp_path)
+    for one in part.parent.glob("000000.*"):
+        one.unlink()
+    atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
+    atlas.finished(tmp_path)
+    assert contents(tmp_path) == contents(whole)
+
+
 def test_another_model_or_corpus_is_refused(tmp_path, whole, folder, files):
     other = tiny_llama(tmp_path / "other")
     (tmp_path / "x.txt").write_text("the cat sat", encoding="utf-8")

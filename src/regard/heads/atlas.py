@@ -444,7 +444,11 @@ def _read(path: Path) -> Any:
     try:
         return corpus._parquet().read_table(path)
     except (OSError, ValueError) as problem:
-        raise OptionError(f"{str(path)!r} cannot be read: {str(problem).splitlines()[0][:200]}.") from None
+        again = f"{path.name.split('.')[0]}.*"
+        raise OptionError(
+            f"{str(path)!r} cannot be read: {corpus.reason_of(problem)}.\n"
+            f"Delete {str(path.with_name(again))!r}; the next run computes it again."
+        ) from None
 
 
 def _arrow() -> Any:
