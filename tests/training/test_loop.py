@@ -15,11 +15,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import regard
-from regard import codec, errors
+from regard import _core, codec, errors
 
 torch = pytest.importorskip("torch")
 
-from regard.training import Diverged, Recipe, Record, network, preset, task, train  # noqa: E402
+from regard.training import Diverged, Recipe, Record, limit_threads, network, preset, task, train  # noqa: E402
 
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 8}
 FILES = (".lock", "config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json")
@@ -258,6 +258,22 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
     _, metadata = codec.load(tmp_path / "run.safetensors", "training_checkpoint")
     assert metadata["state"]["step"] == 2
     assert not list(tmp_path.glob(".regard-*"))
+
+
+def test_small_steps_use_one_thread(monkeypatch):
+    counts = torch.get_num_threads(), _core.threads()
+    for name in ("OMP_NUM_THREADS", "REGARD_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        _core.set_threads(2)
+        wide = network(16, length=1024, layers=4, heads=8, width=512)
+        assert not limit_threads(wide, task("lookup", pairs=4, vocabulary=16, length=1024), Recipe(batch=1))
+        assert _core.threads() == 2
+        assert limit_threads(*small(), Recipe(batch=4))
+        assert (torch.get_num_threads(), _core.threads()) == (1, 1)
+    finally:
+        torch.set_num_threads(counts[0])
+        _core.set_threads(counts[1])
 
 
 def test_models_that_do_not_fit_a_task_are_refused():

@@ -65,6 +65,7 @@ def train(
     preset = training.preset(chosen)
     recipe = replace(preset.recipe, seed=seed, **given(steps=steps, batch=batch, rate=rate, accumulate=accumulate))
     model = preset.network(chosen, layers=layers, heads=heads, width=width, seed=seed)
+    training.limit_threads(model, chosen, recipe)
     with _bar(recipe.steps) as on_step:
         trained = training.train(model, chosen, recipe, out=out, sentences=sentence or (), on_step=on_step)
     page = training_page.save(trained.record, Path(out) / "training.html")

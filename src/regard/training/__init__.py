@@ -9,7 +9,7 @@ checkpoint.py   a run on disk
 presets.py      a model and a recipe for each task
 """
 
-from regard.training.loop import Diverged, Progress, Recipe, Trained, train
+from regard.training.loop import Diverged, Progress, Recipe, Trained, limit_threads, train
 from regard.training.network import Module, network
 from regard.training.presets import Preset, preset
 from regard.training.record import Record, Snapshot
@@ -26,6 +26,7 @@ __all__ = [
     "Snapshot",
     "Task",
     "Trained",
+    "limit_threads",
     "network",
     "preset",
     "task",

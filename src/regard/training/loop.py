@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard import errors, validate
+from regard.engines import select
 from regard.layers import Transformer
 from regard.training import checkpoint, measurement
 from regard.training.network import logits_at, network, parameters
@@ -21,6 +22,9 @@ from regard.training.optimiser import AdamW
 from regard.training.record import Record, Snapshot
 from regard.training.tasks import Batch, Task
 
+# Floating-point operations of a step up to which one thread is as fast as two. With lookup's 0.14e9, two took 27 to
+# 103 s on two cores, depending on what else ran; one takes 28 s. nanoGPT's step has 3.8e9.
+SMALL_STEP = 1e9
 MEMORY = 0.9  # of the running accuracy: about the last ten batches
 
 
@@ -277,6 +281,19 @@ class Run:
                 moments.step.fill_(step)
         self.step, self.level, self.running = step, int(found.state["level"]), float(found.state["running"])
         self.losses, self.record = list(found.state["losses"]), found.record
+
+
+def limit_threads(model: Transformer, task: Task, recipe: Recipe) -> bool:
+    """Use one thread, in all of this process, where a step is too small for several; whether it is."""
+    numbers = sum(array.size for array in model.parameters().values())
+    is_small = bool(6 * numbers * recipe.batch * task.length < SMALL_STEP)
+    if is_small and not {"OMP_NUM_THREADS", "REGARD_THREADS"} & set(os.environ):
+        torch.set_num_threads(1)
+        if select.NATIVE_PROBLEM is None:
+            from regard import _core
+
+            _core.set_threads(1)
+    return is_small
 
 
 def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from regard.layers import Seen, Transformer
 from regard.training.record import LARGEST_WEIGHT, Record, Snapshot
 from regard.training.tasks import NONE, Batch, Task, Text
 
-TEST_SEQUENCES = 128
+TEST_SEQUENCES, TEST_TOKENS = 128, 4608  # measured at every snapshot: so many, or fewer where they are long
 LONGEST_PROBE = 128  # tokens of a sequence whose attention is recorded: 16 KiB per head and snapshot at most
 SHORT_PROBE = 64  # up to this many tokens, two sequences are recorded, else one
 LARGEST = 65504  # of float16
@@ -37,8 +37,10 @@ def new_record(task: Task, seed: int, sentences: Sequence[str] = ()) -> Record:
     return Record(task.name, task.words, task.relations, probes, keys, relations)
 
 
-def held_out_batch(task: Task, count: int = TEST_SEQUENCES, seed: int = 0) -> Batch:
+def held_out_batch(task: Task, count: int | None = None, seed: int = 0) -> Batch:
     """Sequences that training never shows, the same at every measurement."""
+    if count is None:
+        count = min(TEST_SEQUENCES, max(1, TEST_TOKENS // task.length))
     if isinstance(task, Text):
         whole = task.windows(count)
         none = np.full_like(whole[:, 1:], NONE)
