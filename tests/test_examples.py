@@ -15,6 +15,7 @@ PROMISED = {
     "05_check_a_hand_calculation": ["0.15 is cut", "3 is wrong"],
     "09_watch_a_model": ["the same tokens as unwatched: True", "mask=causal()"],
     "10_words_in_time": ["planted: ['0.00-0.06', '0.06-0.12', '0.12-0.18', '0.18-0.24']"],
+    "11_patches_of_an_image": ["rows and columns: [6, 8]", "the patch that stands out: (2, 5)"],
     "06_figures_for_slides": ["fixed_and_computed.svg", "heads_and_filters.svg", "table.tex"],
 }
 

@@ -6,6 +6,7 @@ import torch
 
 import regard
 from regard import errors
+from regard.watch.pretrained import Pretrained
 
 from .models import bart, eager_weights, gemma3, llama
 
@@ -76,21 +77,12 @@ def test_too_few_tokens_are_refused(tokenizer):
 
 
 def test_a_real_model_reads_as_regards_own_engine_does(minilm_path):
-    from regard.watch.pretrained import read
-
     text = "The kids were scared of the lions, so they left right away."
-    found, expected = read(str(minilm_path), text), regard.model(str(minilm_path)).read(text)
+    found, expected = Pretrained.open(str(minilm_path)).read(text), regard.model(str(minilm_path)).read(text)
     assert [token.text for token in found.tokens] == [token.text for token in expected.tokens]
     for layer in range(6):
         np.testing.assert_allclose(found.weights(layer=layer), expected.weights(layer=layer), atol=2e-6)
     assert found.certificate.output < 1e-5
-
-
-def test_a_folder_that_holds_no_model_is_refused(tmp_path):
-    from regard.watch.pretrained import read
-
-    with pytest.raises(errors.OptionError, match=r"config\.json"):
-        read(str(tmp_path), "The cat sat")
 
 
 @pytest.mark.slow

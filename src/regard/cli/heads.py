@@ -36,6 +36,7 @@ EXAMPLES = """Examples:
   regard heads "The kids were scared of the lions, so they left right away."
   regard heads --treebank dev.conllu --score test.conllu
   regard heads --treebank dev.conllu --score test.conllu --out relations.csv
+  regard heads "The cat sat on the mat." --hf ./a-folder-of-transformers
   regard heads --ablate "The cat sat on the mat because it was tired."
   regard heads --model smollm2 --corpus books/ --out atlas/
   regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
@@ -63,6 +64,9 @@ def heads(
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")] = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model by name, path or hub id; `regard models` lists names.")
+    ] = None,
+    hf: Annotated[
+        str | None, typer.Option("--hf", metavar="PATH", help="A model run by transformers: a folder or a hub id.")
     ] = None,
     treebank: Annotated[
         str | None, typer.Option(metavar="FILE", help="Choose the best head of each relation on this CoNLL-U file.")
@@ -96,6 +100,8 @@ def heads(
 ) -> None:
     """What each head does: statistics, patterns, relations and ablation, over a text, a treebank or a corpus."""
     given = list(text or [])
+    if hf is not None:
+        _check_watched(model, corpus=corpus, ablate=ablate or None, silence=silence)
     if given[:1] == [MERGE] and len(given) > 1:
         _finish(_merge(given[1:], out), None, show, full)
     elif given[:1] == [PAGE] and len(given) > 1:
@@ -105,11 +111,12 @@ def heads(
     elif shard is not None or dask is not None or jobs > 1:
         raise OptionError("--shard, --dask and --jobs divide a corpus: add --corpus FILE.")
     elif treebank is not None or score is not None:
-        _treebank(treebank, score, model or USUAL, silence, untrained, out, show, full)
+        opened = partial(_reader, model, hf)
+        _treebank(treebank, score, opened, silence, untrained, out, show, full)
     elif ablate:
         _ablate(_text(given, file), _model(model or CAUSAL), silence, out, show, full)
     else:
-        _profile(_text(given, file), _model(model or USUAL, silence), out, show, full)
+        _profile(_text(given, file), _reader(model, hf, silence), out, show, full)
 
 
 def _text(given: Sequence[str], file: str | None) -> str:
@@ -123,6 +130,27 @@ def _text(given: Sequence[str], file: str | None) -> str:
     if not text.strip():
         raise OptionError('The text contains no word: give one, as in regard heads "The cat sat".')
     return text.strip()
+
+
+def _check_watched(model: str | None, **others: Any) -> None:
+    """Refuse what needs a model that Regard computes itself."""
+    if model is not None:
+        raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
+    for name, value in others.items():
+        if value is not None:
+            raise OptionError(
+                f"--{name} needs a model that Regard computes itself: give it by --model, which opens the BERT, GPT-2 "
+                "and Llama kinds from their folders as well."
+            )
+
+
+def _reader(model: str | None, hf: str | None, silence: str | None) -> Any:
+    """The model by name, or the one that transformers runs."""
+    if hf is None:
+        return _model(model or USUAL, silence)
+    from regard.watch.pretrained import Pretrained
+
+    return Pretrained.open(hf)
 
 
 def _model(name: str, silence: str | None = None) -> Model:
@@ -165,10 +193,10 @@ def _profile(text: str, reader: Model, out: Sequence[str] | None, show: Format |
 
 
 def _treebank(
-    chosen: str | None, scored: str | None, model: str, silence: str | None, untrained: bool,
-    out: Sequence[str] | None, show: Format | None, full: bool,
+    chosen: str | None, scored: str | None, opened: Callable[[str | None], Model], silence: str | None,
+    untrained: bool, out: Sequence[str] | None, show: Format | None, full: bool,
 ) -> None:  # fmt: skip
-    from regard.heads import circuits, profile, relations, roles, statistics
+    from regard.heads import profile, relations, statistics
     from regard.heads import treebank as treebanks
 
     if chosen is None:
@@ -188,10 +216,10 @@ def _treebank(
         halves = treebanks.Treebank(files[0].name, whole[::2], ()), treebanks.Treebank(files[0].name, whole[1::2], ())
         files = list(halves)
         notes.append("Without --score, heads are chosen on every other sentence and scored on the rest.")
-    reader = _model(model, silence)
+    reader = opened(silence)
     measurement = statistics.Measurement(reader)
     read = _read(reader, files, measurement)
-    intact = None if silence is None else _read(_model(model), files)
+    intact = None if silence is None else _read(opened(None), files)
     baseline = _read(relations.untrained_twin(reader), files) if untrained else None
     scores = relations.scores(read[0], read[1], None if baseline is None else (baseline[0], baseline[1]))
     by_head = relations.scores_by_head(read[0], read[1], scores)
@@ -206,8 +234,8 @@ def _treebank(
     about = {"sentences": [len(one.sentences) for one in files], "skipped": skipped_sentences}
     changes = () if intact is None else tuple(relations.changes((intact[0], intact[1]), (read[0], read[1])))
     found = profile.Profile(
-        reader.name, source, sums, circuits.ranks(reader), tuple(scores), tuple(by_head),
-        tuple(map(roles.digest, reader.blocks)), changes, notes=tuple(notes), about=about,
+        reader.name, source, sums, scores=tuple(scores), by_head=tuple(by_head), changes=changes, notes=tuple(notes),
+        about=about, **profile.of_weights(reader),
     )  # fmt: skip
     tables = [found.relation_table(every=full or not outputs.is_printed(out, targets))]
     if silence is not None:

@@ -168,12 +168,16 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
 
 
 def _watched(name: str, model: str | None, text: str, generate: int | None) -> Reading:
-    """The text as read by a model that transformers runs."""
-    from regard.watch.pretrained import read
+    """The text as read, or continued, by a model that transformers runs."""
+    from regard.watch.pretrained import Pretrained
 
     if model is not None:
         raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
-    return read(name, text, generate)
+    reader = Pretrained.open(name)
+    if generate is None:
+        return reader.read(text)
+    with terminal.progress(f"{name} writes", generate) as one_more:
+        return reader.generate(text, generate, on_token=lambda _piece: one_more())
 
 
 def _role(reading: Reading, asked: Asked) -> Role | None:

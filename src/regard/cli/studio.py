@@ -17,6 +17,7 @@ EXAMPLES = """Examples:
   regard studio "The kids were scared of the lions, so they left right away."
   regard studio "Once upon a time" --model smollm2
   regard studio "The kids were scared of the lions, so they left." --layer 3 --head 1 --query they
+  regard studio "The cat sat" --hf ./a-folder-of-transformers
   regard studio --file letter.txt --port 8000 --no-browser
   regard studio --synthetic 100000
 """
@@ -30,7 +31,7 @@ def studio(
     ] = None,
     hf: Annotated[
         str | None,
-        typer.Option("--hf", metavar="PATH", help="Start with the text as a model of transformers reads it."),
+        typer.Option("--hf", metavar="PATH", help="A model run by transformers: a folder or a hub id."),
     ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="WORD", help="Open with this query word; the:2 is the second 'the'.")
@@ -63,21 +64,22 @@ def studio(
             begin = text_input.text_of(text_input.STANDARD)
         if file is not None:
             subject, begin = _opened(file)
-        if hf is not None:
-            subject, begin = _watched(hf, begin), None
-        return Studio(Library(model), begin, subject)
+        return Studio(Library(model) if hf is None else _library_with(hf, model), begin, subject)
 
     chosen = {"layer": layer, "head": head, "query": query}
     serve(make, host=host, port=port, browser=browser, chosen=chosen, tell=terminal.remark)
 
 
-def _watched(name: str, text: str | None) -> Any:
-    """The text as read by a model that transformers runs."""
-    from regard.watch.pretrained import read
+def _library_with(name: str, model: str | None) -> Any:
+    """The models of the studio and, as the one to begin with, one that transformers runs."""
+    from regard.models.model import model as open_model
+    from regard.studio.library import Library
+    from regard.watch.pretrained import Pretrained
 
-    if text is None:
-        raise OptionError('--hf needs a text to start with, as in regard studio "The cat sat" --hf FOLDER.')
-    return read(name, text)
+    if model is not None:
+        raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
+    watched, label = Pretrained.open(name), f"{name} (transformers)"
+    return Library(label, load=lambda one: watched if one == label else open_model(one))
 
 
 def _opened(path: str) -> tuple[Any, str | None]:

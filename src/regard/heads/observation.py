@@ -184,7 +184,13 @@ class Group:
 
 
 def observe(model: Model, documents: Sequence[Document], layers: int | None = None) -> Iterator[Group]:
-    """Every layer's heads for a batch of documents, layer by layer, in groups of equal length."""
+    """Every layer's heads for a batch of documents, layer by layer, in groups of equal length.
+
+    A model of transformers (`regard.watch.pretrained`) reads one group after the other.
+    """
+    if hasattr(model, "observed"):
+        yield from _watched(model, documents, layers)
+        return
     together = packed([document.ids for document in documents])  # type: ignore[misc]
     at = {place.start: number for number, place in enumerate(together.places)}
     groups = []
@@ -203,3 +209,18 @@ def observe(model: Model, documents: Sequence[Document], layers: int | None = No
                 for part in (step.heads.queries, step.heads.keys)
             )
             yield Group(of_layer, texts, tokens, multi_head.look(queries, keys))
+
+
+def _watched(model: Any, documents: Sequence[Document], layers: int | None) -> Iterator[Group]:
+    by_length: dict[int, list[int]] = {}
+    for place, document in enumerate(documents):
+        by_length.setdefault(len(document), []).append(place)
+    for length, places in by_length.items():
+        texts = Alike(tuple(documents[place] for place in places), tuple(places))
+        for layer, one in enumerate(model.observed([document.ids for document in texts.documents])):
+            if layers is not None and layer >= layers:
+                break
+            values = one.values.swapaxes(0, 1).reshape(one.values.shape[1], -1, one.values.shape[3])
+            outputs = one.outputs.swapaxes(1, 2).reshape(-1, one.outputs.shape[1], one.outputs.shape[3])
+            of_layer = LayerHeads(layer, np.ascontiguousarray(values), np.ascontiguousarray(outputs))
+            yield Group(of_layer, texts, slice(0, length * len(places)), one.attention)

@@ -133,8 +133,14 @@ def of_texts(model: Model, texts: Sequence[str], source: str = "the given text")
         f"{len(documents):,} document{'s' * (len(documents) != 1)}, {about['tokens']:,} tokens. Patterns are labelled "
         "by the weight that is not on special tokens or, in a causal model, on the first token.",
     )
-    weights = tuple(map(digest, model.blocks))
-    return Profile(model.name, source, sums, circuits.ranks(model), weights=weights, notes=notes, about=about)
+    return Profile(model.name, source, sums, **of_weights(model), notes=notes, about=about)
+
+
+def of_weights(model: Model) -> dict[str, Any]:
+    """What a profile says about the weights themselves: nothing for a model of transformers."""
+    if not hasattr(model, "transformer"):
+        return {}
+    return {"ranks": circuits.ranks(model), "weights": tuple(map(digest, model.blocks))}
 
 
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:

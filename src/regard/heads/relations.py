@@ -553,6 +553,8 @@ def _resamples(sentences: int) -> NDArray[np.uint8]:
 
 def untrained_twin(model: Model, seed: int = SEED) -> Model:
     """A model of the same shape with random weights: normal with deviation 0.02, biases 0, norms 1, as BERT begins."""
+    if hasattr(model, "untrained"):  # of transformers
+        return model.untrained()  # type: ignore[no-any-return]
     names = {id(array): name for name, array in model.transformer.parameters().items()}
     generator = np.random.default_rng(seed)
 

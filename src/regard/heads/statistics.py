@@ -272,7 +272,7 @@ def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, s
 
 def random_repeats(model: Model, sequences: int, period: int, seed: int) -> tuple[list[Document], int]:
     """Documents of random tokens that repeat, and where their first random token stands."""
-    ordinary = np.setdiff1d(np.arange(model.transformer.embedding.weight.shape[0]), sorted(model.tokeniser.specials))
+    ordinary = np.setdiff1d(np.arange(model.vocabulary), sorted(model.tokeniser.specials))
     around = model.tokeniser.encode("a")
     place = next(place for place, special in enumerate(around.special) if not special)
     before, after = around.ids[:place], around.ids[place + len(around.ids) - sum(around.special) :]

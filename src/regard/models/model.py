@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -108,6 +107,15 @@ class Model:
         return self.transformer.embedding.width
 
     @property
+    def vocabulary(self) -> int:
+        """The number of tokens that it has a vector for.
+
+        >>> model("minilm").vocabulary
+        30522
+        """
+        return int(self.transformer.embedding.weight.shape[0])
+
+    @property
     def causal(self) -> bool:
         """Whether each token sees only itself and earlier tokens; only such a model can generate text."""
         return self.blocks[0].attention.causal
@@ -181,15 +189,7 @@ class Model:
         >>> minilm.longest, len(minilm.beginning("one " * 1000).split())
         (512, 510)
         """
-        encoded = self.tokeniser.encode(text)
-        keep = self.longest - sum(encoded.special)
-        while len(encoded) > self.longest:
-            ends = [end for (_, end), special in zip(encoded.spans, encoded.special, strict=True) if not special]
-            cut = text[: ends[min(keep, len(ends) - 1) - 1]]
-            words = re.match(r"(.*\S)\s+\S*$", cut, re.DOTALL)  # a part of a word may have other tokens
-            text = cut if words is None or text[len(cut) : len(cut) + 1].isspace() else words[1]
-            encoded, keep = self.tokeniser.encode(text), keep - 1
-        return text
+        return self.tokeniser.beginning(text, self.longest)
 
     def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
         """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.

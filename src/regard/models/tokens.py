@@ -91,6 +91,18 @@ class Tokeniser:
         ]
         return text, self._encoded(text, ids, tokens, spans, [False] * len(ids))
 
+    def beginning(self, text: str, longest: int) -> str:
+        """The text, cut after the last word with which it has at most `longest` tokens."""
+        encoded = self.encode(text)
+        keep = longest - sum(encoded.special)
+        while len(encoded) > longest:
+            ends = [end for (_, end), special in zip(encoded.spans, encoded.special, strict=True) if not special]
+            cut = text[: ends[min(keep, len(ends) - 1) - 1]]
+            words = re.match(r"(.*\S)\s+\S*$", cut, re.DOTALL)  # a part of a word may have other tokens
+            text = cut if words is None or text[len(cut) : len(cut) + 1].isspace() else words[1]
+            encoded, keep = self.encode(text), keep - 1
+        return text
+
     def token(self, number: int) -> str:
         """A token as in the vocabulary: ##ing, Ġthe."""
         return str(self.engine.id_to_token(int(number)) or "")

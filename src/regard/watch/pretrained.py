@@ -1,52 +1,364 @@
-"""Texts read by a model of transformers: from a folder or the hub to a `Reading`, for `regard see --hf`."""
+"""`Pretrained`: a model of transformers that reads texts, for `regard see`, `heads` and `studio` with --hf."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from regard import errors
+from regard import errors, validate
+from regard.attention import Attention
+from regard.models import tokens as tokenisers
+from regard.models.errors import TooLong
+from regard.models.generate import TextStream
+from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
+from regard.watch.support import support_of
 
 if TYPE_CHECKING:
+    from regard.models.tokens import Tokeniser
     from regard.reading import Reading
 
+UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
+LARGEST = 1 << 24  # a larger limit means none
+OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "o", "out_lin", "wo", "proj")  # the projection after the heads
 
-def read(name: str, text: str, generate: int | None = None) -> Reading:
-    """A text as a model of transformers reads it, or with so many tokens that it writes after it.
 
-    name   a folder with config.json, weights and a tokenizer, or the id of a model on the hub
+@dataclass(eq=False)
+class Pretrained:
+    """A model of transformers with its tokenizer: it reads and writes texts as `regard.Model` does.
+
+    name        the folder or hub id it was opened by
+    model       the PyTorch module
+    tokenizer   of transformers
+    writes      whether it can generate text
     """
-    tokenizer, model = _loaded(name, writes=generate is not None)
-    inputs = tokenizer(text, return_tensors="pt")
-    with watch(model) as seen, torch.inference_mode():
-        if generate is None:
-            _forward(model, inputs)
-            given: Any = text
-        else:
-            given = model.generate(**inputs, max_new_tokens=generate, do_sample=False)
-    return seen.reading(tokenizer, given)
+
+    name: str
+    model: Any
+    tokenizer: Any
+    writes: bool = False
+
+    @classmethod
+    def open(cls, name: str) -> Pretrained:
+        """A folder with config.json, weights and a tokenizer, or the id of a model on the hub."""
+        try:
+            import transformers
+        except ImportError:
+            raise errors.missing_package("--hf", "transformers") from None
+        with _silent():
+            config = _loaded(name, transformers.AutoConfig)
+            maker, writes = _maker(transformers, config)
+            reads = _reads(config, transformers)
+            if reads != "text":
+                raise errors.unsupported(
+                    f"Reading a text with {name}, a {config.model_type} model that reads {reads},",
+                    "Watch it in Python: with regard.watch(model) as seen: model(**inputs).",
+                )
+            tokenizer = _loaded(name, transformers.AutoTokenizer)
+            model = _weights(name, maker)
+        return cls(name, model, tokenizer, writes)
+
+    def untrained(self) -> Pretrained:
+        """A model of the same configuration with random weights."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            twin = type(self.model)(deepcopy(self.model.config)).eval()
+        return replace(self, name=f"{self.name}, untrained", model=twin)
+
+    # What it is
+
+    @property
+    def _body(self) -> Any:
+        """The module that reads tokens: the encoder of a model with a decoder, the text model beside a vision model."""
+        if self.model.config.is_encoder_decoder:
+            return self.model.get_encoder()
+        return getattr(self.model, "text_model", self.model) if hasattr(self.model, "vision_model") else self.model
+
+    @cached_property
+    def tokeniser(self) -> Tokeniser:
+        """The tokenizer, with readable tokens and word boundaries."""
+        engine = getattr(self.tokenizer, "backend_tokenizer", None)
+        if engine is None:
+            raise errors.unsupported(
+                f"{type(self.tokenizer).__name__}, a tokenizer without tokenizer.json,",
+                "Load a fast tokenizer (use_fast=True) and save it: tokenizer.save_pretrained(folder).",
+            )
+        return tokenisers.of(deepcopy(engine), Path(self.name))
+
+    @cached_property
+    def longest(self) -> int:
+        """The largest number of tokens it reads."""
+        config = getattr(self.model.config, "text_config", None) or self.model.config
+        positions = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "seq_length")]
+        limits = [size for size in (*positions, self.tokenizer.model_max_length) if size and 0 < size < LARGEST]
+        return int(min(limits, default=UNLIMITED))
+
+    @cached_property
+    def _shape(self) -> _Shape:
+        """What two tokens say about its layers."""
+        ids = self.tokeniser.encode("a a", special=False).ids
+        found = list(self.observed([(ids * 2)[:2]]))
+        heads = {one.attention.shape[1] for one in found}
+        if len(heads) > 1:
+            raise errors.unsupported(f"{self.name}, whose layers have {sorted(heads)} heads,", "Look at single layers.")
+        is_causal = all(not np.asarray(one.attention[..., 0, 1]).any() for one in found)
+        return _Shape(is_causal, heads.pop(), found[0].values.shape[-1], tuple(one.name for one in found))
+
+    @property
+    def causal(self) -> bool:
+        """Whether each token sees only itself and earlier tokens."""
+        return self._shape.causal
+
+    @property
+    def heads(self) -> int:
+        """The number of heads per layer."""
+        return self._shape.heads
+
+    @cached_property
+    def blocks(self) -> tuple[Any, ...]:
+        """One per layer, with what `regard.heads` asks about it: heads, and the projection W_O where it is found."""
+        return tuple(SimpleNamespace(attention=self._heads_of(name.partition(" (")[0])) for name in self._shape.names)
+
+    def _heads_of(self, name: str) -> SimpleNamespace:
+        attention, parent = (self._body.get_submodule(one) for one in (name, name.rpartition(".")[0]))
+        found = [getattr(attention, one, None) for one in OUTPUTS]
+        found += [getattr(getattr(parent, "output", None), "dense", None)]  # of BERT
+        linear = next((one for one in found if isinstance(getattr(one, "weight", None), Tensor)), None)
+        size, w_o = self._shape.value_dim, None
+        if linear is not None:
+            matrix = linear.weight.detach().float()
+            weight = in_numpy(matrix if isinstance(linear, torch.nn.Linear) else matrix.T)  # GPT-2 has them transposed
+            w_o = SimpleNamespace(weight=weight) if weight.shape[1] == self.heads * size else None
+        return SimpleNamespace(heads=self.heads, groups=1, w_v=SimpleNamespace(outputs=size), w_o=w_o)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What its config.json says."""
+        return dict(self.model.config.to_dict())
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end generated text."""
+        found = self.config.get("eos_token_id")
+        return frozenset(found if isinstance(found, list) else () if found is None else (found,))
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that it knows."""
+        return int(self.model.get_input_embeddings().weight.shape[0])
+
+    # Reading and writing
+
+    def beginning(self, text: str) -> str:
+        """The text, cut after the last word that the model still reads."""
+        return self.tokeniser.beginning(text, self.longest)
+
+    def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
+        """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
+        inputs = self.tokenizer(text, return_tensors="pt")
+        self._check_length(inputs["input_ids"].shape[1])
+        body = self._body
+        with _following(body, on_layer), watch(body) as seen, torch.inference_mode():
+            self._forward({name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs})
+        return replace(seen.reading(self.tokenizer, text), model=self.name)
+
+    def generate(
+        self,
+        prompt: str,
+        tokens: int = 64,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reading:
+        """The prompt and up to `tokens` generated tokens as one `Reading`; see `Model.generate`."""
+        if not self.writes:
+            raise errors.unsupported(
+                f"Generating text with {self.name}", "It has no language-model head: give a model that generates text."
+            )
+        tokens = validate.integer("tokens", tokens, 1)
+        inputs = self.tokenizer(prompt, return_tensors="pt")
+        count = inputs["input_ids"].shape[1]
+        self._check_length(count, tokens)
+        sampling: dict[str, Any] = {"do_sample": temperature > 0}
+        if temperature > 0:
+            sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
+        names = ("input_ids", "attention_mask")
+        given = {name: inputs[name].to(self.model.device) for name in names if name in inputs}
+        streamer = None if on_token is None else _Streamer(TextStream(self.tokeniser, (), on_token), tokens)
+        with torch.random.fork_rng(devices=[]), watch(self.model) as seen, torch.inference_mode(), _silent():
+            torch.manual_seed(seed)
+            # One more, which is not shown: the model never reads the last token, so that it has no attention.
+            written = self.model.generate(**given, max_new_tokens=tokens + 1, streamer=streamer, **sampling)
+        reading = seen.reading(self.tokenizer, written)
+        is_continued = not self.model.config.is_encoder_decoder
+        return replace(reading, model=self.name, given=count if is_continued else None)
+
+    def observed(self, texts: Sequence[Sequence[int]]) -> Iterator[Observed]:
+        """What the heads of every layer compute for texts of equal length, given as token ids."""
+        ids = torch.tensor(np.asarray(texts), dtype=torch.int64)
+        with watch(self._body) as seen, torch.inference_mode():
+            self._forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+        for layer in sorted(seen.layers, key=lambda one: one.number):
+            arrays = in_numpy(layer.values), in_numpy(layer.output)
+            yield Observed(layer.name, numpy_attention(layer.attention), *arrays)
+
+    def _forward(self, inputs: dict[str, Tensor]) -> None:
+        body = self._body
+        place = next(iter(body.parameters())).device
+        try:
+            body(**{name: tensor.to(place) for name, tensor in inputs.items()})
+        except (TypeError, ValueError) as problem:
+            if isinstance(problem, errors.RegardError):
+                raise
+            raise errors.OptionError(
+                f"{type(body).__name__} cannot read a text alone: {_shortened(problem)}\n"
+                "Watch it in Python with all its inputs: with regard.watch(model) as seen: model(**inputs)."
+            ) from problem
+
+    def _check_length(self, count: int, more: int = 0) -> None:
+        if count == 0:
+            raise errors.option("text", "", "a text with at least one token")
+        if count + more > self.longest:
+            came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
+            fix = "Generate fewer tokens, or shorten the text." if more else "Read it in parts."
+            raise TooLong(f"{came}; {self.name} reads at most {self.longest}.\n{fix}", count + more)
 
 
-def _forward(model: Any, inputs: Any) -> None:
-    """One pass; only the encoder of a model that has a decoder too."""
-    body = model.get_encoder() if model.config.is_encoder_decoder else model
-    body(**{name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs})
+class Observed(NamedTuple):
+    """One layer over several texts of equal length, as NumPy arrays."""
+
+    name: str  # of the module
+    attention: Attention  # (text, head, token, token)
+    values: Any  # (text, key head, token, value_dim)
+    outputs: Any  # (text, head, token, value_dim)
 
 
-def _loaded(name: str, writes: bool) -> tuple[Any, Any]:
+class _Shape(NamedTuple):
+    causal: bool
+    heads: int
+    value_dim: int
+    names: tuple[str, ...]  # of the attention modules
+
+
+class _Streamer:
+    """Passes up to `limit` generated tokens on; transformers gives it the prompt first."""
+
+    def __init__(self, stream: TextStream, limit: int) -> None:
+        self.stream, self.left, self.is_prompt = stream, limit, True
+
+    def put(self, ids: Tensor) -> None:
+        numbers = [] if self.is_prompt else ids.flatten().tolist()[: self.left]
+        for number in numbers:
+            self.stream.ends_with(int(number))
+        self.left, self.is_prompt = self.left - len(numbers), False
+
+    def end(self) -> None:
+        self.is_prompt = True
+
+
+@contextmanager
+def _following(body: Any, on_layer: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Call a function after every attention layer with the number done and of all; it may raise."""
+    support, done = support_of(body), 0
+    layers = [one for one in support.followed if on_layer is not None and one not in support.models]
+
+    def after(_module: Any, _args: Any, _output: Any) -> None:
+        nonlocal done
+        done += 1
+        assert on_layer is not None
+        on_layer(min(done, len(layers)), len(layers))
+
+    hooks = [layer.register_forward_hook(after) for layer in layers]
     try:
-        import transformers
-    except ImportError:
-        raise errors.missing_package("--hf", "transformers") from None
-    kind = transformers.AutoModelForCausalLM if writes else transformers.AutoModel
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the progress bars and advice of transformers."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
-        return transformers.AutoTokenizer.from_pretrained(name), kind.from_pretrained(name).eval()
-    except (OSError, ValueError, ImportError) as problem:
-        first = " ".join(str(problem).split())
-        shortened = first if len(first) <= 300 else first[:297] + "..."
-        raise errors.OptionError(
-            f"transformers cannot open {name!r}: {shortened}\n"
-            "Give a folder that holds config.json, weights and a tokenizer, or the id of a model on the hub."
-        ) from problem
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _maker(transformers: Any, config: Any) -> tuple[Any, bool]:
+    """The class that opens a model, and whether that model writes text."""
+    names = tuple(config.architectures or ())
+    if config.is_encoder_decoder:
+        writes = any(name.endswith("ForConditionalGeneration") for name in names)
+        return (transformers.AutoModelForSeq2SeqLM if writes else transformers.AutoModel), writes
+    known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    writes = any(name == known.get(config.model_type) for name in names)
+    return (transformers.AutoModelForCausalLM if writes else transformers.AutoModel), writes
+
+
+def _reads(config: Any, transformers: Any) -> str:
+    """What a model reads: text, or what else."""
+    try:
+        kind = transformers.AutoModel._model_mapping[type(config)]
+    except KeyError:
+        return "text"
+    kind = kind[0] if isinstance(kind, (list, tuple)) else kind
+    main = getattr(kind, "main_input_name", "input_ids")
+    return {"pixel_values": "images", "input_features": "sound", "input_values": "sound"}.get(main, "text")
+
+
+def _loaded(name: str, maker: Any, **options: Any) -> Any:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return maker.from_pretrained(name, trust_remote_code=False, **options)
+    except Exception as problem:  # whatever a damaged or hostile file leads transformers to raise
+        if isinstance(problem, MemoryError):
+            raise
+        what = {"AutoConfig": "config.json", "AutoTokenizer": "the tokenizer"}.get(maker.__name__, "the weights")
+        raise _unopened(name, what, _shortened(problem)) from problem
+
+
+def _unopened(name: str, what: str, problem: str) -> errors.OptionError:
+    missing = "" if Path(name).exists() else " There is no such folder here, and the hub has not given it."
+    return errors.OptionError(
+        f"transformers cannot open {what} of {name!r}: {problem}{missing}\n"
+        "Give a folder that holds config.json, weights and a tokenizer, or the id of a model on the hub."
+    )
+
+
+def _weights(name: str, maker: Any) -> Any:
+    """The model; refused where a part of its weights would be random."""
+    model, loaded = _loaded(name, maker, output_loading_info=True)
+    missing = sorted(key for key in loaded["missing_keys"] if "pooler" not in key)  # no attention depends on a pooler
+    if missing:
+        others = f", as are {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise _unopened(name, "the weights", f"{missing[0]} is missing{others}.")
+    return model.eval()
+
+
+def _shortened(problem: BaseException) -> str:
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    if "ignore_mismatched_sizes" in text:  # refers to a report that is not printed
+        return "arrays have other shapes than config.json says."
+    return text if len(text) <= 240 else text[:237] + "..."

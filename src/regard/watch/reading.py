@@ -35,7 +35,7 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any, batch: int = 0) -> Readi
             raise errors.index_out_of_range("batch", batch, call.batch)
         real = _real_tokens(layer, batch, call)
         of_layers.append(_seen(call, batch, real))
-        outputs.append(_in_numpy(layer.output[batch][:, real[0] : real[1]]))
+        outputs.append(in_numpy(layer.output[batch][:, real[0] : real[1]]))
     assert real is not None
     count = real[1] - real[0]
     text, tokens = _tokens(tokenizer, inputs, _unpadded(ids, real, layers[0]), count)
@@ -89,21 +89,19 @@ def _seen(call: Call, batch: int, real: tuple[int, int]) -> SeenLayer:
         call, queries=call.queries[:, :, tokens], keys=call.keys[:, :, tokens], rule=rule, bias=bias, static=False
     )
     attention = part.attention().select(batch=batch)
-    options = {
-        name: _in_numpy(getattr(attention, name))
-        for name in ("queries", "keys", "bias", "sinks")
-        if isinstance(getattr(attention, name), Tensor)
-    }
-    return SeenLayer(_replaced(attention, options), _in_numpy(call.values[batch, :, tokens]))
+    return SeenLayer(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
 
 
-def _replaced(attention: Attention, options: dict[str, Any]) -> Attention:
-    given = {name: getattr(attention, name) for name in ("scale", "mask", "bias", "softcap", "sinks", "offset")}
-    given.update({name: array for name, array in options.items() if name not in ("queries", "keys")})
-    return Attention(options["queries"], options["keys"], **given)
+def numpy_attention(attention: Attention) -> Attention:
+    """The same attention of NumPy arrays."""
+    names = ("queries", "keys", "scale", "mask", "bias", "softcap", "sinks", "offset")
+    given = {name: getattr(attention, name) for name in names}
+    given = {name: in_numpy(one) if isinstance(one, Tensor) else one for name, one in given.items()}
+    return Attention(given.pop("queries"), given.pop("keys"), **given)
 
 
-def _in_numpy(tensor: Tensor) -> Any:
+def in_numpy(tensor: Tensor) -> Any:
+    """As a NumPy array; bfloat16 as float32."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
