@@ -19,11 +19,12 @@ const STAGES = [
  *   arithmetic: ((concatenated: ArrayLike<number>, stages: Record<string, any>) => Record<string, import("./stages.js").Arithmetic>)|null}} After
  *   original  the outputs without a change, where something is changed
  *   through   computes the stages from the concatenated outputs, where W_O is known; `arithmetic` says how
+ * @param {import("../../state.js").State} state  holds the silenced heads, and so does the address
  * @param {() => void} again
  */
-export function makeAfter(again) {
+export function makeAfter(state, again) {
   /** @type {Set<number>} */
-  const silenced = new Set();
+  let silenced = new Set();
   /** @type {string|null} */
   let open = null;
   const heads = element("div", { class: "regard-after-heads" });
@@ -48,7 +49,7 @@ export function makeAfter(again) {
   /** @param {After} after */
   function show(after) {
     const { outputs, head } = after;
-    for (const one of silenced) if (one >= outputs.length) silenced.delete(one);
+    silenced = new Set(silencedIn(state).filter((one) => one < outputs.length));
     const top = largestOf(outputs.flatMap((output) => Array.from(output)));
     const digits = Math.max(2, digitsFor(outputs.flatMap((output) => Array.from(output))));
     const focused = el.contains(document.activeElement)
@@ -99,9 +100,9 @@ export function makeAfter(again) {
       "aria-label": `Silence head ${place}`,
       text: off ? "silenced" : "silence",
       onclick: () => {
-        if (off) silenced.delete(place);
-        else silenced.add(place);
-        again();
+        const left = silencedIn(state).filter((one) => one !== place);
+        const all = off ? left : [...left, place].sort((one, other) => one - other);
+        state.set({ steps_silenced: all.length ? all.join(",") : null });
       },
     });
     const shown = off ? new Float64Array(output.length) : output;
@@ -160,9 +161,16 @@ export function makeAfter(again) {
     show,
     /** The heads that are silenced, in order. */
     get silenced() {
-      return [...silenced].sort((one, other) => one - other);
+      return [...silenced];
     },
   };
+}
+
+/** The heads that are silenced, in order. @param {import("../../state.js").State} state */
+function silencedIn(state) {
+  const { steps_silenced: listed } = state.get();
+  const heads = typeof listed === "string" || typeof listed === "number" ? String(listed).split(",").map(Number) : [];
+  return [...new Set(heads.filter((one) => Number.isInteger(one) && one >= 0))].sort((one, other) => one - other);
 }
 
 /** @param {ArrayLike<number>} now @param {ArrayLike<number>} was */

@@ -125,7 +125,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   let chooser = makeChooser();
   const whatIf = makeWhatIf(state, lifetime, () => show());
   const table = makeTable(() => show());
-  const after = makeAfter(() => show());
+  const after = makeAfter(state, () => show());
   const origin = makeOrigin(() => show());
   const story = makeStory({ el, lifetime, announce });
   const next = makeNext({ source, description, lifetime, announce });
@@ -464,6 +464,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     state.listen((now, before) => {
       if (now.head !== before.head) editing?.draw(now.head);
       if (now.query !== before.query) chooser.set(query());
+      if (now.steps_silenced !== before.steps_silenced) show();
       if (now.layer !== before.layer || now.head !== before.head || now.query !== before.query) load();
     }),
   );
