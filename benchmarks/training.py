@@ -29,6 +29,7 @@ from training_step import LARGE, NANOGPT
 RESULTS = Path(__file__).with_name("training.json")
 PAGE = Path(__file__).with_name("TRAINING.md")
 TASKS = ("lookup", "relations", "induction", "copy", "sort", "facts", "text")
+PARTS = ("step", "nanogpt", *TASKS, "compare", "zoology")
 ZOOLOGY_LENGTHS = (64, 128)
 
 
@@ -64,13 +65,15 @@ def today() -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("parts", nargs="*", choices=("step", "nanogpt", *TASKS, "compare", "zoology"))
+    options.add_argument("parts", nargs="*", help=", ".join(PARTS))
     options.add_argument("--text", help="a text file, for nanogpt and text")
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     options.add_argument("--lengths", type=int, nargs="+", default=ZOOLOGY_LENGTHS, help="of zoology")
     options.add_argument("--networks", nargs="+", help="of compare and zoology; by default all")
     options.add_argument("--quiet", action="store_true")
     given = options.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        options.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
     for part in given.parts:
         if part in ("step", "nanogpt"):
             speed(LARGE if part == "step" else NANOGPT, given)

@@ -19,9 +19,13 @@ def page(found: dict[str, Any]) -> str:
             "`benchmarks/training.py` writes this page from training.json."
         ),
     ]  # fmt: skip
-    parts = _speed, _text, _lookup, _relations, _induction, _others, _compared, _zoology
-    for part in parts:
+    for part in (_speed, _text, _lookup, _relations, _induction, _others, _compared, _zoology):
         lines += part(found)
+    measured = {*found.get("tasks", {}), *found}
+    earlier = {name: text for name, text in found.get("earlier", {}).items() if name not in measured}
+    if earlier:
+        lines += ["## Measured before", "", *prose("With an earlier version, on a machine that other programs used.")]
+        lines += [line for text in earlier.values() for line in (*text, "")]
     return "\n".join(lines).rstrip() + "\n"
 
 
