@@ -16,7 +16,7 @@ EXAMPLES = """Examples:
   regard studio
   regard studio "The kids were scared of the lions, so they left right away."
   regard studio "Once upon a time" --model smollm2
-  regard studio "The kids were scared of the lions, so they left." --layer 3 --head 1 --query they
+  regard studio "The kids ran, so they live." --layer 3 --head 1 --query they
   regard studio "The cat sat" --hf ./a-folder-of-transformers
   regard studio --file letter.txt --port 8000 --no-browser
   regard studio --synthetic 100000
