@@ -211,18 +211,21 @@ def in_studio(browser: Browser, _tokens: int) -> Iterator[Line]:
         page.close()
 
 
-# From the last key event to the frame after the one in which the word is drawn among the queries.
+# From the last key event to the end of the frame in which the word is drawn among the queries: a message that is posted
+# in an animation frame arrives after the frame was painted.
 UNTIL_DRAWN = """(word) => { let last = 0;
 const key = () => (last = performance.now());
 document.addEventListener("keydown", key, true);
-window.took = new Promise((done) => { const look = () => {
-  const words = [...document.querySelectorAll(".regard-sentence-side[data-side=query] .regard-sentence-text")];
-  if (words.some((one) => one.textContent === word))
-    requestAnimationFrame(() => {
-      document.removeEventListener("keydown", key, true);
-      done(performance.now() - last);
-    });
-  else requestAnimationFrame(look); }; look(); }); }"""
+window.took = new Promise((done) => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => { document.removeEventListener("keydown", key, true); done(performance.now() - last); };
+  const look = () => {
+    const words = [...document.querySelectorAll(".regard-sentence-side[data-side=query] .regard-sentence-text")];
+    if (words.some((one) => one.textContent === word && one.offsetParent)) port2.postMessage(null);
+    else requestAnimationFrame(look);
+  };
+  look();
+}); }"""
 
 
 def memory(_browser: Browser, _tokens: int) -> Iterator[Line]:
@@ -284,9 +287,11 @@ def _until_ready(browser: Browser, address: str) -> float:
 
 
 def _watch(selector: str) -> str:
-    """Script that stores when something is first on the screen: the frame after the one in which it exists."""
-    return f"""(() => {{ const look = () => document.querySelector('{selector}')
-    ? requestAnimationFrame(() => (window.usable = performance.now())) : requestAnimationFrame(look); look(); }})()"""
+    """Script that stores when something is first on the screen: after the frame in which it exists was painted."""
+    return f"""(() => {{ const {{ port1, port2 }} = new MessageChannel();
+    port1.onmessage = () => (window.usable = performance.now());
+    const look = () => document.querySelector('{selector}') ? port2.postMessage(null) : requestAnimationFrame(look);
+    look(); }})()"""
 
 
 running: list[subprocess.Popen[str]] = []

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
 
 from regard.errors import RegardError
@@ -41,7 +42,7 @@ _DEFAULT = re.compile(
     rf"^export\s+default\s+(?:((?:async\s+)?(?:function|class)\s+({_NAME}))|({_NAME});?[ \t]*$|)", re.MULTILINE
 )
 _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)", re.DOTALL | re.MULTILINE)
-_LEFT = re.compile(r"^\s*(?:import\b(?!\s*\()|export\b).*$", re.MULTILINE)
+_LEFT = re.compile(r"^[ \t]*(?:import\b(?!\s*\()|export\b).*$", re.MULTILINE)
 _PART = re.compile(rf"^({_NAME})(?:\s+as\s+({_NAME}))?$")
 DEFAULT = "default_"
 
@@ -89,7 +90,12 @@ def style() -> str:
 
 def web_file(path: str) -> str:
     """The text of one of the viewer's files, by its path below `web/`."""
-    return files("regard").joinpath("web", *path.split("/")).read_text(encoding="utf-8")
+    return _web().joinpath(*path.split("/")).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _web() -> Traversable:
+    return files("regard").joinpath("web")
 
 
 def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], above: tuple[str, ...]) -> None:
@@ -157,7 +163,7 @@ def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
 
 def _blank_comments(text: str) -> str:
     """The text with comments replaced by spaces of equal length; comments after code are left alone."""
-    return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return _COMMENT.sub(lambda found: "\n".join(" " * len(line) for line in found[0].split("\n")), text)
 
 
 def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ import { send, signIn } from "./studio/access.js";
 import { makeBar, megabytes, SENTENCES } from "./studio/bar.js";
 import { finished, talk } from "./studio/requests.js";
 
-const QUICK = 12; // milliseconds after the last keystroke; outdated requests are cancelled
+const QUICK = 4; // milliseconds after the last keystroke; outdated requests are cancelled
 const PATIENT = 400;
 const LATER = 1000; // old readings are closed once the new one is drawn
 const SHORT = 600; // characters read while typing
