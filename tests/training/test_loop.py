@@ -20,6 +20,7 @@ from regard import _core, codec, errors
 torch = pytest.importorskip("torch")
 
 from regard.training import Diverged, Recipe, Record, limit_threads, network, preset, task, train  # noqa: E402
+from regard.training.measurement import new_record  # noqa: E402
 
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 8}
 FILES = (".lock", "config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json")
@@ -178,6 +179,13 @@ def test_the_attention_of_given_sentences_is_recorded():
     assert trained.record.probe_words(1) == ["sarah", "met", "the", "kids", "on", "monday", "."]
     with pytest.raises(errors.OptionError, match="`text` contains 'zebras', which is not in the vocabulary"):
         train(None, one, steps=1, sentences=["The zebras left."])
+
+
+def test_recorded_sequences_have_no_padding():
+    one = task("relations")
+    record = new_record(one, seed=0)
+    for probe in range(len(record.probes)):
+        assert record.probe_words(probe)[-1] == "." and "_" not in record.probe_words(probe)
 
 
 def test_divergence_stops_with_a_sentence_and_keeps_the_last_checkpoint(tmp_path):

@@ -34,6 +34,8 @@ def new_record(task: Task, seed: int, sentences: Sequence[str] = ()) -> Record:
         probes, keys, relations = (
             array[:, :LONGEST_PROBE] for array in (drawn.tokens, drawn.keys, drawn.relations)
         )
+        if task.padding is not None:
+            probes = np.where(probes == task.number_of[task.padding], NONE, probes)
     return Record(task.name, task.words, task.relations, probes, keys, relations)
 
 

@@ -59,6 +59,7 @@ class Task(ABC):
     relations: tuple[str, ...] = ()
     levels: tuple[float, ...] = (1.0,)
     separator: ClassVar[str] = " "  # between the words of a text
+    padding: ClassVar[str | None] = None  # the word that fills up short sequences
 
     @property
     def vocabulary(self) -> int:
@@ -323,6 +324,7 @@ class Relations(Task):
     name = "relations"
     relations = grammar.RELATIONS
     length = grammar.LENGTH
+    padding = grammar.PAD
 
     def __init__(self) -> None:
         self.words = grammar.WORDS
