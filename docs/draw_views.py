@@ -1,6 +1,6 @@
 """Draw the pictures of the viewer again, by a real browser: docs/pictures/*.png.
 
-Needs Chromium, playwright and the default model: python docs/draw_views.py
+Needs Chromium, playwright and the default model: python docs/draw_views.py [VIEW…]
 """
 
 import shutil
@@ -35,7 +35,7 @@ def main() -> None:
         two = Path(folder, "apple.html")
         model.read(APPLE[0]).save_html(two, beside=model.read(APPLE[1]))
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        for view in VIEWS:
+        for view in sys.argv[1:] or VIEWS:
             for kind, (width, height, scheme) in KINDS.items():
                 shown = (
                     f"{two.as_uri()}#view=context&query=Apple"
