@@ -363,10 +363,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])),
       );
     } else {
-      replaced(
-        said,
-        "Point at a word, or use the arrow keys, to see its attention. All lines together show the strongest weights.",
-      );
+      replaced(said, "The strongest links of all words. Select a word to see its own.");
     }
   }
 
