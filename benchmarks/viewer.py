@@ -262,7 +262,7 @@ def _read(client: httpx.Client, text: str) -> str:
     for kind, given in (
         ("statistics", {}),
         ("row", {"layer": 3, "heads": [1], "query": 9}),
-        ("tile", {"layer": 1, "head": 1}),
+        ("tile", {"layer": 1, "head": 1, "shape": [8, 8]}),
     ):
         assert client.post(f"/ask/{name}/{kind}", json=given).status_code == 200
     return name
