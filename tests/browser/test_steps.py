@@ -445,5 +445,6 @@ def test_the_studio_follows_a_change_and_has_the_example(
     expect(page.locator(".regard-steps-table tbody tr")).to_have_count(3)
     page.get_by_label("Word 1", exact=True).fill("dog")
     assert column(page, "Word") == ["The", "dog", "sat"]
-    page.reload()  # the choice is in the address
+    expect(page).to_have_url(re.compile("steps_example=1"))
+    page.reload()
     expect(page.get_by_role("radio", name="A small example to edit")).to_be_checked()
