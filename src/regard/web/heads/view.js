@@ -24,7 +24,7 @@ export function showHeads(el, frame) {
   el.append(root);
   lifetime.add(() => root.remove());
   const theme = themeSwitch(root, true, lifetime, () => draw());
-  const parts = { header: element("header", { class: "regard-header" }), body: element("main") };
+  const parts = { header: element("header", { class: "regard-header" }), body: element("div", { class: "regard-heads-body" }) };
   replaced(root, parts.header, parts.body, live);
   replaced(parts.header, headerOf(atlas, theme.el));
   const [x, y] = firstAxes(atlas);

@@ -30,7 +30,7 @@ export function showTraining(el, frame) {
   const chosen = { at: last, probe: 0, one: firstHead(film), query: firstQuery(0) };
   const parts = {
     header: element("header", { class: "regard-header" }),
-    body: element("main"),
+    body: element("div"),
   };
   replaced(root, parts.header, parts.body, live);
   replaced(parts.header, headerOf(film, theme.el));
