@@ -45,7 +45,7 @@ def test_a_notebook_reads_another_text_beside_the_first(
     page = show("blob", "here")
     page.get_by_role("tab", name="In context", exact=True).click()
     page.get_by_label("Text on the right").fill(THERE)
-    expect(pane(page, 1).get_by_role("option", name="pie")).to_be_visible()
+    expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     settle(page)
     expect(pane(page, 0).locator("[aria-selected=true]")).to_have_text("apple")  # a word that both have
     expect(pane(page, 1).locator("[aria-selected=true]")).to_have_text("apple")
@@ -100,14 +100,14 @@ def test_the_studio_compares_texts_and_models(
     page.get_by_label("Text", exact=True).fill(HERE)
     page.get_by_role("tab", name="In context", exact=True).click()
     page.get_by_label("Text on the right").fill(THERE)
-    expect(pane(page, 1).get_by_role("option", name="pie")).to_be_visible()
+    expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     settle(page)
     np.testing.assert_allclose(numbers(page), moved(development, "writer", "apple"), atol=6e-4)
     expect(page).to_have_url(re.compile("context_text="))
     page.get_by_label("Model on the right").select_option("small-encoder")
     expect(page.locator(".regard-context-moved")).to_contain_text("different models")
     page.reload()  # the other text and model are in the address
-    expect(pane(page, 1).get_by_role("option", name="pie")).to_be_visible()
+    expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     expect(page.get_by_label("Model on the right")).to_have_value("small-encoder")
     expect(page.get_by_label("Text on the right")).to_have_value(THERE)
     page.get_by_role("button", name="Apple: phones or pie").click()

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from regard.attention import Attention
-from regard.layers import Encoder
+from regard.layers import Transformer
 from regard.masks import causal
 from regard.models import progress
 from regard.models.errors import TooLong
@@ -47,11 +47,10 @@ class Reader:
         read = Reading.of(attention, values, words=words, text=text, model="words")
         # As if it came from a model that writes, of one block: the studio offers to continue the text.
         states = np.zeros((2, len(words), 8), np.float32)
-        return replace(read, states=tuple(states), blocks=(Encoder.seeded(8, 2),), reader=self)
+        return replace(read, states=tuple(states), blocks=self.blocks, reader=self)
 
-    @property
-    def blocks(self) -> tuple[Encoder, ...]:
-        return (Encoder.seeded(8, 2),)
+    transformer = Transformer.seeded(MOST_WORDS, 8, 2, encoders=1)
+    blocks = transformer.encoders
 
     causal = True
     tokeniser = SimpleNamespace(piece=lambda number: (f"token{number}", True))

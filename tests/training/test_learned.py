@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import regard
+from regard import _core
 
 torch = pytest.importorskip("torch")
 
@@ -13,6 +16,17 @@ from regard.heads.ablation import silenced  # noqa: E402
 from regard.layers import Embedding, Encoder, LayerNorm, Learned, Linear, Transformer  # noqa: E402
 from regard.training import preset, task, train  # noqa: E402
 from regard.training.measurement import head_accuracy, held_out_batch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As `regard train` does for small steps: several processes with several threads each would wait for each other."""
+    counts = torch.get_num_threads(), _core.threads()
+    torch.set_num_threads(1)
+    _core.set_threads(1)
+    yield
+    torch.set_num_threads(counts[0])
+    _core.set_threads(counts[1])
 
 
 def test_a_previous_token_head_is_found_by_its_attention():
