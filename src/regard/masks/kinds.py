@@ -172,7 +172,7 @@ def documents(ids: Any = None, *, lengths: Any = None, offsets: Any = None) -> M
     lengths  the number of positions of each document, one after the other
     offsets  where each document begins, and where the last ends: the cumulative lengths that varlen kernels take
 
-    Contiguous documents are intervals, as fast as a batch of the same sequences; others are evaluated per tile.
+    Contiguous documents are intervals: keys of other documents are not computed; others are evaluated per tile.
 
     >>> print(documents([0, 0, 1, 1, 1]).draw())
     ██···

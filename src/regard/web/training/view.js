@@ -114,7 +114,7 @@ export function showTraining(el, frame) {
           box,
           element("p", {
             class: "regard-note",
-            text: "Queries run down, keys across; darker is a larger weight. Select a head to enlarge it.",
+            text: "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it.",
           }),
         ),
         head.el,

@@ -84,7 +84,7 @@ function drawNextToken({ el, source, description, state, colours, announce, life
       return word;
     });
     replaced(text, first > 0 ? "… " : null, shown, first + TEXT < tokens.length ? " …" : null);
-    const parts = ["The darker a word, the less the model expected it."];
+    const parts = ["The stronger the colour of a word, the less the model expected it."];
     if (given !== null && given !== undefined) parts.push("Underlined: written by the model.");
     note.textContent = parts.join(" ");
   }
