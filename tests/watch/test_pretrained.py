@@ -37,7 +37,8 @@ def folder(tmp_path_factory):
 
 
 def call(*arguments):
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [*arguments], catch_exceptions=False)
+    # Wide: a folder with a long name does not break the sentence that names it.
+    return CliRunner(env={"COLUMNS": "300"}).invoke(app, [*arguments], catch_exceptions=False)
 
 
 def said(*arguments):
