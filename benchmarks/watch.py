@@ -37,7 +37,7 @@ WAYS = ("sdpa", SUMMARY, "summary", ALL, RECEIVED)
 EAGER, IDENTITY, READ = "eager, weights returned", "identity values, all weights", "all, then every weight read"
 PEERS = ("sdpa", ALL, READ, EAGER, IDENTITY)
 TARGETS = {(SUMMARY, SHORT): 1.2, (ALL, SHORT): 1.2, (SUMMARY, LONG): 1.05, (ALL, LONG): 1.05}  # times sdpa
-MOST_MEMORY = 1.10  # times the peak of sdpa, at LONG with SUMMARY
+MOST_MEMORY = 1.10  # times the peak of sdpa, at LONG with keep="summary"
 MOST_RECEIVED = 0.65  # of a forward pass of attention
 BLOCK = 64  # rows of weights read at once
 PROMPT, WRITTEN = "Once upon a time", 100
@@ -429,7 +429,7 @@ def _memory_table(found: dict[str, Any]) -> list[str]:
     rows = []
     for way, one in found["peaks"].items():
         ratio = one["peak"] / found["peaks"]["sdpa"]["peak"]
-        wanted = _verdict(ratio, MOST_MEMORY if way == SUMMARY else None)
+        wanted = _verdict(ratio, MOST_MEMORY if way == "summary" else None)
         rows.append([_shown(way), _size(one["peak"]), f"{ratio:.3f}", _size(one["kept"]), wanted])
     columns = "what | peak | times sdpa | kept (`seen.memory`) | wanted"
     return [f"## Memory, {found['tokens']:,} tokens", *_table(columns, rows)]
