@@ -35,8 +35,8 @@ def draw(outcome: Outcome, facts: dict[str, Any]) -> str:
         ' font-family="system-ui, sans-serif" font-size="12">',
         f"<title>Share of the machine's limit over the number of tokens: {escape(about)}</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text x="16" y="22" font-size="15" font-weight="600" fill="{INK}">How much of the processor\'s limit'
-        " (fused multiply-adds on all cores) attention reaches, over the number of tokens</text>",
+        f'<text x="16" y="22" font-size="15" font-weight="600" fill="{INK}">Attention: share of the'
+        " processor's limit (fused multiply-adds, all cores) over tokens</text>",
         *_legend(),
     ]
     for at, (size, causal) in enumerate(PANELS):
