@@ -151,6 +151,31 @@ def test_a_long_text_shows_a_window_that_moves(show: Show, settle: Settle, devel
     expect(page.locator(f".regard-sentence-word[aria-selected=true][data-unit='{before + 1}']")).to_be_focused()
 
 
+def test_a_window_moves_while_the_pointer_is_on_a_word_that_leaves_it(show: Show, settle: Settle) -> None:
+    page = show("served", "long", "#query=they50&head=1")
+    last = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-word").last
+    after = int(last.get_attribute("data-unit")) + 1
+    last.focus()
+    held: list[Any] = []
+    page.route("**/ask/long/**", lambda route: held.append(route))
+    page.keyboard.press("ArrowDown")
+    word(page, "key", 0).hover()  # the next window begins 20 words later
+    page.unroute("**/ask/long/**")  # what is held goes on
+    settle(page)
+    expect(page.locator(f".regard-sentence-word[aria-selected=true][data-unit='{after}']")).to_be_focused()
+
+
+def test_a_selected_key_may_leave_the_window(show: Show, settle: Settle) -> None:
+    page = show("served", "long", "#query=&key=they50&head=1")
+    said = page.locator(".regard-sentence-said")
+    expect(said).to_contain_text("they50 receives most attention from")
+    page.locator(".regard-sentence-side[data-side=key] .regard-sentence-more").last.click()
+    expect(word(page, "key", 0)).to_have_attribute("data-unit", "724")
+    page.mouse.move(1, 1)
+    settle(page)
+    expect(said).to_contain_text("The strongest links of all words")
+
+
 def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
     page = show("served", address="#layer=1&head=1&query=they")
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(1)

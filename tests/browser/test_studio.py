@@ -126,6 +126,19 @@ def test_a_text_is_read_as_it_is_typed(new_page: Callable[..., Page], studio: st
     assert len(reader.read_texts) <= 1 + len(" on mats")
 
 
+def test_a_text_typed_before_the_models_are_known_is_read(new_page: Callable[..., Page], studio: str) -> None:
+    page = new_page()
+    held: list[Any] = []
+    page.route("**/models", lambda route: held.append(route))
+    with page.expect_request("**/models"):
+        page.goto(studio)
+    box(page).fill("typed at once")
+    for route in held:
+        route.continue_()
+    expect(words(page)).to_have_text(["typed", "at", "once"])
+    expect(box(page)).to_have_value("typed at once")
+
+
 def test_examples_are_offered_while_the_box_is_empty(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, studio)
     example = page.get_by_role("button", name="jane visits africa")

@@ -42,6 +42,7 @@ export function startStudio(el) {
   let models = [];
   let stored = { text: "", name: "" }; // the last long text that the server stored
   let edited = -PAUSE; // when the text changed last
+  let started = false; // before, the models are unknown: what is typed waits
   let stopWaiting = () => {};
 
   /** What the address says of the text, also while it is not read yet. */
@@ -58,6 +59,7 @@ export function startStudio(el) {
 
   /** @param {string} text */
   function typed(text) {
+    if (!started) return;
     stopWaiting();
     const now = performance.now();
     viewer.addressChanged(now - edited > PAUSE);
@@ -286,8 +288,10 @@ export function startStudio(el) {
       const [listed, begun] = await Promise.all([talk("GET", "/models"), talk("GET", "/start")]);
       models = listed.models;
       bar.setModels(models, begun.model ?? null);
+      started = true;
       const said = partsOf(location.hash);
-      if (said.text !== undefined || said.stored || said.reading) await restore(said);
+      if (bar.text().trim()) read(bar.text()); // typed in the meantime
+      else if (said.text !== undefined || said.stored || said.reading) await restore(said);
       else if (begun.reading) work(() => Promise.resolve(begun), { kept: true, fromAddress: true });
       else {
         bar.setText(begun.text ?? SENTENCES[0]);

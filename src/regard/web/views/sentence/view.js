@@ -126,6 +126,12 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     return { query, key: query === null ? orNull(unitOf(units.keys, state.get().key)) : null };
   }
 
+  /** @param {{side: "query"|"key", unit: number}} word */
+  function isVisible({ side, unit }) {
+    const [first, end] = (side === "query" ? gathered?.rows : gathered?.columns) ?? [0, 0];
+    return unit >= first && unit < end;
+  }
+
   /** @param {"query"|"key"} side @param {number|null} unit */
   function hover(side, unit) {
     hovered = unit === null ? null : { side, unit };
@@ -148,8 +154,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     const unit = Math.min(Math.max(to, 0), list.length - 1);
     hovered = null;
     state.set({ [side]: list[unit].first });
-    const range = side === "query" ? gathered?.rows : gathered?.columns;
-    if (range && unit >= range[0] && unit < range[1]) (side === "query" ? left : right).focus(unit);
+    if (isVisible({ side, unit })) (side === "query" ? left : right).focus(unit);
     else goal = { side, unit };
     announce(said.textContent ?? "");
   }
@@ -196,6 +201,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       (signal) => gather(source, { layer, heads, ...units, rows, columns, shift, measure: measure(), words: description.words }, signal),
       (found) => {
         gathered = found;
+        if (hovered && !isVisible(hovered)) hovered = null; // the list moved below the pointer
         left.fill(units.queries, rows, `${by} ${rows}`);
         right.fill(units.keys, columns, `${by} ${columns}`);
         stage.removeAttribute("aria-busy");
@@ -354,7 +360,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       const found = best(row, units.keys, start);
       const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
       replaced(said, word, found.length ? [verbOf(measure()), named(found)] : " sees no key");
-    } else if (key !== null) {
+    } else if (key !== null && scene.gives) {
       const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
       replaced(
         said,
