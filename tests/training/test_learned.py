@@ -53,6 +53,22 @@ def test_lookup_of_32_pairs_is_learned(seed):
     assert last.attention_accuracy >= 0.9 and trained.record.snapshots[0].attention_accuracy < 0.1
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_every_relation_has_a_head_and_unseen_combinations_are_right(seed):
+    one = task("relations")
+    untrained = preset(one).network(one, seed=seed)
+    trained = train(untrained, one, preset(one).recipe, seed=seed)
+    batch = held_out_batch(one, 1024, seed=1)  # seed 0 is shown during the training
+    scored = batch.targets >= 0
+    run = trained.model.run(batch.tokens)
+    assert (run.result.argmax(-1) == batch.targets)[scored].mean() >= 0.98
+    before, after = (
+        head_accuracy(seen, batch, len(one.relations)).max(axis=(0, 1))
+        for seen in (untrained.run(batch.tokens).seen, run.seen)
+    )
+    assert before.max() <= 0.3 and after.min() >= 0.9, dict(zip(one.relations, after, strict=True))
+
+
 @pytest.mark.slow
 def test_an_induction_head_is_fed_by_previous_token_heads(tmp_path):
     one = task("induction")

@@ -165,6 +165,9 @@ def _fear(build: _Builder) -> None:
 
 
 KINDS = (_ownership, _deed, _arrival, _fear)
+# _fear has two relations and asks one of them: drawn twice as often, each is asked about as often as the others.
+# Otherwise the verb's subject is spread over several heads (best head 0.72 to 0.94 with six seeds).
+SHARES = np.array([1, 1, 1, 2]) / 5
 CLAUSES = 3
 LONGEST = 12  # words of a clause, with its full stop
 LENGTH = CLAUSES * LONGEST
@@ -176,7 +179,7 @@ def passage(rng: np.random.Generator, *, held_out: bool = False) -> tuple[Clause
     Those for training contain no combination that is held out; with `held_out`, one clause or more does.
     """
     while True:
-        kind, other = rng.permutation(len(KINDS))[:2]
+        kind, other = rng.choice(len(KINDS), 2, replace=False, p=SHARES)
         taken: set[str] = set()
         found = [_clause(rng, KINDS[place], taken, held_out) for place in rng.permutation([kind, kind, other])]
         if not held_out or any(fact.held_out for clause in found for fact in clause.facts):

@@ -36,7 +36,8 @@ SMALL: dict[str, Any] = {"rate": 3e-3, "betas": (0.9, 0.95)}
 PRESETS = {
     "lookup": Preset(2, 8, 64, Recipe(steps=2000, batch=4, weight_decay=0.01, **SMALL), hidden=64),
     # Narrow: with width 64 or 128, layer 1 reads the subject from words that copied it, not from the subject itself.
-    "relations": Preset(2, 8, 48, Recipe(steps=600, batch=16, rate=4e-3, betas=(0.9, 0.95)), hidden=64, tied=True),
+    # A large rate: with 4e-3 the subject of a verb is spread over several heads (best head 0.88 with one of six seeds).
+    "relations": Preset(2, 8, 48, Recipe(steps=800, batch=16, rate=5e-3, betas=(0.9, 0.95)), hidden=64, tied=True),
     "facts": Preset(1, 8, 64, Recipe(steps=800, batch=16, **SMALL), hidden=64),
     "induction": Preset(2, 8, 64, Recipe(steps=3000, batch=8, weight_decay=0.01, **SMALL), hidden=64),
     "copy": Preset(2, 8, 64, Recipe(steps=1500, batch=16, **SMALL), hidden=64),
