@@ -392,8 +392,13 @@ def _table(columns: str, rows: list[list[str]]) -> list[str]:
     return ["", *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (names, rules, *rows)), ""]
 
 
-def _verdict(value: float, most: float | None) -> str:
-    return "" if most is None else f"at most {most:g}: {'reached' if value <= most else '**missed**'}"
+def _verdict(value: float, most: float | None, spread: tuple[float, float] | None = None) -> str:
+    """Whether a number is small enough; undecided where the limit lies between the quartiles of the rounds."""
+    if most is None:
+        return ""
+    if spread is not None and spread[0] <= most < spread[1]:
+        return f"at most {most:g}: not decided by these rounds"
+    return f"at most {most:g}: {'reached' if value <= most else '**missed**'}"
 
 
 def _shown(way: str) -> str:
@@ -409,7 +414,8 @@ def _time_table(found: dict[str, Any]) -> list[str]:
         ratios = sorted(one / own for one, own in zip(times, seconds["sdpa"], strict=True))
         ratio = statistics.median(ratios)
         spread = "" if way == "sdpa" else f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
-        wanted = _verdict(ratio, TARGETS.get((way, tokens)))
+        first, _, last = statistics.quantiles(ratios, n=4, method="inclusive")
+        wanted = _verdict(ratio, TARGETS.get((way, tokens)), (first, last))
         rows.append([_shown(way), _seconds(statistics.median(times)), f"{ratio:.3f}", spread, wanted])
     title = [f"## Time, {tokens:,} tokens", "", f"{len(seconds['sdpa'])} rounds."]
     return [*title, *_table("what | time | times sdpa | smallest to largest | wanted", rows)]
