@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -145,6 +146,19 @@ def test_ablation_lists_heads_layers_and_a_pruning_curve(llama, bert):
     assert "first order" in found and "heads kept" in found and "layer 2" in found
     assert "13 heads" not in said("--ablate", TEXT, "--model", bert)
     assert "layer 1" in said("--ablate", TEXT, "--model", bert, "--silence", "1")
+
+
+def test_the_pruning_curve_is_drawn(llama, bert, tmp_path):
+    drawing, page = tmp_path / "curve.svg", tmp_path / "curve.html"
+    said("--ablate", TEXT, "--model", llama, "--out", str(drawing), "--out", str(page))
+    root = ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
+    texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Loss", "Hidden state", "heads kept"} <= set(texts)
+    assert any("without any head" in one for one in texts)
+    assert "<svg" in page.read_text(encoding="utf-8") and "first order" in page.read_text(encoding="utf-8")
+    said("--ablate", TEXT, "--model", bert, "--out", str(drawing))
+    assert ">Loss<" not in drawing.read_text(encoding="utf-8")  # an encoder has no next token
+    assert "does not write svg" in refused("--ablate", TEXT, "--model", bert, "--silence", "1", "--out", str(drawing))
 
 
 def test_a_corpus_in_shards_merges_to_the_atlas_of_the_whole(llama, tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,6 +18,12 @@ def steps_until_cancelled(token, begun, ended):
     except Cancelled:
         ended.set()
         raise
+
+
+def run(main):
+    """In a thread of its own: where a browser was tested before, the main thread has an event loop that still runs."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(main())).result()
 
 
 async def never():
@@ -35,7 +42,7 @@ def test_work_is_cancelled_when_the_client_disconnects():
         assert await asyncio.to_thread(ended.wait, 30)
         workers.close()
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_work_that_takes_too_long_is_cancelled():
@@ -47,7 +54,7 @@ def test_work_that_takes_too_long_is_cancelled():
         assert await asyncio.to_thread(ended.wait, 30)
         workers.close()
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_requests_waiting_for_a_thread_are_counted():
@@ -62,7 +69,7 @@ def test_requests_waiting_for_a_thread_are_counted():
         assert workers.busy == 0
         workers.close()
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_closing_ends_all_work():
@@ -76,4 +83,4 @@ def test_closing_ends_all_work():
         with pytest.raises(Cancelled):
             await asked
 
-    asyncio.run(main())
+    run(main)

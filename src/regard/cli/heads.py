@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
 WITH_PAGE = (*FORMATS, Format.HTML)
+WITH_CURVE = (*WITH_PAGE, *outputs.FIGURES)
 MERGE, PAGE = "merge", "page"  # the first argument, where it is not a text
 SENTENCES = ("keys", "kids", "action")  # examples whose maps a page has where no short text is given
 LINE = 20.0  # seconds between lines of progress outside a terminal
@@ -38,6 +39,7 @@ EXAMPLES = """Examples:
   regard heads --treebank dev.conllu --score test.conllu --out relations.csv
   regard heads "The cat sat on the mat." --hf ./a-folder-of-transformers
   regard heads --ablate "The cat sat on the mat because it was tired."
+  regard heads --ablate "The cat sat on the mat." --out pruning.svg
   regard heads --model smollm2 --corpus books/ --out atlas/
   regard heads --model smollm2 --corpus books/ --out atlas/ --shard 3/64
   regard heads --model smollm2 --corpus books/ --out atlas/ --jobs 8
@@ -336,27 +338,35 @@ def _ablate(
     from regard.heads import ablation
     from regard.heads.documents import documents_of
     from regard.models.progress import steps
+    from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS)
+    targets = outputs.targets(out, show, formats=FORMATS if silence else WITH_CURVE)
     chosen = None if silence is None else _heads(silence, model)
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     whole = ablation.Ablation.of(model, documents_of(model, paragraphs))
+    curve: list[Any] = []
     if chosen is not None:
         tables = [ablation.effect_table([whole.without(chosen)], whole.loss, model.name)]
     else:
         with steps(f"{model.name} without each head", len(model.blocks) * model.heads, every=LINE) as advance:
             effects = whole.each(partial(_advance, advance))
         layers = [whole.layer(place) for place in range(len(model.blocks))]
+        curve = whole.pruning(effects)
         printed = outputs.is_printed(out, targets) and not full
         tables = [
             ablation.effect_table(effects, whole.loss, model.name, rows=MOST_HEADS if printed else None),
             ablation.effect_table(layers, whole.loss, model.name, "layers", rows=MOST_HEADS if printed else None),
-            ablation.pruning_table(whole.pruning(effects), whole.loss, model.name),
+            ablation.pruning_table(curve, whole.loss, model.name),
         ]
     if outputs.is_printed(out, targets):
         terminal.show(tables, full)
     else:
-        outputs.write(targets, lambda kind: _tables_file(tables, kind, full))
+        draw = partial(figure.pruning, curve, whole.loss, model.name)
+        drawn = (Format.HTML, *outputs.FIGURES)
+        outputs.write(
+            targets,
+            lambda kind: outputs.file_of(tables, draw, kind) if kind in drawn else _tables_file(tables, kind, full),
+        )
 
 
 def _tables_file(tables: Sequence[Table], kind: Format, full: bool) -> str | bytes:

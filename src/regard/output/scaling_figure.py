@@ -232,6 +232,15 @@ def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> lis
     return [*parts, *(text(shown, x, y + 15, TICK, anchor="middle", fill=colours.MUTED) for shown, x in chosen)]
 
 
+def side_by_side(panels: Sequence[Drawing]) -> Drawing:
+    """Charts in a row."""
+    parts, x = [], 0.0
+    for panel in panels:
+        parts.append(panel.at(x, 0))
+        x += panel.width + BETWEEN
+    return Drawing(x - BETWEEN, max(panel.height for panel in panels), tuple(parts))
+
+
 def linear(numbers: Numbers) -> Axis:
     """From 0 to the largest number, rounded up, with at most six ticks."""
     top = scale_for(numbers).top

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.output.characters import fitted, printable
-from regard.output.scaling_figure import BETWEEN, LABEL, LABEL_PITCH, PLOT, Line, line_chart, linear, room_left
-from regard.output.svg import Drawing, Svg, framed
+from regard.output.scaling_figure import LABEL, LABEL_PITCH, PLOT, Line, line_chart, linear, room_left, side_by_side
+from regard.output.svg import Svg, framed
 
 if TYPE_CHECKING:
     from regard.training.compare import Comparison
@@ -45,7 +45,7 @@ def comparison(found: Comparison, *, title: str | None = None) -> Svg:
         f"{min(sizes):,} to {max(sizes):,} parameters, {found.steps:,} steps on the same batches.",
     ]
     name = title or f"The same task for networks of the same size: {printable(found.task)}"
-    return framed(name, notes, _side_by_side(panels), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
+    return framed(name, notes, side_by_side(panels), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
 
 
 def training(record: Record, *, title: str | None = None) -> Svg:
@@ -77,18 +77,10 @@ def training(record: Record, *, title: str | None = None) -> Svg:
     last = record.snapshots[-1]
     said = f"Line charts over {last.step:,} training steps. At the end: {last}."
     name = title or f"Training on {printable(record.task)}"
-    return framed(name, notes, _side_by_side(panels), said, gap=8)
+    return framed(name, notes, side_by_side(panels), said, gap=8)
 
 
 def _spread(count: int) -> list[int]:
     """At most `MOST_POINTS` places, evenly spread, the first and the last among them."""
     step = max(1, math.ceil((count - 1) / (MOST_POINTS - 1)))
     return sorted({*range(0, count, step), count - 1})
-
-
-def _side_by_side(panels: list[Drawing]) -> Drawing:
-    parts, x = [], 0.0
-    for panel in panels:
-        parts.append(panel.at(x, 0))
-        x += panel.width + BETWEEN
-    return Drawing(x - BETWEEN, max(panel.height for panel in panels), tuple(parts))
