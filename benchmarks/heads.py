@@ -109,7 +109,8 @@ def _speed(options: argparse.Namespace) -> list[str]:
         same, apart = agreement[way]
         lines.append(f"| {about} | {seconds:.2f} s | {ratio:.1f}× | {same:.5f} | {apart:.1e} |")
     total = sum(times["Regard"]) / len(times["Regard"])
-    slower = {way: statistics.median(times[way]) / statistics.median(times["Regard"]) for way in ways if way != "Regard"}
+    own = statistics.median(times["Regard"])
+    slower = {way: statistics.median(times[way]) / own for way in ways if way != "Regard"}
     reached = [f"{WAYS[way]} ({ratio:.1f}×)" for way, ratio in slower.items() if ratio >= WANTED]
     missed = [f"{WAYS[way]} ({ratio:.1f}×)" for way, ratio in slower.items() if ratio < WANTED]
     fastest = min(statistics.median(times[way]) for way in slower)
@@ -118,8 +119,9 @@ def _speed(options: argparse.Namespace) -> list[str]:
         "",
         f"Wanted: {WANTED:.0f}×. Reached against: {'; '.join(reached) or 'none'}. Missed against: "
         f"{'; '.join(missed) or 'none'}.",
-        f"{products / total:.0%} of Regard's time are the linear layers of the model ({products:.2f} s), which every way "
-        f"computes: with statistics for nothing, the fastest other way would take {fastest / products:.1f} times as long.",
+        f"{products / total:.0%} of Regard's time are the linear layers of the model ({products:.2f} s), which every "
+        f"way computes: with statistics for nothing, the fastest other way would take {fastest / products:.1f} times "
+        "as long.",
     ]
 
 

@@ -162,6 +162,7 @@ def test_the_studio_begins_with_the_model_of_transformers_and_reads_other_texts(
     layers: list[tuple[int, int]] = []
     assert reader.read("dogs ran away", on_layer=lambda *one: layers.append(one)).layers
     assert layers == [(1, 3), (2, 3), (3, 3)] if kind == "decoder" else layers == [(1, 2), (2, 2)]
+    assert reader.read("dogs ran away").model == name  # by which the page asks for another text
     assert reader.beginning("the cat " * 200).startswith("the cat")
     with client(made) as page:
         listed = page.get("/models")

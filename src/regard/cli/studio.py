@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +79,8 @@ def _library_with(name: str, model: str | None) -> Any:
 
     if model is not None:
         raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
-    watched, label = Pretrained.open(name), f"{name} (transformers)"
+    label = f"{name} (transformers)"  # in the list of models and on the page
+    watched = replace(Pretrained.open(name), name=label)
     return Library(label, load=lambda one: watched if one == label else open_model(one))
 
 

@@ -169,3 +169,12 @@ export function queryUnits(description, by) {
   const last = first + (description.queries ?? description.tokens.length);
   return unitsOf(description, by).filter((unit) => unit.first >= first && unit.last <= last);
 }
+
+/**
+ * Attention sinks by name, [CLS] and [SEP], or “The”, which a sentence begins with; several or one.
+ * @param {Unit[]} units
+ */
+export function sinksOf(units) {
+  const names = [...new Set(units.filter((unit) => unit.sink).map((unit) => (unit.special ? shortened(unit.text, 12) : `“${shortened(unit.text, 12)}”`)))];
+  return { listed: names.slice(0, 3).join(" and "), several: names.length > 1 };
+}

@@ -105,7 +105,8 @@ export function startStudio(el) {
    * @param {string} text @param {{model?: string, signal: AbortSignal}} how @returns {Promise<import("../views.js").Other>}
    */
   async function readBeside(text, { model = bar.model(), signal }) {
-    let answer = await talk("POST", "/read", { text, model }, signal);
+    const known = models.some(({ name }) => name === model) ? model : bar.model(); // a saved reading may name another
+    let answer = await talk("POST", "/read", { text, model: known }, signal);
     if (answer.job) answer = await finished(answer.job, () => {}, signal);
     const where = encodeURIComponent(answer.reading);
     const close = () => void talk("DELETE", `/readings/${where}`).catch(() => {});

@@ -6,7 +6,7 @@ import { strongest } from "../../links.js";
 import { verbOf } from "../../measures.js";
 import { printedNumber } from "../../numbers.js";
 import { keptHeads, keptLayers } from "../../state.js";
-import { shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
 import { gather, gatherRow } from "../sentence/weights.js";
 
 const SHOWN = 4; // words listed
@@ -141,7 +141,8 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     );
     const sinks = all.filter((unit) => unit.sink);
     const taken = usable ? all.reduce((sum, unit, place) => sum + (unit.sink ? usable[place] : 0), 0) : 0;
-    if (usable && sinks.length && now.measure !== "norm") note.textContent = `${[...new Set(sinks.map((unit) => unit.text))].slice(0, 2).join(" and ")} take ${printedNumber(taken, 2)}.`;
+    const { listed, several } = sinksOf(sinks);
+    if (usable && sinks.length && now.measure !== "norm") note.textContent = `${listed} ${several ? "take" : "takes"} ${printedNumber(taken, 2)}.`;
   }
 
   return { el, show, rows: () => (weights && now ? units().map((unit, place) => [unit.text, weights?.[place] ?? null]) : []) };

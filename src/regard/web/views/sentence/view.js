@@ -5,7 +5,7 @@ import { latestOnly } from "../../lifetime.js";
 import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../measures.js";
-import { queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { queryUnits, shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
 import { pathOf, strokeOf } from "./lines.js";
 import { pictureOf } from "./picture.js";
@@ -336,10 +336,10 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
 
   /** @param {number|null} taken @param {string|null} word */
   function sinkLabel(taken, word) {
-    const names = [...new Set(units.keys.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)))];
-    const listed = names.slice(0, 3).join(" and ");
+    const { listed, several: many } = sinksOf(units.keys);
     if (taken === null) return `Set ${listed} aside`;
-    return `Set ${listed} aside: they take ${printedNumber(taken, 2)}${word ? ` of ${shortened(word, 16)}` : " on average"}`;
+    const share = `${many ? "they take" : "it takes"} ${printedNumber(taken, 2)}`;
+    return `Set ${listed} aside: ${share}${word ? ` of “${shortened(word, 16)}”` : " on average"}`;
   }
 
   /** One sentence about the selection. @param {number|null} query @param {number|null} key @param {any} row @param {number} start @param {any} scene */
