@@ -170,6 +170,12 @@ def test_the_studio_begins_with_the_model_of_transformers_and_reads_other_texts(
         assert name in [one["name"] for one in listed.json()["models"]]
 
 
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"temperature": 1, "top_p": 5}, {"top_k": 0}, {"seed": -1}])
+def test_sampling_is_checked_before_anything_is_generated(folder, wrong):
+    with pytest.raises(errors.OptionError, match=f"`{list(wrong)[-1]}` is"):
+        Pretrained.open(folder("decoder")).generate("the cat", 2, **wrong)
+
+
 def test_reading_is_cancelled_between_layers(folder):
     class Stop(Exception):
         pass

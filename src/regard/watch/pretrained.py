@@ -20,7 +20,7 @@ from regard import errors, validate
 from regard.attention import Attention
 from regard.models import tokens as tokenisers
 from regard.models.errors import TooLong
-from regard.models.generate import TextStream
+from regard.models.generate import Sampling, TextStream
 from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -190,6 +190,7 @@ class Pretrained:
                 f"Generating text with {self.name}", "It has no language-model head: give a model that generates text."
             )
         tokens = validate.integer("tokens", tokens, 1)
+        Sampling(temperature, top_k, top_p, seed)  # checks them
         inputs = self.tokenizer(prompt, return_tensors="pt")
         count = inputs["input_ids"].shape[1]
         self._check_length(count, tokens)
