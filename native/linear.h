@@ -1,9 +1,12 @@
 // activation(x weightᵀ + bias) · times + residual, in one pass; the output may be the array `times`.
 //
-// Two kernels share the rows. Full panels go through the micro-kernel with lanes as rows of x: x is packed once, the
-// weight, the larger side, is broadcast without packing, and only the results are transposed. The rows that do not
-// fill a panel, and all rows when there are few, go through `dot_products`. On Zen 3, of what a bare loop of
+// Few rows: two kernels share them. Full panels go through the micro-kernel with lanes as rows of x: x is packed once,
+// the weight, the larger side, is broadcast without packing, and only the results are transposed. The rows that do not
+// fill a panel, and all rows when there are very few, go through `dot_products`. On Zen 3, of what a bare loop of
 // multiply-adds does: panels 82 to 86%, dot products up to 76%, 20 rows (16 + 4) 80%.
+//
+// Many rows, with AVX-512: the weight is the smaller side. It is packed with lanes as outputs, the rows of x are
+// broadcast from their place, and the results come out row by row.
 #pragma once
 #include <type_traits>
 
@@ -151,18 +154,62 @@ FinishSums<Real> finisher(Activation activation) {
     }
 }
 
+// Rows of finished sums into the output, for a block of outputs.
+template <class Real>
+struct LinearEnd {
+    const Linear& linear;
+    int64_t first_out, outs, tile_row;
+    Real *tile, *bias, *gate, *residual, *line;  // a row of outputs each, but for the tile
+
+    static int64_t scratch(int64_t out_block) { return 4 * out_block; }
+    void use(Real* memory, int64_t out_block) {
+        bias = memory;
+        gate = bias + out_block;
+        residual = gate + out_block;
+        line = residual + out_block;
+    }
+
+    void read_bias() {
+        const View& shift = linear.bias;
+        std::fill(bias, bias + outs, Real(0));
+        if (shift)
+            read_row<Real>(shift.at(0, 0) + first_out * shift.stride[3] * static_cast<int64_t>(bytes_of(shift.type)),
+                           shift.type, shift.stride[3], outs, bias);
+    }
+
+    // Rows of the tile into the output.
+    void finish_rows(int64_t first_row, int64_t count) {
+        const View &out = linear.output, &by = linear.times, &added = linear.residual;
+        const FinishSums<Real> finish_row = finisher<Real>(linear.activation);
+        const bool direct = plain<Real>(out);
+        for (int64_t r = 0; r < count; ++r) {
+            const Real *times = nullptr, *more = nullptr;
+            if (by) times = numbers<Real>(place(by, first_row + r), by.type, by.stride[3], outs, gate);
+            if (added) more = numbers<Real>(place(added, first_row + r), added.type, added.stride[3], outs, residual);
+            char* to = place(out, first_row + r);
+            finish_row(tile + r * tile_row, bias, times, more, outs, direct ? reinterpret_cast<Real*>(to) : line);
+            if (!direct) write_numbers<Real>(line, outs, to, out.type, out.stride[3]);
+        }
+    }
+    char* place(const View& view, int64_t row) const {
+        return view.at(0, 0, row) + first_out * view.stride[3] * static_cast<int64_t>(bytes_of(view.type));
+    }
+};
+
 // One item: a block of panels (the last block also has the rest of the rows) and a block of outputs.
 template <class Real>
-struct LinearBlock {
+struct LinearBlock : LinearEnd<Real> {
+    using End = LinearEnd<Real>;
+    using End::first_out, End::linear, End::outs, End::tile;
     static constexpr int W = panel<Real>;
     const LinearPlan<Real>& plan;
-    const Linear& linear;
     const Real* packed;
-    int64_t strip, first_panel, panels, rest, first_out, outs;
-    Real *weights, *sums, *tile, *bias, *gate, *residual, *line, *ones;
+    int64_t strip, first_panel, panels, rest;
+    Real *weights, *sums, *ones;
 
     LinearBlock(const LinearPlan<Real>& p, const Real* packed_rows, int64_t strip_row, int64_t item, void* memory)
-        : plan(p), linear(p.linear), packed(packed_rows), strip(strip_row) {
+        : End{p.linear, 0, 0, p.out_block, nullptr, nullptr, nullptr, nullptr, nullptr}, plan(p), packed(packed_rows),
+          strip(strip_row) {
         const int64_t block = item % p.row_blocks;
         first_panel = block * p.row_block;
         panels = std::min(p.row_block, p.panels - first_panel);
@@ -172,11 +219,8 @@ struct LinearBlock {
         weights = static_cast<Real*>(memory);
         sums = weights + p.weights();
         tile = sums + (p.panels ? p.sums() : 0);
-        bias = tile + p.tile();
-        gate = bias + p.out_block;
-        residual = gate + p.out_block;
-        line = residual + p.out_block;
-        ones = line + p.out_block;
+        ones = tile + p.tile();
+        End::use(ones + W, p.out_block);
     }
 
     void compute() {
@@ -222,37 +266,15 @@ struct LinearBlock {
     }
 
     void finish() {
-        const View& shift = linear.bias;
-        std::fill(bias, bias + outs, Real(0));
-        if (shift)
-            read_row<Real>(shift.at(0, 0) + first_out * shift.stride[3] * static_cast<int64_t>(bytes_of(shift.type)),
-                           shift.type, shift.stride[3], outs, bias);
-        finish_rows(strip + plan.panels * W, rest);  // first: the panels go through the same tile
+        End::read_bias();
+        End::finish_rows(strip + plan.panels * W, rest);  // first: the panels go through the same tile
         std::fill(ones, ones + W, Real(1));
         for (int64_t p = 0; p < panels; ++p) {
             const int64_t row = (first_panel + p) * W, count = std::min<int64_t>(W, plan.rows - row);
             unpack_panel<Real>(sums + p * W * plan.out_block, count, outs, ones, reinterpret_cast<char*>(tile),
                                own_type<Real>, plan.out_block, 1);
-            finish_rows(strip + row, count);
+            End::finish_rows(strip + row, count);
         }
-    }
-
-    // Rows of the tile into the output.
-    void finish_rows(int64_t first_row, int64_t count) {
-        const View &out = linear.output, &by = linear.times, &added = linear.residual;
-        const FinishSums<Real> finish_row = finisher<Real>(linear.activation);
-        const bool direct = plain<Real>(out);
-        for (int64_t r = 0; r < count; ++r) {
-            const Real *times = nullptr, *more = nullptr;
-            if (by) times = numbers<Real>(place(by, first_row + r), by.type, by.stride[3], outs, gate);
-            if (added) more = numbers<Real>(place(added, first_row + r), added.type, added.stride[3], outs, residual);
-            char* to = place(out, first_row + r);
-            finish_row(tile + r * plan.out_block, bias, times, more, outs, direct ? reinterpret_cast<Real*>(to) : line);
-            if (!direct) write_numbers<Real>(line, outs, to, out.type, out.stride[3]);
-        }
-    }
-    char* place(const View& view, int64_t row) const {
-        return view.at(0, 0, row) + first_out * view.stride[3] * static_cast<int64_t>(bytes_of(view.type));
     }
 };
 
@@ -278,10 +300,107 @@ bool linear_strip(const Linear& l, int64_t first_row, int64_t rows) {
                      compute);
 }
 
+// Many rows: see above.
+template <class Real>
+struct ManyRows {
+    static constexpr int W = panel<Real>;
+    const Linear& linear;
+    int64_t rows, depth, outs;
+    int64_t row_block, row_blocks, out_block, out_blocks;  // out_block is a whole number of panels
+    int64_t depth_block;                                   // longer sums are rounded more: parts, added at the end
+
+    // `count` outputs: as many as are packed at a time.
+    ManyRows(const Linear& l, int64_t count) : linear(l), rows(l.x.shape[2]), depth(l.x.shape[3]), outs(count) {
+        row_block = even(rows, 96, block_rows);
+        out_block = even(outs, 12 * W, W);
+        depth_block = even(std::max<int64_t>(1, depth), 2048, 1);
+        count_blocks();
+        // Smaller blocks while there are few items. Decided by the shapes alone.
+        while (row_blocks * out_blocks < 32 && cost() / static_cast<double>(row_blocks * out_blocks) > 1.5e6) {
+            if (out_block > 2 * W)
+                out_block = even(outs, out_block / 2, W);
+            else if (row_block > 2 * block_rows)
+                row_block = even(rows, row_block / 2, block_rows);
+            else
+                break;
+            count_blocks();
+        }
+    }
+    // Blocks of about the same size, at most `most` each, in whole steps.
+    static int64_t even(int64_t whole, int64_t most, int64_t step) {
+        const int64_t blocks = (whole + most - 1) / most;
+        return round_up((whole + blocks - 1) / blocks, step);
+    }
+    void count_blocks() {
+        row_blocks = (rows + row_block - 1) / row_block;
+        out_blocks = (outs + out_block - 1) / out_block;
+    }
+
+    // Where this packs fewer numbers than are packed and transposed otherwise, and transposing is slow: with AVX-512 on
+    // Zen 4 (2048 rows) 384 → 384 does 204 instead of 182 GFLOP/s, 384 → 1152 208 instead of 182; with AVX2 both do the
+    // same, and with 400 rows this does 10% less. Rows of x that a multiple of 4 KiB separates would compete for one
+    // place of the first cache.
+    static bool suits(const Linear& l) {
+        const int64_t rows = l.x.shape[2], depth = l.x.shape[3], outs = l.weight.shape[2];
+        const int64_t row_bytes = l.x.stride[2] * static_cast<int64_t>(sizeof(Real));
+        return vector_bytes == 64 && plain<Real>(l.x) && row_bytes % 4096 != 0 && outs * depth < rows * (outs + depth);
+    }
+
+    int64_t panels() const { return (outs + W - 1) / W; }
+    int64_t scratch() const { return row_block * out_block + LinearEnd<Real>::scratch(out_block); }
+    double cost() const { return 2. * static_cast<double>(rows * outs) * static_cast<double>(depth); }
+
+    void compute(const Real* packed, int64_t first_out, int64_t item, void* memory) const {
+        const int64_t row = item / out_blocks * row_block, count = std::min(row_block, rows - row);
+        const int64_t at = item % out_blocks * out_block, here = std::min(out_block, outs - at);
+        LinearEnd<Real> end{linear, first_out + at, here, out_block, static_cast<Real*>(memory)};
+        end.use(end.tile + row_block * out_block, out_block);
+        const auto* x = reinterpret_cast<const Real*>(linear.x.at(0, 0, row));
+        for (int64_t from = 0; from == 0 || from < depth; from += depth_block) {
+            const int64_t deep = std::min(depth_block, depth - from);
+            for (int64_t out = 0; out < here; out += W) {
+                if (stopping()) return;
+                const Real* weights = packed + (at + out) * depth + from * W;
+                const auto multiply = from == 0 ? product<Real, false> : product<Real, true>;
+                multiply(count, deep, x + from, linear.x.stride[2], 1, weights, W, end.tile + out, out_block);
+            }
+        }
+        end.read_bias();
+        end.finish_rows(row, count);
+    }
+};
+
+template <class Real>
+bool linear_of_many_rows(const Linear& l) {
+    constexpr int W = panel<Real>;
+    static thread_local KeptMemory memory;  // packed weights are shared by all threads of the job
+    const int64_t depth = l.x.shape[3], all = l.weight.shape[2];
+    // About 4 MiB of packed weights at a time.
+    const int64_t most = std::max<int64_t>(
+        W, ((int64_t(4) << 20) / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, depth)) / W * W);
+    const View& weight = l.weight;
+    for (int64_t first = 0; first < all; first += most) {
+        const ManyRows<Real> part(l, std::min(most, all - first));
+        auto* packed =
+            static_cast<Real*>(memory.at_least(static_cast<size_t>(part.panels() * W * depth) * sizeof(Real)));
+        auto pack = [&](int64_t p, void*) {
+            pack_panel<Real>(weight.at(0, 0, first + p * W), weight.type, weight.stride[2], weight.stride[3],
+                             std::min<int64_t>(W, part.outs - p * W), depth, Real(1), packed + p * W * depth);
+        };
+        if (!run_items(part.panels(), 0, 8. * static_cast<double>(part.outs * depth), pack)) return false;
+        auto compute = [&](int64_t item, void* scratch) { part.compute(packed, first, item, scratch); };
+        if (!run_items(part.row_blocks * part.out_blocks, static_cast<size_t>(part.scratch()) * sizeof(Real),
+                       part.cost(), compute))
+            return false;
+    }
+    return true;
+}
+
 template <class Real>
 bool linear_of(const Linear& l) {
     const int64_t rows = l.x.shape[2], W = panel<Real>;
     if (rows == 0 || l.weight.shape[2] == 0) return true;
+    if (ManyRows<Real>::suits(l)) return linear_of_many_rows<Real>(l);
     // About 4 MiB of packed rows at a time.
     const int64_t most = std::max<int64_t>(
         96, (int64_t(4) << 20) / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, l.x.shape[3]));

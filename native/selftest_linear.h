@@ -87,6 +87,9 @@ inline void check_linear_shapes(const Kernels& kernels, Failures& failures) {
     check(kernels, {0, 8, 8}, failures);
     check(kernels, {300, 4099, 25}, failures);  // more than is packed at a time
     check(kernels, {200, 64, 300}, failures);
+    check(kernels, {72, 12001, 70}, failures);  // more of the weight than is packed at a time
+    check(kernels, {40, 100, 100}, failures);   // rows and weight of about the same size
+    check(kernels, {70, 300, 150}, failures);
     check(kernels, {13, 1024, 33}, failures);  // rows that share places of the cache
     LinearCase bare{20, 40, 30};
     bare.bias = bare.residual = false;
