@@ -19,11 +19,13 @@ ENTRY = "hosts/training.js"
 LARGEST = 96 << 20  # bytes of attention weights in the page
 MOST_SNAPSHOTS = 400
 
+SHORT_FIRST = " Training begins with short sequences; the test has long ones from the start."  # see Task.levels
 ABOUT = {
-    "lookup": "Pairs of a key and a value, then keys alone: the model gives the value that came after each key.",
+    "lookup": "Pairs of a key and a value, then keys alone: the model gives the value that came after each key."
+    + SHORT_FIRST,
     "relations": "Words of a sentence name their partner: where, whose, who does what, when, what “they” refers to.",
     "facts": "News about the keys, word by word: what holds now? Where, whose, what, when: four questions at once.",
-    "induction": "A B … A: the model gives B, the token that came after A before.",
+    "induction": "A B … A: the model gives B, the token that came after A before." + SHORT_FIRST,
     "copy": "A sequence, then the same sequence again: the model repeats it.",
     "sort": "A sequence, then its tokens in order: the model sorts.",
     "text": "A text: the model gives the next character.",
