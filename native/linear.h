@@ -313,7 +313,7 @@ struct ManyRows {
     ManyRows(const Linear& l, int64_t count) : linear(l), rows(l.x.shape[2]), depth(l.x.shape[3]), outs(count) {
         row_block = even(rows, 96, block_rows);
         out_block = even(outs, 12 * W, W);
-        depth_block = even(std::max<int64_t>(1, depth), 2048, 1);
+        depth_block = even(std::max<int64_t>(1, depth), LinearPlan<Real>::panel_depth, 1);
         count_blocks();
         // Smaller blocks while there are few items. Decided by the shapes alone.
         while (row_blocks * out_blocks < 32 && cost() / static_cast<double>(row_blocks * out_blocks) > 1.5e6) {

@@ -30,6 +30,22 @@ Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 0, "atol": 1e-12}  # float64, another order of summation
 
 
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(37, 100, 100), (300, 70, 50), (193, 4200, 40), (200, 0, 3)])
+def test_linear_of_many_rows_keeps_each_row_to_itself(
+    draw: Draw, engine_name: str, rows: int, inputs: int, outputs: int
+) -> None:
+    x, weight, bias = (draw(*shape, dtype=np.float32) for shape in ((rows, inputs), (outputs, inputs), (outputs,)))
+    found = Linear(weight, bias)(x)
+    exact = x.astype(np.float64) @ weight.astype(np.float64).T + bias
+    assert_allclose(found, exact, rtol=0, atol=4e-6 * (1 + inputs) ** 0.5)
+    if inputs:
+        x[rows // 2, inputs // 2] = np.nan
+        changed = Linear(weight, bias)(x)
+        assert np.isnan(changed[rows // 2]).all()
+        others = np.arange(rows) != rows // 2
+        assert_array_equal(changed[others], found[others])
+
+
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 def test_linear_equals_its_formula(draw: Draw, engine_name: str, activation: str | None) -> None:
     x, weight, bias, residual = draw(2, 5, 7), draw(3, 7), draw(3), draw(2, 5, 3)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 USUAL, CAUSAL = "minilm", "smollm2"  # the default model, and the one for --ablate, which needs a next token
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.PARQUET)
 WITH_PAGE = (*FORMATS, Format.HTML)
-WITH_CURVE = (*WITH_PAGE, *outputs.FIGURES)
+DRAWN = (Format.HTML, *outputs.FIGURES)  # the pruning curve
+WITH_CURVE = (*FORMATS, *DRAWN)
 MERGE, PAGE = "merge", "page"  # the first argument, where it is not a text
 SENTENCES = ("keys", "kids", "action")  # examples whose maps a page has where no short text is given
 LINE = 20.0  # seconds between lines of progress outside a terminal
@@ -340,7 +341,9 @@ def _ablate(
     from regard.models.progress import steps
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS if silence else WITH_CURVE)
+    targets = outputs.targets(out, show, formats=WITH_CURVE)
+    if silence is not None and any(target.format in DRAWN for target in targets):
+        raise OptionError("--silence has no pruning curve to draw: leave it out, or write .csv, .json, .md or .tex.")
     chosen = None if silence is None else _heads(silence, model)
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     whole = ablation.Ablation.of(model, documents_of(model, paragraphs))
@@ -362,10 +365,9 @@ def _ablate(
         terminal.show(tables, full)
     else:
         draw = partial(figure.pruning, curve, whole.loss, model.name)
-        drawn = (Format.HTML, *outputs.FIGURES)
         outputs.write(
             targets,
-            lambda kind: outputs.file_of(tables, draw, kind) if kind in drawn else _tables_file(tables, kind, full),
+            lambda kind: outputs.file_of(tables, draw, kind) if kind in DRAWN else _tables_file(tables, kind, full),
         )
 
 

@@ -6,6 +6,7 @@ intervals nor an array is evaluated for strips of queries, so that memory stays 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -374,7 +375,7 @@ def computing(array: Array) -> np.dtype[Any]:
 
 
 def _flat(x: Array) -> Any:
-    return readable(x).reshape(-1, x.shape[-1])
+    return readable(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:

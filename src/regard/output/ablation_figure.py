@@ -28,7 +28,8 @@ def pruning(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str,
     if loss is not None:
         risen = np.array([loss + (effect.loss or 0.0) for _, effect in curve])
         charts.insert(0, ("Loss", "of the next token, in nats", "loss", risen))
-        notes.append(f"The whole model's loss is {loss:.3f}; without any head it is {risen[0]:.3f}.")
+        ends = f"{loss:.3f} with all heads, {risen[0]:.3f} without any head"
+        notes.append(f"The lower the loss, the better the next token is guessed: {ends}.")
     panels = []
     for name, what, label, numbers in charts:
         axis = linear(numbers)
