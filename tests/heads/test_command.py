@@ -154,7 +154,7 @@ def test_the_pruning_curve_is_drawn(llama, bert, tmp_path):
     root = ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
     texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"Loss", "Hidden state", "heads kept"} <= set(texts)
-    assert "without any head" in " ".join(texts)
+    assert "with none" in " ".join(texts)
     assert "<svg" in page.read_text(encoding="utf-8") and "first order" in page.read_text(encoding="utf-8")
     said("--ablate", TEXT, "--model", bert, "--out", str(drawing))
     assert ">Loss<" not in drawing.read_text(encoding="utf-8")  # an encoder has no next token

@@ -28,7 +28,7 @@ def pruning(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str,
     if loss is not None:
         risen = np.array([loss + (effect.loss or 0.0) for _, effect in curve])
         charts.insert(0, ("Loss", "of the next token, in nats", "loss", risen))
-        ends = f"{loss:.3f} with all heads, {risen[0]:.3f} without any head"
+        ends = f"{loss:.3f} with all heads, {risen[0]:.3f} with none"
         notes.append(f"The lower the loss, the better the next token is guessed: {ends}.")
     panels = []
     for name, what, label, numbers in charts:
