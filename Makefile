@@ -4,12 +4,13 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all fuzz check format bench picture emulator latex browser clean
+.PHONY: help demo test test-all fuzz check format bench picture types emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 JOBS ?= 2
 MINUTES ?= 10
+TYPESCRIPT := 5.9.3
 
 venv := .venv
 stamps := $(venv)/stamps
@@ -41,9 +42,10 @@ test-all: $(stamps)/tests $(stamps)/notebook $(installed) emulator latex  ## all
 fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
 	$(bin)/python tests/fuzz.py --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
-check: $(stamps)/checks  ## ruff, mypy and clang-format
+check: $(stamps)/checks $(stamps)/typescript-$(TYPESCRIPT)  ## ruff, mypy, tsc and clang-format
 	$(bin)/ruff check .
 	$(bin)/mypy
+	node $(venv)/node/node_modules/typescript/bin/tsc --project jsconfig.json
 	$(bin)/clang-format --dry-run -Werror $(native_sources)
 
 format: $(stamps)/checks  ## put imports and C++ into shape
@@ -57,6 +59,9 @@ bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime 
 picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
 	$(bin)/python docs/draw_picture.py
 	$(bin)/python docs/draw_packages.py
+
+types: $(installed)  ## write the JavaScript types of viewer/description.py again
+	$(bin)/python docs/write_types.py
 
 clean:  ## remove .venv and build
 	rm -rf $(venv) build
@@ -94,7 +99,7 @@ $(stamps)/models: $(stamps)/made constraints.txt
 
 $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
 	@echo "Installing what the tests need"
-	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime resvg-py cmake ninja transformers \
+	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime typst cmake ninja transformers \
 		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow pandas dask distributed
 	@touch $@
 
@@ -116,6 +121,19 @@ $(stamps)/checks: $(stamps)/made constraints.txt
 	@echo "Installing what the checks need"
 	@$(install) ruff mypy clang-format numpy rich typer
 	@touch $@
+
+# Checks the JSDoc types of the page's modules; the page itself needs no build.
+$(stamps)/typescript-$(TYPESCRIPT): $(stamps)/made | npm
+	@echo "Installing TypeScript"
+	@npm install --prefix $(venv)/node --no-save --no-audit --no-fund --silent typescript@$(TYPESCRIPT)
+	@touch $@
+
+npm:
+	@command -v npm >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+			echo "Please install: sudo apt-get install npm" >&2; exit 1; }; \
+		echo "Installing npm"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends npm >/dev/null; }
 
 # Three engines of LaTeX: the tables must compile with each.
 latex:

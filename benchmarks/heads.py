@@ -175,8 +175,8 @@ def _opened(treebank: str, every: int) -> tuple[Any, Any]:
 
 
 def _regard(treebank: str, every: int) -> Callable[[], dict[str, Any]]:
-    from regard.heads.relations import aligned, predictions
     from regard.heads.statistics import NAMES, Measurement
+    from regard.heads.treebank_relations import aligned, predictions
 
     reader, part = _opened(treebank, every)
     documents = [one.document for one in aligned(reader, part.sentences) if one is not None]
@@ -200,7 +200,7 @@ def _transformers(way: str, treebank: str, every: int) -> Callable[[], dict[str,
     from transformers import BertModel
 
     from peers import heads_numpy
-    from regard.heads import relations
+    from regard.heads import treebank_relations as relations
     from regard.heads.statistics import output_grams
     from regard.models.store import resolve
 
@@ -288,7 +288,7 @@ def _batches(way: str, aligned: Sequence[Any]) -> list[list[int]]:
 
 def _memory(_options: argparse.Namespace) -> list[str]:
     lines = [
-        "`regard heads --corpus`, one process: text files of random words, in paragraphs of 5 to 600. Peak is the",
+        "`regard heads corpus`, one process: text files of random words, in paragraphs of 5 to 600. Peak is the",
         f"resident memory of the process. *small* is an untrained model of 2 layers with the tokeniser of {MODEL}.",
         "",
         "| model | text | documents | tokens | units | peak |",
@@ -311,7 +311,7 @@ def _atlas(name: str, megabytes: int) -> dict[str, Any]:
     import tempfile
     from dataclasses import replace
 
-    from regard.heads import atlas
+    from regard.heads import atlas_folder as atlas
     from regard.layers import Transformer
     from regard.models.model import model
 

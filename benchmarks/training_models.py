@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.training import Batch, Recipe, Task, network, preset, task
-from regard.training.loop import Run
+from regard.training.loop import TrainingRun
 from regard.training.measurement import new_record
 from regard.training.tasks import NONE
 
@@ -95,7 +95,7 @@ class Ours:
 
     def __init__(self, case: str, steps: int, text: str | None) -> None:
         one, model, recipe = given(case, steps, text)
-        self.run = Run(model, one, recipe, new_record(one, 0))
+        self.run = TrainingRun(model, one, recipe, new_record(one, 0))
 
     def step(self) -> float:
         """One update; its loss."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.heads.ablation import silenced
+from regard.heads.ablation_effects import silenced
 from regard.training import Record, preset, task
-from regard.training.compare import ZOOLOGY_RECIPE, ZOOLOGY_VOCABULARY, Comparison, Result, compare
+from regard.training.compare import ZOOLOGY_RECIPE, ZOOLOGY_VOCABULARY, Comparison, TrainedNetwork, compare
 from regard.training.measurement import head_accuracy, held_out_batch
 
 SEQUENCES = 1024  # of the test split
@@ -64,9 +64,7 @@ def _measured(one: Any, untrained: Any, model: Any) -> dict[str, Any]:
     heads = [head_accuracy(run.seen, batch, len(one.relations)) for run in runs]
     found: dict[str, Any] = {"accuracy": _accuracy(runs[1].result, batch)}
     for name, of_heads in zip(("untrained", "trained"), heads, strict=True):
-        found[name] = {
-            relation: float(np.nanmax(of_heads[..., place])) for place, relation in enumerate(one.relations)
-        }
+        found[name] = {relation: float(np.nanmax(of_heads[..., place])) for place, relation in enumerate(one.relations)}
     if one.name == "induction":
         feeding = np.argwhere(heads[1][0, :, 1] >= A_ROLE)[:, 0].tolist()
         answering = np.argwhere(heads[1][1, :, 0] >= A_ROLE)[:, 0].tolist()
@@ -107,5 +105,5 @@ def zoology(network: str, length: int, seed: int) -> dict[str, Any]:
 
 def _result(found: Comparison) -> dict[str, Any]:
     (only,) = found.results
-    assert isinstance(only, Result)
+    assert isinstance(only, TrainedNetwork)
     return asdict(only)

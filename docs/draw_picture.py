@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
+from regard import examples
 from regard.cli.steps import Wanted, tables
-from regard.cli.traced_attention import traced
 from regard.output import text
+from regard.teaching.traced_attention import traced
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
 
@@ -27,7 +28,7 @@ PAPER = TerminalTheme(
 
 def draw() -> str:
     """The picture as SVG. Without rich's web font: a picture in a README loads nothing from elsewhere."""
-    steps = traced(None, "cat-sat", None)
+    steps = traced(None, examples.named("cat-sat").content)
     rendered = text.render_all(tables(steps, Wanted()))
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for place, table in enumerate(rendered):

@@ -146,7 +146,8 @@ class Buffer {
         const auto* array = reinterpret_cast<NumPyArray*>(object.ptr());
         if (writable && !(array->flags & NumPyArray::writable)) fail(name, "is read-only");
         const char order = array->kind->byte_order;
-        const Type type = type_of(order == '=' || order == '|' ? array->kind->letter : '-', name);
+        // '<' names this machine's order too, as in a type whose order was changed twice.
+        const Type type = type_of(order == '=' || order == '|' || order == '<' ? array->kind->letter : '-', name);
         if (!writable && !aligned(array->data, type, array->dimensions, array->shape, array->strides)) {
             const nb::object copy = object.attr("copy")();
             return hold_numpy(copy, name, writable);

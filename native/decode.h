@@ -95,14 +95,15 @@ class DecodeSpan {
     const Scores& s;
     int64_t sequence, key_head, value_size, group, lines;
     Units<Real> units;
+    Real down;  // what p is multiplied with before the values
     Real *queries, *scores, *masked, *spare, *keys_copy, *values_copy;
     Real** states;  // of each line: row_max, row_sum, outputs
     bool* all_seen;
 
   public:
-    DecodeSpan(const Forward& f, Parts& parts, int64_t sequence, int64_t key_head)
+    DecodeSpan(const Forward& f, Parts& parts, int64_t sequence, int64_t key_head, Real down)
         : f(f), s(f.scores), sequence(sequence), key_head(key_head), value_size(f.values ? f.values.shape[3] : 0),
-          group(s.heads() / s.keys.shape[1]), lines(group * s.rows()), units(s) {
+          group(s.heads() / s.keys.shape[1]), lines(group * s.rows()), units(s), down(down) {
         queries = parts.take<Real>(lines * s.size());
         scores = parts.take<Real>(lines * decode_span);
         masked = parts.take<Real>(lines * decode_span);
@@ -190,6 +191,8 @@ class DecodeSpan {
         }
         states[line][0] = row_max;
         states[line][1] = sum_lanes<Real>(row_sum);
+        if (down != 1)
+            for (int64_t j = 0; j < count; ++j) row[j] *= down;
     }
 
     // The largest score, NaN where one of them is; `seen` unless one is −inf.
@@ -253,9 +256,9 @@ class DecodeSpan {
     }
 };
 
-// Spans in order: the result does not depend on which thread computed which.
+// Spans in order: the result does not depend on which thread computed which. Returns whether all sums are finite.
 template <class Real>
-void merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int64_t size) {
+bool merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int64_t size, Real down) {
     const Scores& s = f.scores;
     const int64_t row = line % s.rows(), head = line / s.rows() % s.heads(), sequence = line / s.rows() / s.heads();
     const Units<Real> units(s);
@@ -279,15 +282,17 @@ void merge_line(const Forward& f, int64_t line, Real* states, int64_t spans, int
         else if (by != 1)
             for (int64_t e = 0; e < values; ++e) output[e] *= by;
     }
-    const Real share = static_cast<Real>(RowEnd<Real>(s, units, head, row_max, row_sum).share);
+    const bool finite = all_finite(output, values);
+    const Real share = static_cast<Real>(RowEnd<Real>(s, units, head, row_max, row_sum).share / down);
     for (int64_t e = 0; e < values; ++e) output[e] *= share;
     write_row<Real>(output, values, f.output.at(sequence, head, row), f.output.type, f.output.stride[3]);
+    return finite;
 }
 
 inline bool decodes(const Forward& f) { return f.scores.rows() <= decode_rows && !f.rows.any(); }
 
 template <class Real>
-bool forward_decode(const Forward& f) {
+bool forward_decode(const Forward& f, Real down = 1) {
     const Scores& s = f.scores;
     const int64_t value_size = f.values ? f.values.shape[3] : 0, key_heads = s.keys.shape[1];
     const int64_t spans = std::max<int64_t>(1, (s.columns() + decode_span - 1) / decode_span);
@@ -299,17 +304,19 @@ bool forward_decode(const Forward& f) {
     auto work = [&](int64_t item, void* memory) {
         Parts parts{static_cast<char*>(memory)};
         const int64_t span = item % spans, key_head = item / spans % key_heads, sequence = item / spans / key_heads;
-        DecodeSpan<Real> block(f, parts, sequence, key_head);
+        DecodeSpan<Real> block(f, parts, sequence, key_head, down);
         block.compute(span * decode_span, std::min(s.columns(), (span + 1) * decode_span),
                       [&](int64_t head, int64_t row) { return place(sequence, head, row, span); });
     };
     Parts parts{nullptr};
-    DecodeSpan<Real> probe(f, parts, 0, 0);
+    DecodeSpan<Real> probe(f, parts, 0, 0, down);
     const double cost = 8. * lines * s.columns() * (s.size() + value_size);  // bound by memory: worth sharing early
     if (!run_items(s.batch() * key_heads * spans, parts.used, cost, work)) return false;
+    bool finite = true;
     for (int64_t line = 0; line < lines; ++line)
-        merge_line<Real>(f, line, states.get() + line * spans * state, spans, state);
-    return true;
+        finite &= merge_line<Real>(f, line, states.get() + line * spans * state, spans, state, down);
+    // Σ p · v may overflow where the weighted mean does not.
+    return finite || down != 1 || forward_decode<Real>(f, against_overflow<Real>(s));
 }
 
 }  // namespace

@@ -128,6 +128,12 @@ void keep_top(const Real* scores, int64_t keys, int64_t first_key, int64_t top, 
     }
 }
 
+// A power of two by which weights below 1 can be multiplied so that no sum of their products with values overflows.
+template <class Real>
+Real against_overflow(const Scores& s) {
+    return std::ldexp(Real(1), -2 - std::ilogb(static_cast<double>(std::max<int64_t>(1, s.columns()))));
+}
+
 // A row's running sums after all keys, with the head's sink added.
 template <class Real>
 struct RowEnd {
@@ -179,6 +185,7 @@ class ForwardBlock {
     int64_t sequence, head, key_head, row, rows, panels;
     PlainRows<Real> tile_keys{};
     bool finite_values = true;
+    Real down = 1;  // what p is multiplied with before the values
 
   public:
     ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, const RowBlock& block)
@@ -186,6 +193,19 @@ class ForwardBlock {
           key_head(s.key_head(head)), row(block.row), rows(block.rows), panels((rows + W - 1) / W) {}
 
     void compute() {
+        if (!pass()) return;
+        if (f.output && !all_outputs_finite()) {  // Σ p · v may overflow where the weighted mean does not
+            down = against_overflow<Real>(s);
+            if (!pass()) return;
+        }
+        for (int64_t p = 0; p < panels; ++p) finish_panel(p);
+    }
+
+  private:
+    int64_t panel_rows(int64_t p) const { return std::min<int64_t>(W, rows - p * W); }
+
+    // Over all keys; false when the caller asked to stop.
+    bool pass() {
         int64_t low = s.columns(), high = 0;
         for (int64_t p = 0; p < panels; ++p) {
             start_panel(p);
@@ -197,14 +217,17 @@ class ForwardBlock {
             }
         }
         for (int64_t first = low; first < high; first += key_tile) {
-            if (stopping()) return;
+            if (stopping()) return false;
             compute_tile(first, std::min(high, first + key_tile));
         }
-        for (int64_t p = 0; p < panels; ++p) finish_panel(p);
+        return true;
     }
 
-  private:
-    int64_t panel_rows(int64_t p) const { return std::min<int64_t>(W, rows - p * W); }
+    bool all_outputs_finite() const {
+        for (int64_t p = 0; p < panels; ++p)
+            if (w.started[p] && !all_finite(w.outputs + p * W * plan.value_size, W * plan.value_size)) return false;
+        return true;
+    }
 
     void start_panel(int64_t p) {
         const View& q = s.queries;
@@ -327,6 +350,8 @@ class ForwardBlock {
         Real* outputs = w.outputs + p * W * plan.value_size;
         const bool start = !w.started[p];
         w.started[p] = true;
+        if (down != 1)
+            for (int64_t i = 0; i < keys * W; ++i) w.scores[i] *= down;
         if (careful) {
             for (int64_t i = 0; i < plan.value_size * W; ++i) outputs[i] = start ? 0 : outputs[i] * w.rescale[i % W];
             add_seen_values<Real>(w.scores, w.before, keys, f.values, sequence, key_head, from, outputs);
@@ -360,11 +385,11 @@ class ForwardBlock {
         const int64_t at = p * W + lane;
         const Real sum = w.row_sum[at];
         if (!s.sinks && !f.rows.any()) {
-            w.share[lane] = sum == 0 ? Real(0) : Real(1) / sum;
+            w.share[lane] = sum == 0 ? Real(0) : Real(1) / (sum * down);
             return;
         }
         const RowEnd<Real> end(s, plan.units, head, w.row_max[at], sum);
-        w.share[lane] = static_cast<Real>(end.share);
+        w.share[lane] = static_cast<Real>(end.share / down);
         if (!f.rows.any()) return;
         const int64_t place = (sequence * s.heads() + head) * s.rows() + row + at;
         end.write(f, place, sum, w.spread[at], w.reach[at]);

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cgroup.h"
 #include "memory.h"
 
 #if defined(__linux__)
@@ -240,17 +240,6 @@ void claim_in_team(void* context) {
     if (is_worker) current = nullptr;
 }
 
-int cgroup_limit() {
-#if defined(__linux__)
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    double period = 0;
-    if (file >> quota >> period && quota != "max" && period > 0)
-        return std::max(1, static_cast<int>(std::atof(quota.c_str()) / period + 0.999));
-#endif
-    return 1 << 20;
-}
-
 int default_threads() {
     if (const char* text = std::getenv("REGARD_THREADS")) {
         char* end = nullptr;
@@ -264,8 +253,9 @@ int default_threads() {
 #if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+    cores = std::min(cores, cgroup_cpu_limit(""));
 #endif
-    return std::clamp(std::min(cores, cgroup_limit()), 1, 256);
+    return std::clamp(cores, 1, 256);
 }
 
 #if !defined(_WIN32)

@@ -156,3 +156,13 @@ def test_offsets_far_apart_are_refused_before_memory_is_taken() -> None:
     far = regard.Attention(ones, ones, bias=alibi(heads=8), offset=[2**27, 2**27 + 3])
     near = regard.Attention(ones, ones, bias=alibi(heads=8), offset=[4, 7])
     np.testing.assert_allclose(far.dense(), near.dense(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("slopes", ["0.5", [None], [[0.5], [0.25, 1]], {}, True, np.array(["a"]), object()])
+def test_slopes_of_other_types_are_refused_in_a_sentence(slopes: Any) -> None:
+    with pytest.raises(OptionError, match=r"`slopes` is .*one per head"):
+        alibi(slopes)
+    with pytest.raises(OptionError, match=r"`table` is .*expected numbers"):
+        relative_positions(slopes)
+    with pytest.raises(OptionError, match=r"`buckets` is .*integer"):
+        relative_positions(np.zeros((8, 2)), buckets=slopes)

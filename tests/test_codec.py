@@ -102,3 +102,39 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 def test_functions_cannot_be_described() -> None:
     with pytest.raises(Unsupported, match=r"`mask` is <function .*\nUse an array\."):
         codec.describe("mask", lambda: 0, {}, {}, "Use an array.")
+
+
+def test_a_sealed_file_with_a_flipped_bit_is_refused_or_has_the_same_content(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tensors = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(3)}
+    codec.save(path, tensors, METADATA, kind="checkpoint", sealed=True)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            back, metadata = codec.load(path, "checkpoint", sealed=True)
+        except OptionError as problem:
+            message = str(problem)
+        else:
+            message = ""
+        if message:
+            assert str(path) in message and "\n" not in message
+            refused += 1
+            continue
+        assert metadata == {"version": 1, **METADATA} and {*back} == {*tensors}
+        for name, array in tensors.items():
+            assert back[name].dtype == array.dtype and back[name].tolist() == array.tolist()
+    assert refused > 0.9 * len(content)
+
+
+def test_a_file_without_a_seal_is_refused_where_one_is_expected(tmp_path: Path) -> None:
+    codec.save(tmp_path / "file", {"a": np.ones(2)}, {}, kind="checkpoint")
+    with pytest.raises(OptionError, match="file cannot be read as a checkpoint: its content does not match its digest"):
+        codec.load(tmp_path / "file", "checkpoint", sealed=True)
+
+
+def test_an_older_format_is_called_older(tmp_path: Path) -> None:
+    codec.save(tmp_path / "file", {}, {}, kind="checkpoint")
+    with pytest.raises(OptionError, match="it is of an older format: version 1, this Regard reads 2"):
+        codec.load(tmp_path / "file", "checkpoint", version=2)

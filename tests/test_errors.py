@@ -94,7 +94,7 @@ def test_errors_say_what_came_and_what_helps(
         (errors.not_an_array("queries", [[1]]), "`queries` are of type list"),
         (errors.option("k", -1, "a positive number", "Try 8."), "`k` is -1; expected a positive number.\nTry 8."),
         (errors.unsupported("vmap", "Use the batch axis."), "vmap is not supported.\nUse the batch"),
-        (errors.missing_package("PNG", "resvg-py"), "-m pip install resvg-py"),
+        (errors.missing_package("PNG", "typst"), "-m pip install typst"),
         (errors.missing_package("The studio", "starlette", "uvicorn"), "-m pip install starlette uvicorn"),
     ],
     ids=lambda value: type(value).__name__,

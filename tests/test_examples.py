@@ -10,7 +10,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
 PROMISED = {
     "01_the_cat_sat": ["[0.42 0.16 0.42]", "[0.84 0.58 0.84 0.58]", "sat attends most to sat"],
     "02_where_attention_comes_from": ["May 5th 2000", "[-4.4  8.2  5. ]", "[-2.2  4.1  2.5]"],
-    "03_every_step": ["[0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2", "projected = concatenated · W_Oᵀ"],
+    "03_every_step": ["[0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2", "projected = concatenated · W_O"],
     "04_why_divide_by_the_root": ["0.88 0.12", "0.73 0.27"],
     "05_check_a_hand_calculation": ["0.15 is cut", "3 is wrong"],
     "09_watch_a_model": ["the same tokens as unwatched: True", "mask=causal()"],

@@ -6,7 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import OptionError, RegardError
@@ -41,8 +41,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
+            _flush(temporary, os.O_RDWR)  # before the rename: after a power cut the name would be there without content
             temporary.chmod(_usual_mode() if mode is None else stat.S_IMODE(mode))
             temporary.replace(target)
+            if os.name == "posix":
+                with suppress(OSError):  # some network file systems cannot flush a folder
+                    _flush(target.parent, os.O_RDONLY)
         finally:
             temporary.unlink(missing_ok=True)
     except RegardError:
@@ -50,6 +54,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
         reason = getattr(problem, "strerror", None) or str(problem)
         raise OptionError(f"{str(path)!r} cannot be written: {reason.lower()}.") from None
+
+
+def _flush(path: Path, mode: int) -> None:
+    handle = os.open(path, mode)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _usual_mode() -> int:

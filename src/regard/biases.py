@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard import errors, validate
+from regard.arrays import is_tensor
 
 Array = Any  # a NumPy array or a PyTorch tensor
 
@@ -44,15 +45,15 @@ def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
         came = "neither" if slopes is None else "both"
         raise errors.option("alibi", came, "either slopes, one per head, or heads=… for those of the paper")
     if heads is not None:
-        return Alibi(np.asarray(paper_slopes(validate.integer("heads", heads, 1))))
-    slopes = slopes if hasattr(slopes, "dtype") else np.asarray(slopes, dtype=np.float64)
-    if len(slopes.shape) > 1:
+        return AlibiBias(np.asarray(paper_slopes(validate.integer("heads", heads, 1))))
+    numbers = _floats(slopes)
+    if numbers is None or len(numbers.shape) > 1:
         raise errors.option("slopes", slopes, "one number, or numbers (head,), one per head")
-    return Alibi(slopes.reshape(-1))
+    return AlibiBias(numbers.reshape(-1))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Alibi(Bias):
+class AlibiBias(Bias):
     """-slope · |i - j|."""
 
     slopes: Array  # (head,), or (1,) for all heads
@@ -93,17 +94,21 @@ def relative_positions(table: Any, buckets: int = 32, max_distance: int = 128, b
     >>> relative_positions(rising, buckets=8, max_distance=16).table(heads=1, lowest=-3, highest=7)
     array([[6., 6., 5., 0., 1., 2., 2., 2., 2., 3., 3.]])
     """
-    table = table if hasattr(table, "dtype") else np.asarray(table, dtype=np.float64)
-    if len(table.shape) != 2 or table.shape[0] != buckets:
+    buckets = validate.integer("buckets", buckets, 2)
+    max_distance = validate.integer("max_distance", max_distance, 1)
+    numbers = _floats(table)
+    if numbers is None:
+        raise errors.option("table", table, "numbers (bucket, head)")
+    if len(numbers.shape) != 2 or numbers.shape[0] != buckets:
         raise errors.option(
-            "table", tuple(table.shape), f"the shape ({buckets}, head): one row per bucket", "Check `buckets`."
+            "table", tuple(numbers.shape), f"the shape ({buckets}, head): one row per bucket", "Check `buckets`."
         )
     exact = buckets // (4 if bidirectional else 2)
     if exact < 1 or max_distance <= exact:
         raise errors.option(
             "max_distance", max_distance, f"more than the {exact} distances with a bucket each, of {buckets} buckets"
         )
-    return RelativePositions(table, max_distance, bidirectional)
+    return RelativePositions(numbers, max_distance, bidirectional)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -162,6 +167,19 @@ class PartOfBias(Bias):
         """The rows of the selected heads."""
         table = self.whole.table(self.heads, lowest, highest, xp, dtype, device)
         return table if table.shape[0] == 1 else table[self.head]
+
+
+def _floats(numbers: Any) -> Array | None:
+    """Arrays unchanged, other numbers as float64; None for anything else."""
+    if is_tensor(numbers):
+        return numbers
+    try:
+        array = np.asarray(numbers)
+    except ValueError:  # rows of unequal length
+        return None
+    if array.dtype.kind in "ObcSUMm":
+        return None
+    return array if array is numbers else array.astype(np.float64)
 
 
 def _check_heads(name: str, came: int, heads: int) -> None:

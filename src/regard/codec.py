@@ -13,6 +13,7 @@ format. Nothing is unpickled, and every problem with a file raises an `OptionErr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ from regard.errors import OptionError, shown
 
 DEEPEST = 32  # levels of nesting in a description; real layers and masks nest less than 10 deep
 
+DIGEST = "digest"  # in the metadata of a sealed file
+
 T = TypeVar("T")
 Kinds = Mapping[str, type[Any]]  # dataclasses by their names
 
@@ -41,19 +44,22 @@ def metadata_key(kind: str) -> str:
 
 def save(
     path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, Any], *, kind: str,
-    version: int = 1,
+    version: int = 1, sealed: bool = False,
 ) -> None:  # fmt: skip
     """Write named arrays of NumPy or PyTorch and JSON metadata; a write that fails leaves the old file as it was.
 
     `kind` names what the file holds, such as "reading"; `load` refuses a file of another kind or version. Tensors of
-    bfloat16 are stored as float32 where `ml_dtypes` is not installed.
+    bfloat16 are stored as float32 where `ml_dtypes` is not installed. A `sealed` file carries a digest of its content.
     """
     safetensors = _safetensors(kind)
     path = Path(path)
     if not path.parent.is_dir():
         raise errors.option("path", str(path), "a file in an existing folder", f"Create {path.parent} first.")
     contents = {name: np.ascontiguousarray(_in_numpy(array)) for name, array in tensors.items()}
-    header = {metadata_key(kind): json.dumps({"version": version, **metadata})}
+    described: dict[str, Any] = {"version": version, **metadata}
+    if sealed:
+        described[DIGEST] = digest(described, contents)
+    header = {metadata_key(kind): json.dumps(described)}  # one key: safetensors writes several in random order
     try:
         with atomic_file.replacing(path) as temporary:
             safetensors.numpy.save_file(contents, temporary, header)
@@ -61,15 +67,21 @@ def save(
         raise OptionError(f"{str(path)!r} cannot be written: {problem}.") from None
 
 
-def load(path: str | os.PathLike[str], kind: str, *, version: int = 1) -> tuple[dict[str, Array], dict[str, Any]]:
+def load(
+    path: str | os.PathLike[str], kind: str, *, version: int = 1, sealed: bool = False
+) -> tuple[dict[str, Array], dict[str, Any]]:
     """The tensors, as NumPy arrays, and the metadata of a file that `save` wrote with this kind and version."""
-    return load_as(path, kind, lambda tensors, metadata: (tensors, metadata), version=version)
+    return load_as(path, kind, lambda tensors, metadata: (tensors, metadata), version=version, sealed=sealed)
 
 
 def load_as(
-    path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Array], dict[str, Any]], T], *, version: int = 1
-) -> T:
-    """What `build(tensors, metadata)` makes of a file; an error it raises becomes one that names the file."""
+    path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Array], dict[str, Any]], T], *,
+    version: int = 1, sealed: bool = False,
+) -> T:  # fmt: skip
+    """What `build(tensors, metadata)` makes of a file; an error it raises becomes one that names the file.
+
+    With `sealed`, a file whose content does not match its digest is refused.
+    """
     safetensors = _safetensors(kind)
     path = Path(path)
     if not path.is_file():
@@ -93,13 +105,28 @@ def load_as(
     try:
         metadata = json.loads(headers[metadata_key(kind)])
         found_version = metadata["version"]
-        if found_version == version:
+        if type(found_version) is int and found_version == version:
+            if sealed and metadata.pop(DIGEST, "") != digest(metadata, tensors):
+                raise OptionError("its content does not match its digest; the file is damaged")
             return build(tensors, metadata)
     except errors.RegardError as found:
         raise problem(str(found).rstrip(".")) from found
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as found:
+    except ValueError as found:  # says what is wrong
+        raise problem(f"its metadata is invalid ({found})") from found
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as found:
         raise problem(f"its metadata is invalid ({type(found).__name__}: {found})") from found
-    raise problem(f"its format has version {shown(found_version)}, this Regard reads {version}")
+    is_older = type(found_version) is int and found_version < version
+    of = "it is of an older format: version" if is_older else "its format has version"
+    raise problem(f"{of} {shown(found_version)}, this Regard reads {version}")
+
+
+def digest(metadata: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
+    """SHA-256 of the metadata and of the name, type, shape and numbers of every tensor."""
+    found = hashlib.sha256(json.dumps(metadata).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        found.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode() + array.tobytes())
+    return found.hexdigest()
 
 
 # Dataclasses as JSON: fields by name, arrays as references to tensors

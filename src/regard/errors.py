@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+LONGEST_LINE = 600  # characters of a line of a message
 Shaped = Any  # an array, or its shape
 
 _AXES = {
@@ -31,7 +32,10 @@ _QUERY_AXES = ("batch", "head", "query", "head_dim")
 
 
 class RegardError(Exception):
-    """The base class of all errors that Regard raises."""
+    """The base class of all errors that Regard raises; a line of a message is shortened where it is very long."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*(shortened(part) if isinstance(part, str) else part for part in parts))
 
 
 class ShapeError(RegardError, ValueError):
@@ -199,6 +203,19 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def shortened(message: str) -> str:
+    """A message whose very long lines, which an argument made so, lack their middle.
+
+    >>> len(shortened("There is no file " + "x" * 10_000))
+    603
+    """
+    if len(message) <= LONGEST_LINE:
+        return message
+    head, tail = LONGEST_LINE * 2 // 3, LONGEST_LINE // 3
+    lines = message.split("\n")
+    return "\n".join(line if len(line) <= LONGEST_LINE else f"{line[:head]} … {line[-tail:]}" for line in lines)
+
+
 def count(number: int, word: str) -> str:
     """So many, with the word in its right form.
 
@@ -223,6 +240,16 @@ def size_in_bytes(count: int) -> str:
         if count >= unit:
             return f"{count / unit:.3g} {name}"
     return f"{count} bytes"
+
+
+def sizes_apart(first: int, second: int) -> tuple[str, str]:
+    """Two sizes with as many digits as tell them apart.
+
+    >>> sizes_apart(12, 4096), sizes_apart(2**20, 2**20 + 1)
+    (('12 bytes', '4 KiB'), ('1048576 bytes', '1048577 bytes'))
+    """
+    sizes = size_in_bytes(first), size_in_bytes(second)
+    return sizes if sizes[0] != sizes[1] or first == second else (f"{first} bytes", f"{second} bytes")
 
 
 def _plural(word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard import validate
 from regard.errors import missing_package
 
 Kind = Literal["word", "number", "vector", "text"]
@@ -20,6 +22,10 @@ EXACT = 2**40  # units of the last digit up to which halves can be distinguished
 # differs from the sum of the printed terms by at most half a last digit per term: three times 0.005 prints as 0.03,
 # their sum as 0.02. Rounded as stored, slightly below 0.015, the sum would print as 0.01.
 HALF = 0.5 + 1e-6
+
+_FORMULA = re.compile(
+    "'*[=+\\-@\t\r\n＝＋－＠]"
+)  # what a spreadsheet computes
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Table:
 
     >>> columns = Column("Word", "word"), Column("softmax", "number")
     >>> table = Table("Weights", columns, (("The", 0.4223), ("cat", 0.1554)))
-    >>> table["softmax"]
-    (0.4223, 0.1554)
+    >>> table["softmax"], table[0]
+    ((0.4223, 0.1554), ('The', 0.4223))
     >>> [table.printed(row) for row in table.rows]
     [('The', '0.42'), ('cat', '0.16')]
     >>> table
@@ -56,6 +62,17 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
     highlight: int | None = None  # the row of the query word
+    source: str = ""  # where the numbers come from, for files: see provenance.py
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and where the numbers come from, if no note says it.
+
+        >>> Table("Weights", (Column("Word"),), (("The",),), ("A note.",), source="typed by hand").all_notes
+        ('A note.', 'Source: typed by hand')
+        """
+        is_said = not self.source or any(self.source in note for note in self.notes)
+        return self.notes if is_said else (*self.notes, f"Source: {self.source}")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -63,10 +80,18 @@ class Table:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str) -> tuple[Any, ...]:
-        """The cells of one column."""
-        place = [column.name for column in self.columns].index(name)
+    def __getitem__(self, name: str | int | slice) -> tuple[Any, ...]:
+        """The cells of one column, by its name, or of one row, by its number; a slice gives several rows."""
+        if isinstance(name, slice):
+            return self.rows[name]
+        if not isinstance(name, str):
+            return self.rows[validate.index("row", name, len(self.rows))]
+        place = self._names.index(validate.choice("column", name, self._names))
         return tuple(row[place] for row in self.rows)
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.columns]
 
     def printed(self, row: Sequence[Any]) -> tuple[str, ...]:
         """The cells of a row as text, vectors in full."""
@@ -83,11 +108,11 @@ class Table:
             import pandas
         except ImportError:
             raise missing_package("to_pandas", "pandas") from None
-        return pandas.DataFrame([list(row) for row in self.rows], columns=[column.name for column in self.columns])
+        return pandas.DataFrame([list(row) for row in self.rows], columns=self._names)
 
     def __repr__(self) -> str:
         rows = f"{len(self):,} row" + ("" if len(self) == 1 else "s")
-        return f"Table({self.title!r}, {rows} of {', '.join(column.name for column in self.columns)})"
+        return f"Table({self.title!r}, {rows} of {', '.join(self._names)})"
 
     def __str__(self) -> str:
         """The table as text of at most 80 columns."""
@@ -135,6 +160,20 @@ def printed_number(number: Any, digits: int) -> str:
     if last_digits < EXACT:
         text = f"{Decimal(math.floor(last_digits + HALF)).scaleb(-digits):f}"
     return f"−{text}" if number < 0 and text.strip("0.") else text
+
+
+def guarded_cell(text: str) -> str:
+    """Text of a CSV cell, with an apostrophe before what a spreadsheet would compute.
+
+    >>> guarded_cell("=1+1"), guarded_cell("don't"), unguarded_cell("'=1+1")
+    ("'=1+1", "don't", '=1+1')
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded_cell(cell: str) -> str:
+    """The text that `guarded_cell` guarded."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def in_last_digits(numbers: Any, digits: int) -> Any:

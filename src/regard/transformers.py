@@ -8,7 +8,7 @@
 'regard'
 
 It computes what "sdpa" computes, on the CPU by the native engine: masks stay intervals, with O(n) memory for padded,
-sliding and packed batches. Dropout is left to PyTorch.
+sliding and packed batches. Dropout is left to PyTorch, and so is everything inside torch.compile and torch.func.
 """
 
 from regard.errors import missing_package

@@ -222,6 +222,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "softcap": (errors.OptionError, "softcap", lambda: plain(softcap=-1.0)),
     "softcap 0": (errors.OptionError, "softcap", lambda: plain(softcap=0)),
     "similarity": (errors.OptionError, "cosine", lambda: plain(similarity="cosin")),
+    "similarity of another type": (errors.OptionError, "'dot' or", lambda: plain(similarity=np.zeros(3))),
     "scale too large for a float": (errors.OptionError, "`scale`", lambda: plain(scale=10**400)),
     "scale too long to print": (errors.OptionError, "`scale`", lambda: plain(scale=10**5000)),
     "softcap too large for a float": (errors.OptionError, "`softcap`", lambda: plain(softcap=10**400)),
@@ -308,6 +309,9 @@ def test_dense_refuses_what_would_be_too_large(draw: Draw) -> None:
     small = regard.Attention(draw(3, 2), draw(3, 2))
     with pytest.raises(MemoryError, match="72 bytes"):
         small.dense(limit=71)
+    for limit in ("1 GB", -1, float("nan"), [72]):
+        with pytest.raises(errors.OptionError, match="a number of bytes, or None"):
+            small.dense(limit=limit)  # type: ignore[arg-type]
     assert small.dense(limit=72).shape == small.dense(limit=None).shape == (3, 3)
 
 

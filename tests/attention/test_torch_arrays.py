@@ -67,6 +67,10 @@ def test_products_and_statistics(pair: Any, draw: Draw) -> None:
         same(A.pooled((3, 4), rows=(1, 6), pool=pool).array, N.pooled((3, 4), rows=(1, 6), pool=pool).array)
     assert_allclose(np.asarray(A), N.dense(), **CLOSE)
     assert np.asarray(A.pooled((2, 2))).shape == (2, 6, 2, 2)
+    for make in (torch.as_tensor, torch.tensor, torch.asarray):
+        same(make(A), N.dense())
+        same(make(N), N.dense())
+        same(make(A.scaled), N.scaled.dense())
 
 
 INDICES = [
@@ -177,3 +181,12 @@ def test_gradients_of_no_query_are_empty():
     output.sum().backward()
     assert output.shape == (2, 3, 0, 4)
     assert queries.grad.shape == queries.shape and not keys.grad.any() and not values.grad.any()
+
+
+def test_weights_with_gradients_are_not_exported_without_them(draw: Draw) -> None:
+    queries = torch.from_numpy(draw(5, 3)).requires_grad_()
+    with pytest.raises(errors.Unsupported, match=r"A\.dense\(\) keeps"):
+        torch.as_tensor(regard.Attention(queries, queries))
+    long = torch.zeros(2**17, 1)
+    with pytest.raises(errors.TooLarge, match="GiB"):
+        torch.as_tensor(regard.Attention(long, long))

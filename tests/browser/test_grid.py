@@ -137,7 +137,7 @@ def test_the_table_lists_every_head(show: Show) -> None:
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV", exact=True).click()
     lines = waiting.value.path().read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "layer,head,entropy,distance,sinks,peak,pattern" and len(lines) == 13
+    assert lines[0] == "layer,head,entropy,distance,sinks,peak,pattern,source" and len(lines) == 13
     with page.expect_download() as waiting:
         page.get_by_role("button", name="SVG", exact=True).click()
     assert waiting.value.path().read_text(encoding="utf-8").count("<image") == 12

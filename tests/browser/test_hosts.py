@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
+
+from regard.attention import Attention
+from regard.reading import Reading
+from regard.viewer import page as pages
 
 HOSTS = ("served", "file", "blob")
 VIEWS = ("Sentence", "Grid", "Matrix", "Steps", "Words", "Lookup")
@@ -220,14 +226,14 @@ def test_nothing_is_wider_than_a_narrow_screen(show: Show, settle: Settle, title
 def test_exports_come_as_files(show: Show) -> None:
     page = show("served", address="#layer=1&head=1&query=they")
     expect(page.locator(CHOSEN)).to_have_count(1)
-    starts = {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"query,key,weight\r\n", "LaTeX": b"\\textbf"}
+    starts = {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"query,key,weight,source\r\n", "LaTeX": b"\\textbf"}
     for name, start in starts.items():
         with page.expect_download() as waiting:
             page.get_by_role("button", name=name, exact=True).click()
         content = waiting.value.path().read_bytes()
         assert content.startswith(start)
         assert "layer-1-head-1" in waiting.value.suggested_filename
-        if name in ("SVG", "LaTeX"):
+        if name != "PNG":
             assert b"layer 1, head 1" in content
 
 
@@ -252,6 +258,25 @@ def test_the_certificate_opens_and_closes(show: Show) -> None:
     mark.click()
     page.locator(".regard-view").click(position={"x": 5, "y": 5})
     expect(text).to_be_hidden()
+
+
+def test_the_mark_of_a_reading_from_a_file_says_that_text_and_model_are_unverified(
+    new_page: Callable[..., Page], development: Any, tmp_path: Path
+) -> None:
+    development.subject("kids").save(tmp_path / "kids.safetensors")
+    Reading.load(tmp_path / "kids.safetensors").save_html(tmp_path / "kids.html")
+    page = new_page(offline=True)
+    page.goto((tmp_path / "kids.html").as_uri())
+    page.get_by_label("Numbers verified, text and model not: show the certificate").click()
+    expect(page.locator(".regard-certificate p")).to_contain_text("kids.safetensors states: they are not verified.")
+
+
+def test_an_attention_without_words_opens_as_a_heat_map(new_page: Callable[..., Page], tmp_path: Path) -> None:
+    queries, keys = np.random.default_rng(0).normal(size=(2, 3, 9, 4))
+    path = pages.save(Attention(queries, keys), tmp_path / "attention.html")
+    page = new_page(offline=True)
+    page.goto(path.as_uri())
+    expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from typing import Any
@@ -181,8 +182,8 @@ def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(1)
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV", exact=True).click()
-    lines = waiting.value.path().read_text(encoding="utf-8").splitlines()[1:]
-    found = [float(line.rsplit(",", 1)[1]) for line in lines]
+    rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))[1:]
+    found = [float(row[2]) for row in rows]
     np.testing.assert_allclose(found, plain(development.subject("kids"), 1, [1])[10], atol=1e-6)
 
 

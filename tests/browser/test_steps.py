@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+import regard
 from regard.attention import Attention
 from regard.layers import Encoder, Linear, MultiHead
 from regard.reading import Reading
@@ -40,6 +42,9 @@ def longer() -> Reading:
 SUBJECTS: dict[str, Callable[[], Any]] = {
     "edited": lambda: identity().explain(E, words=WORDS),
     "two-heads": lambda: identity(2, Linear(np.eye(4)[::-1].copy())).explain(E, words=WORDS),
+    "uneven": lambda: MultiHead.from_heads([np.eye(3, 2)], [np.eye(3, 2)], [np.eye(3, 5)], np.eye(5, 3)).explain(
+        E[:, :3], words=WORDS
+    ),
     "block": lambda: Encoder.seeded(12, heads=3).explain(np.random.default_rng(0).normal(size=(7, 12)), words=SARAH),
     "longer": longer,
 }
@@ -156,15 +161,17 @@ def test_another_divisor_temperature_and_mask_give_other_weights(show: Show) -> 
     expect(page.get_by_role("tabpanel").get_by_text("of the weight moved")).to_be_visible()
     page.get_by_role("radio", name="Causal").check()
     expected = softmax(scores[:2] / 10**0.3)
-    assert numbers(column(page, "softmax")) == pytest.approx([*expected, 0], abs=0.006)
-    expect(page.locator(".regard-steps-hidden")).to_contain_text("masked")
+    *seen, masked = column(page, "softmax")
+    assert numbers(seen) == pytest.approx(expected.tolist(), abs=0.006) and masked == "masked"
+    assert column(page, "softmax × v")[-1] == ""
+    expect(page.get_by_role("img", name=re.compile("^Weights flow"))).to_have_accessible_name(re.compile("sat masked"))
     page.get_by_role("button", name="Reset").click()
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
 def test_a_mask_can_be_removed(show: Show, development: Any) -> None:
     page = opened(show, "served", "causal", "kids")
-    assert numbers(column(page, "softmax"))[2:] == [0] * 12
+    assert column(page, "softmax")[2:] == ["masked"] * 12
     page.get_by_role("radio", name="Off").check()
     attention = development.subject("causal").attention(0)
     scores = np.asarray(attention.queries[0, 1], np.float64) @ np.asarray(attention.keys[0], np.float64).T / 4
@@ -182,13 +189,67 @@ def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
     page.get_by_label("W q row 0, 1", exact=True).fill("-1.5")
     w_q = np.eye(4)
     w_q[0, 1] = -1.5
-    scores = embeddings @ w_q.T @ embeddings.T
+    scores = embeddings @ w_q @ embeddings.T
     assert numbers(column(page, "score")) == pytest.approx(scores[1].tolist(), abs=0.006)
     expect(page.get_by_text("the other views show the original example")).to_be_visible()
     page.get_by_label("cat, 0", exact=True).fill("much")
     expect(page.get_by_label("cat, 0", exact=True)).to_have_attribute("aria-invalid", "true")
     page.get_by_role("button", name="Reset").first.click()
     assert column(page, "softmax") == WEIGHTS["cat"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Show, host: str, tmp_path: Path) -> None:
+    """E is 3 × 3, W_Q 3 × 2 and W_V 3 × 5, none symmetric; what the page saves goes back into `regard check`."""
+    page = opened(show, host, "uneven", "cat")
+    generator = np.random.default_rng(2)
+    typed = {"": np.round(generator.normal(size=(3, 3)), 2)}
+    for name, size in (("W q", 2), ("W k", 2), ("W v", 5)):
+        typed[name] = np.round(generator.normal(size=(3, size)), 2)
+    typed["W O"] = np.round(generator.normal(size=(5, 3)), 2)
+    for name, matrix in typed.items():
+        for (down, across), number in np.ndenumerate(matrix):
+            label = f"{name} row {down}, {across}" if name else f"{WORDS[down]}, {across}"
+            page.get_by_label(label, exact=True).fill(str(number))
+    x, w_q, w_k, w_v, w_o = typed.values()
+    scores = x @ w_q @ (x @ w_k).T
+    assert numbers(column(page, "score")) == pytest.approx(scores[1].tolist(), abs=0.006)
+    output = softmax(scores[1] / 2**0.5) @ x @ w_v
+    vectors = page.locator(".regard-after-stage .regard-vector")
+    shown = numbers(vectors.nth(1).locator("span").all_text_contents())
+    assert shown == pytest.approx((output @ w_o).tolist(), abs=0.006)
+    expect(page.get_by_text("× W_Q (3 × 2) =")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    path = tmp_path / "page.csv"
+    download.value.save_as(path)
+    verdicts = regard.check_notes(path).verdicts
+    assert {verdict.kind for verdict in verdicts} == {"right"}
+    assert {"query", "score", "weight", "output", "projected"} <= {verdict.step for verdict in verdicts}
+
+
+def exported(page: Page, name: str) -> str:
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=name, exact=True).click()
+    return waiting.value.path().read_text(encoding="utf-8")
+
+
+def test_exports_say_where_their_numbers_come_from(show: Show, settle: Callable[[Page], None]) -> None:
+    page = show("served", address="#view=steps&layer=1&head=1&query=they")
+    settle(page)
+    for name in ("CSV", "LaTeX", "SVG"):
+        assert "layer 1, head 1" in exported(page, name)
+    page.goto(page.url.replace("view=steps", "view=steps&steps_temperature=2"))
+    page.reload()
+    settle(page)
+    for name in ("CSV", "LaTeX", "SVG"):
+        assert "edited: temperature 2.00" in exported(page, name)
+    page.get_by_role("button", name="Reset", exact=True).click()
+    page.get_by_role("radio", name="A small example to edit").check()
+    settle(page)
+    for name in ("CSV", "LaTeX", "SVG"):
+        content = exported(page, name)
+        assert "typed by hand: “The cat sat”" in content and "layer 1" not in content and "edited" not in content
 
 
 def test_a_silenced_head_leaves_the_concatenated_output(show: Show) -> None:
@@ -244,7 +305,7 @@ def test_the_flow_and_the_table_can_be_exported(show: Show) -> None:
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV", exact=True).click()
     lines = waiting.value.path().read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "Word,q,k,v,score,score/√d_k,softmax,softmax × v,sum"
+    assert lines[0] == "Word,q,k,v,score,score/√d_k,softmax,softmax × v,sum,source"
     assert lines[2].startswith("cat,0 1 0 1,0 1 0 1,0 1 0 1,2,1,0.42231879825")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="SVG", exact=True).click()
@@ -281,7 +342,7 @@ def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any,
     reading = development.subject("encoder")
     place = [token.text for token in reading.tokens].index("lions")
     operators = page.locator(".regard-origin-operator").all_text_contents()
-    assert operators[0] == "+" and operators[-1] == "× W_Q (4 × 16) ="
+    assert operators[0] == "+" and operators[-1] == "× W_Q (16 × 4) ="
     page.get_by_role("button", name=re.compile("^position 7")).click()
     model = reading.reader.transformer
     ids = np.array([token.id for token in reading.tokens])
@@ -295,7 +356,7 @@ def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any,
     w = np.asarray(reading.blocks[0].attention.w_k.weight)[2]
     product = float(w @ np.asarray(reading.states[0])[place])
     expect(page.locator(".regard-origin .regard-worked")).to_contain_text(
-        f"row 2 of W_K · x = Σ wᵢ · xᵢ = {product:.2f}".replace("-", "−")
+        f"x · column 2 of W_K = Σ xᵢ · wᵢ = {product:.2f}".replace("-", "−")
     )
 
 
@@ -376,7 +437,7 @@ def test_a_change_is_named_in_every_column_that_it_changes(show: Show) -> None:
 
 @pytest.mark.parametrize("host", ["served", "blob"])
 def test_a_silenced_head_reaches_the_next_token(show: Show, settle: Any, development: Any, host: str) -> None:
-    from regard.heads.ablation import silenced
+    from regard.heads.ablation_effects import silenced
 
     page = opened(show, host, "writer", "scared")
     settle(page)

@@ -19,6 +19,7 @@ from regard.masks import causal
 from regard.models import progress
 from regard.models.errors import TooLong
 from regard.reading import Reading
+from regard.reading.reader import BlockShape
 
 MOST_WORDS = 600
 
@@ -51,6 +52,7 @@ class Reader:
 
     transformer = Transformer.seeded(MOST_WORDS, 8, 2, encoders=1)
     blocks = transformer.encoders
+    block_shapes = (BlockShape(2, 2, 4, 4, None),)
 
     causal = True
     tokeniser = SimpleNamespace(piece=lambda number: (f"token{number}", True))

@@ -108,10 +108,12 @@ def test_random_weights_are_labelled_with_their_seed(seed):
         assert f"seed {seed}" in output
 
 
-def test_the_note_of_csv_output_goes_to_standard_error():
+def test_csv_names_the_source_in_every_row_and_the_whole_note_goes_to_standard_error():
     finished = CliRunner().invoke(app, ["steps", "The cat sat", "--show", "csv"])
     assert "seed 0" in finished.stderr
-    assert "seed" not in finished.stdout
+    rows = [line for line in finished.stdout.splitlines() if ": d_k = 4" in line]
+    assert all(row.endswith("random numbers from seed 0: “The cat sat”") for row in rows)
+    assert "Nothing was trained" not in finished.stdout
     assert sum(": d_k = 4" in line for line in finished.stdout.splitlines()) == 3 * 3
 
 
@@ -161,7 +163,7 @@ def test_out_writes_what_its_ending_says(tmp_path, ending):
 
 
 def test_png_is_a_picture(tmp_path):
-    pytest.importorskip("resvg_py")
+    pytest.importorskip("typst")
     path = tmp_path / "cat.png"
     said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--figure", "bars", "--out", str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -346,8 +348,20 @@ def test_check_exits_with_1_if_a_number_is_wrong_and_0_otherwise(tmp_path):
     right = {"embeddings": {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1]}, "scores": {"cat": [0, 2]}}
     notes.write_text(json.dumps(right))
     assert "2 right" in said("check", str(notes))
+    notes.write_text(json.dumps(right | {"weights": {"cat": [None, 0.67]}}))
+    finished = CliRunner().invoke(app, ["check", str(notes)])
+    assert finished.exit_code == 1 and "1 missing" in finished.stdout
+    assert "Left blank: 1 in weights" in finished.stdout
     notes.write_text("{")
     assert "not JSON" in refused("check", str(notes))
+
+
+def test_check_names_each_number_in_full_at_80_columns(tmp_path):
+    lines = said("steps", "Action gets results", "--show", "markdown").replace("0.12", "0.13")
+    (tmp_path / "notes.md").write_text(lines, encoding="utf-8")
+    table = CliRunner().invoke(app, ["check", str(tmp_path / "notes.md")]).stdout
+    assert "weighted value Action → Action [0]" in table and "→…" not in table
+    assert max(map(len, table.splitlines())) <= 80
 
 
 def test_engine_says_what_the_library_says():
@@ -381,7 +395,7 @@ def test_scaling_is_drawn_as_its_file_ends(tmp_path):
     assert "÷ √dk" in "".join(ElementTree.fromstring(svg.read_text(encoding="utf-8")).itertext())
     said("scaling", *FEW_SIZES, "--out", str(table))
     assert "divided by √d_k" in table.read_text(encoding="utf-8")
-    pytest.importorskip("resvg_py", reason="PNG needs the `figures` extra")
+    pytest.importorskip("typst", reason="PNG needs the `figures` extra")
     said("scaling", *FEW_SIZES, "--out", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
 
@@ -400,3 +414,41 @@ def test_scaling_is_drawn_into_a_pipe():
 )
 def test_scaling_that_cannot_be_drawn(arguments, complaint):
     assert complaint in refused("scaling", *FEW_SIZES, *arguments)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent a Ctrl-C of its own there")
+@pytest.mark.parametrize("module", ["regard.cli.app", "numpy", "rich.console", "regard.cli.see"])
+def test_ctrl_c_while_modules_are_imported_ends_quietly(module):
+    program = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["regard", "engine"]
+from regard.cli import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+LONG = "x" * 9000
+
+
+LONG_ARGUMENTS = [["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG]]
+
+
+@pytest.mark.parametrize("arguments", LONG_ARGUMENTS)
+def test_a_long_argument_does_not_make_a_long_message(arguments):
+    finished = CliRunner().invoke(app, arguments)
+    assert finished.exit_code == 2 and len(finished.stderr) < 1500
+    assert "xxx" in finished.stderr and ("…" in finished.stderr or "..." in finished.stderr)
+
+
+def test_a_model_too_large_to_train_is_refused_in_a_sentence(tmp_path):
+    for width in ("1000000000000", "400000"):
+        message = refused("train", "copy", "--width", width, "--out", str(tmp_path / "out"))
+        assert "parameters" in message and "Choose a smaller width" in message

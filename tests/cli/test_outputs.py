@@ -167,3 +167,16 @@ def test_several_heads_are_drawn_together_unless_one_is_named(tmp_path):
     for arguments in (["--out", str(together)], ["--head", "1", "--out", str(one)]):
         assert run("steps", "The cat sat", "--heads", "2", *arguments).exit_code == 0
     assert "concatenated" in together.read_text() and "concatenated" not in one.read_text()
+
+
+@pytest.mark.parametrize("order", [["cat.png", "cat.svg"], ["cat.svg", "cat.png"], ["cat.md", "cat.pdf", "cat.png"]])
+@pytest.mark.parametrize("command", [["steps", "--example", "cat-sat"], ["scaling"], ["positions"]])
+def test_what_lacks_a_package_is_named_and_the_other_files_are_written(tmp_path, monkeypatch, command, order):
+    monkeypatch.setitem(sys.modules, "typst", None)
+    finished = run(*command, *(part for name in order for part in ("--out", str(tmp_path / name))))
+    assert finished.exit_code == 2
+    drawn = [name for name in order if name.endswith((".png", ".pdf"))]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({*order} - {*drawn})
+    for name in drawn:
+        assert f"{tmp_path / name} is not written: " in finished.stderr.replace("\n", " ").replace("  ", " ")
+    assert "pip install typst" in finished.stderr

@@ -290,3 +290,37 @@ def test_nan_of_any_payload_stays_nan(engine: str, payload: int, queries: int) -
         dense, output = as_numpy(A.dense()), as_numpy(A @ for_engine(engine, v))
     assert np.isnan(dense[1:]).all() and np.isnan(output[1:]).all()
     assert np.isfinite(dense[0]).all() and np.isfinite(output[0]).all() and dense[0, 5] == 0
+
+
+@pytest.mark.parametrize("queries", [QUERIES, FEW])
+@pytest.mark.parametrize("share", [0.4, 1 - 2.0**-10])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_outputs_are_finite_where_their_weighted_mean_is(engine: str, kind: str, share: float, queries: int) -> None:
+    """Values near the largest number of their type: a sum of 1,500 of them overflows, their mean does not."""
+    rng = np.random.default_rng(queries)
+    most, keys = float(np.finfo(kind).max), 1500
+    q, k = rng.normal(size=(queries, SIZE)).astype(kind), rng.normal(size=(keys, SIZE)).astype(kind)
+    v = (share * most * rng.uniform(0.5, 1, (keys, VALUE_SIZE)) * rng.choice([1, 1, 1, -1], VALUE_SIZE)).astype(kind)
+    visible = np.arange(keys) < keys - 2
+    v[-2:] = np.nan  # masked: neither reaches an output nor hides an overflow
+    with using(engine):
+        A = regard.Attention(*(for_engine(engine, array) for array in (q, k)), mask=regard.masks.lengths([keys - 2]))
+        plain = as_numpy(A @ for_engine(engine, v))
+        attended = A.attend(for_engine(engine, v), ("entropy",))
+        weights = as_numpy(A.dense()).astype(np.float64)
+    expected = weights[:, visible] @ (v[visible].astype(np.float64) / most)
+    for output in (plain, as_numpy(attended.output)):
+        assert_allclose(output.astype(np.float64) / most, expected, rtol=64 * U[kind] if kind == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("queries", [QUERIES, FEW])
+def test_an_infinite_value_stays_infinite_beside_sums_that_overflow(engine: str, queries: int) -> None:
+    rng = np.random.default_rng(1)
+    q, k = (rng.normal(size=(count, SIZE)).astype(np.float32) for count in (queries, 300))
+    v = np.full((300, 3), MOST / 2, np.float32)
+    v[7, 0], v[9, 1] = np.inf, np.nan
+    with using(engine):
+        output = as_numpy(regard.Attention(for_engine(engine, q), for_engine(engine, k)) @ for_engine(engine, v))
+    assert np.isposinf(output[:, 0]).all()
+    assert np.isnan(output[:, 1]).all()
+    assert_allclose(output[:, 2], MOST / 2, rtol=64 * U["float32"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.heads.ablation import Ablation, silenced
+from regard.heads.ablation_effects import Ablation, silenced
 from regard.heads.documents import documents_of
 
 from ..models.checkpoints import SENTENCES, base_of, torch
@@ -66,7 +66,7 @@ def test_silencing_equals_outputs_zeroed_in_transformers(tiny, heads):
 def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
     from dataclasses import replace
 
-    from regard.heads.ablation import _gated, next_token_loss
+    from regard.heads.ablation_effects import _gated, next_token_loss
 
     from .conftest import tiny_llama
 

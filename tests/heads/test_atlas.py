@@ -4,6 +4,9 @@ import contextlib
 import json
 import os
 import random
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,15 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from regard.engines.select import native_engine
 from regard.errors import OptionError
-from regard.heads import atlas, corpus
+from regard.heads import atlas_folder as atlas
+from regard.heads import corpus
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import STRONGEST
 from regard.heads.observation import observe
 from regard.heads.statistics import NAMES, measured
-from regard.heads.sums import Sums
+from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate
 from regard.models.model import model
 
 from ..models.checkpoints import WORDS
@@ -82,10 +87,29 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
     for unit in manifest.corpus.units:
         for read in corpus.texts(manifest.corpus, unit):
             total += measured(reader, documents_of(reader, read.texts, 64))
-    found, about = atlas.read_sums(whole / "statistics.parquet")
     of_model, _ = atlas.read_sums(whole / "parts" / "model.parquet")
-    assert found == total + of_model
-    assert about["skipped"] == 3  # a broken line, an object without text, a null
+    total += of_model
+    table = parquet.read_table(whole / "statistics.parquet")
+    assert json.loads(table.schema.metadata[b"regard"])["skipped"] == 3  # a broken line, one without text, a null
+    for row in table.to_pylist():
+        integers = total.integers[total.names.index(row["statistic"]), :, row["layer"], row["head"]]
+        assert [row[name] for name in FIELDS] == [integer / UNIT for integer in integers]
+        assert tuple(row[name] for name in Estimate._fields) == estimate(*integers.tolist())
+
+
+def test_data_frames_compute_with_the_statistics(whole):
+    pandas = pytest.importorskip("pandas")
+    types = {field.name: str(field.type) for field in parquet.read_schema(whole / "statistics.parquet")}
+    assert types == {
+        "statistic": "string", "layer": "int32", "head": "int32", "documents": "int64", "mean": "double",
+        "low": "double", "high": "double", **dict.fromkeys(FIELDS[1:], "double"),
+    }  # fmt: skip
+    frame = pandas.read_parquet(whole / "statistics.parquet")
+    assert {name for name, kind in frame.dtypes.items() if kind.kind not in "iuf"} == {"statistic"}
+    means = frame.pivot_table(values="mean", index="layer", columns="statistic")
+    assert (means["entropy"] > 0).all()
+    whole_means = frame["amount"] / frame["count"]
+    assert ((whole_means - frame["mean"]).abs().dropna() < 1e-12).all()
 
 
 def test_every_line_belongs_to_exactly_one_unit(files):
@@ -111,10 +135,10 @@ def test_shards_merged_in_any_order_give_the_same_files(tmp_path, whole, folder,
     for shard in (3, 1, 2):
         reader, manifest = begun(tmp_path / f"{shard}", folder, files)
         atlas.run(tmp_path / f"{shard}", reader, manifest, atlas.units_of(manifest, (shard, 3)))
-    profile, missing = atlas.merged([tmp_path / "2", tmp_path / "1"], tmp_path / "two")
+    profile, missing = atlas.merge([tmp_path / "2", tmp_path / "1"], tmp_path / "two")
     assert missing == len(atlas.units_of(manifest, (3, 3)))
     assert "are missing" in " ".join(profile.notes)
-    assert atlas.merged([tmp_path / "3", tmp_path / "two", tmp_path / "1"], tmp_path / "all")[1] == 0
+    assert atlas.merge([tmp_path / "3", tmp_path / "two", tmp_path / "1"], tmp_path / "all")[1] == 0
     assert contents(tmp_path / "all") == contents(whole)
 
 
@@ -133,8 +157,10 @@ def test_a_damaged_part_is_named_and_computed_again_once_it_is_deleted(tmp_path,
     atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
     part = tmp_path / "parts" / "000000.parquet"
     part.write_bytes(part.read_bytes()[:200])
-    with pytest.raises(OptionError, match=r"cannot be read: .*\nDelete '.*000000\.\*'"):
+    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged: .*\nDelete '.*000000\.\*'"):
         atlas.finished(tmp_path)
+    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged"):
+        atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
     for one in part.parent.glob("000000.*"):
         one.unlink()
     atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
@@ -150,7 +176,133 @@ def test_another_model_or_corpus_is_refused(tmp_path, whole, folder, files):
     with pytest.raises(OptionError, match="has model"):
         atlas.begun(whole, other.open(), [str(files)], unit=SMALL, longest=64)
     with pytest.raises(OptionError, match=r"no atlas\.json"):
-        atlas.merged([tmp_path], tmp_path / "out")
+        atlas.merge([tmp_path], tmp_path / "out")
+
+
+@pytest.fixture
+def copied(tmp_path, whole):
+    shutil.copytree(whole, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+@pytest.mark.parametrize(
+    "name", ["000000.parquet", "000000.examples.parquet", "000000.json", "model.parquet", "model.json"]
+)
+def test_a_flipped_bit_in_a_part_is_refused_by_name_or_changes_nothing(copied, whole, name):
+    path, manifest = copied / "parts" / name, atlas.Manifest.read(whole)
+    part, content = name.split(".")[0], path.read_bytes()
+    expected, refused = atlas.read_part(copied, manifest, part), 0
+    places = range(0, len(content), max(1, len(content) // 200))
+    for place in places:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            assert atlas.read_part(copied, manifest, part) == expected
+        except OptionError as problem:
+            refused += f"{part}." in str(problem)
+    assert refused >= (0.8 if name.endswith(".json") else 1) * len(places)  # a blank of JSON may be another blank
+
+
+def test_parts_of_another_atlas_or_unit_and_incomplete_parts_are_refused_by_name(tmp_path, copied, whole, folder):
+    manifest = atlas.Manifest.read(whole)
+    (tmp_path / "a.txt").write_text(text_of(9, 60), encoding="utf-8")
+    reader = model(str(folder))
+    other = atlas.begun(tmp_path / "other", reader, [str(tmp_path / "a.txt")], unit=SMALL, longest=64)
+    atlas.run(tmp_path / "other", reader, other, [0, 1])
+    parts = copied / "parts"
+    for one in (tmp_path / "other" / "parts").glob("000000.*"):
+        shutil.copy(one, parts)
+    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+        atlas.finished(copied)
+    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+        atlas.merge([copied], tmp_path / "out")
+    for one in (whole / "parts").glob("000001.*"):
+        shutil.copy(one, parts / one.name.replace("000001", "000000"))
+    with pytest.raises(OptionError, match=r"000000\.json' is that of part '000001'"):
+        atlas.finished(copied)
+    for one in (whole / "parts").glob("000000.*"):
+        shutil.copy(one, parts)
+    (parts / "000000.examples.parquet").unlink()
+    with pytest.raises(OptionError, match=r"000000\.examples\.parquet' cannot be read"):
+        atlas.run(copied, reader, manifest, atlas.units_of(manifest))
+
+
+def test_a_manifest_that_was_changed_or_is_of_an_older_format_is_refused(copied):
+    path = copied / "atlas.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "layers": 7}))
+    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used\. It is damaged"):
+        atlas.finished(copied)
+    path.write_text(json.dumps({**content, "format": 1}))
+    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used\. It is of an older format, 1"):
+        atlas.finished(copied)
+
+
+def test_an_atlas_does_not_go_on_with_a_corpus_that_was_rewritten_at_the_same_size(tmp_path, folder):
+    path, reader = tmp_path / "a.txt", model(str(folder))
+    text = text_of(4, 4000)
+    path.write_text(text, encoding="utf-8")
+    manifest = atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
+    swapped = text[:70_000] + text[70_000:70_040][::-1] + text[70_040:]
+    assert len(text) > 200_000 and swapped != text
+    path.write_text(swapped, encoding="utf-8")
+    with pytest.raises(OptionError, match="of other files, or they have changed since"):
+        atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
+    with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
+        atlas.part(reader, manifest, 0)
+
+
+def test_models_with_one_other_weight_or_another_tokeniser_are_told_apart(tmp_path, folder):
+    reader = model(str(folder))
+    shutil.copytree(folder, tmp_path / "other")
+    assert atlas.digest(reader) == atlas.digest(model(str(tmp_path / "other")))
+    (path,) = (tmp_path / "other").glob("*.safetensors")
+    tensors = load_file(path)
+    for name, array in tensors.items():
+        changed = array.copy()
+        changed.reshape(-1)[-1] += 1
+        save_file({**tensors, name: changed}, path, {"format": "pt"})
+        assert atlas.digest(model(str(tmp_path / "other"))) != atlas.digest(reader), name
+    save_file(tensors, path, {"format": "pt"})
+    file = tmp_path / "other" / "tokenizer.json"
+    content = file.read_text(encoding="utf-8")
+    exchanged = content.replace('"word68"', '"-"').replace('"word69"', '"word68"').replace('"-"', '"word69"')
+    assert exchanged != content
+    file.write_text(exchanged, encoding="utf-8")
+    assert atlas.digest(model(str(tmp_path / "other"))) != atlas.digest(reader)
+
+
+CLAIMS = """
+import sys
+from regard.errors import OptionError
+from regard.heads import atlas_folder as atlas
+from regard.models.model import model
+reader = model(sys.argv[1])
+print("ready", flush=True)
+for folder in sys.stdin:
+    try:
+        atlas.begun(folder.strip(), reader, [sys.argv[2]], longest=64)
+        print("accepted", flush=True)
+    except OptionError as problem:
+        print("refused" if "other files" in str(problem) else problem, flush=True)
+"""
+
+
+def test_of_two_processes_that_begin_different_corpora_in_one_folder_one_is_refused(tmp_path, folder):
+    command = [sys.executable, "-c", CLAIMS, str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for number in range(2):
+            (tmp_path / f"{number}.txt").write_text(text_of(number, 5), encoding="utf-8")
+            arguments = [*command, str(tmp_path / f"{number}.txt")]
+            processes.append(stack.enter_context(subprocess.Popen(arguments, **pipes)))
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+        for turn in range(30):
+            for process in processes if turn % 2 else reversed(processes):
+                process.stdin.write(f"{tmp_path / f'out-{turn}'}\n")
+                process.stdin.flush()
+            answers = sorted(process.stdout.readline().strip() for process in processes)
+            assert answers == ["accepted", "refused"], turn
 
 
 def test_files_that_cannot_be_read_are_listed_and_the_others_counted(tmp_path, folder):
@@ -216,7 +368,7 @@ def test_the_strongest_links_of_each_head_are_among_the_examples(whole, folder):
 
 CHILD = """
 import sys
-from regard.heads import atlas
+from regard.heads import atlas_folder as atlas
 from regard.models.model import model
 out, folder, files = sys.argv[1:]
 reader = model(folder)
@@ -307,7 +459,7 @@ def test_damaged_rows_of_a_parquet_file_are_listed_and_the_rest_is_counted(tmp_p
 DASK = """
 import os, signal, sys
 from distributed import Client, LocalCluster
-from regard.heads import atlas
+from regard.heads import atlas_folder as atlas
 from regard.models.model import model
 
 if __name__ == "__main__":
@@ -340,3 +492,131 @@ def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whol
     assert done.stdout.strip() == ("done 2" if kill == "kill" else "done 0"), done.stderr
     assert atlas.finished(tmp_path / "out")[1] == 0
     assert contents(tmp_path / "out") == contents(whole)
+
+
+TWO_ON_DASK = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from distributed import LocalCluster
+from regard.heads import atlas_folder as atlas
+from regard.models.model import model
+
+if __name__ == "__main__":
+    folder, *corpora = sys.argv[1:]
+    reader = model(folder)
+    begun = [(one + "-out", atlas.begun(one + "-out", reader, [one], unit={unit}, longest=64)) for one in corpora]
+    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=2, protocol="tcp://")
+    with LocalCluster(n_workers=1, processes=False, **options) as cluster, ThreadPoolExecutor(2) as pool:
+        address = cluster.scheduler_address
+        runs = [pool.submit(atlas.run_on_dask, out, address, one, atlas.units_of(one)) for out, one in begun]
+        for run in runs:
+            run.result()
+    print("done")
+"""
+
+
+def test_two_atlases_on_one_cluster_at_once_keep_their_own_results(tmp_path, folder):
+    pytest.importorskip("distributed")
+    script, corpora = tmp_path / "two.py", [tmp_path / "1.txt", tmp_path / "2.txt"]
+    script.write_text(TWO_ON_DASK.format(unit=SMALL))
+    for number, path in enumerate(corpora):
+        path.write_text(text_of(number, 60), encoding="utf-8")
+    command = [sys.executable, str(script), str(folder), *map(str, corpora)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "done", done.stderr
+    reader = model(str(folder))
+    for path in corpora:
+        alone = tmp_path / f"{path.name}-alone"
+        manifest = atlas.begun(alone, reader, [str(path)], unit=SMALL, longest=64)
+        atlas.run(alone, reader, manifest, atlas.units_of(manifest))
+        atlas.finished(alone)
+        assert atlas.finished(f"{path}-out")[1] == 0
+        assert contents(f"{path}-out") == contents(alone)
+
+
+LOST = """
+import sys
+from distributed import LocalCluster
+from regard.errors import OptionError
+from regard.heads import atlas_folder as atlas
+from regard.models.model import model
+
+if __name__ == "__main__":
+    out, folder, files = sys.argv[1:]
+    manifest = atlas.begun(out, model(folder), [files], unit={unit}, longest=64)
+    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1, protocol="tcp://")
+    cluster = LocalCluster(n_workers=1, processes=False, **options)
+
+    def on_unit(done, total):
+        if done:
+            cluster.close()
+
+    try:
+        atlas.run_on_dask(out, cluster.scheduler_address, manifest, atlas.units_of(manifest), on_unit)
+    except OptionError as problem:
+        print(problem)
+"""
+
+
+def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole, folder, files):
+    pytest.importorskip("distributed")
+    script = tmp_path / "lost.py"
+    script.write_text(LOST.format(unit=SMALL))
+    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in done.stdout, done.stderr
+    assert "run the command again" in done.stdout
+    reader, manifest = begun(tmp_path / "out", folder, files)
+    assert list((tmp_path / "out" / "parts").glob("0*.json"))
+    atlas.run(tmp_path / "out", reader, manifest, atlas.units_of(manifest))
+    atlas.finished(tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+@pytest.mark.parametrize("address", ["xyz", "", "tcp://", "http://host:1", "host:port", "tcp://host", "host:99999999"])
+def test_what_is_not_an_address_is_refused_before_anything_is_asked(address, monkeypatch):
+    monkeypatch.setattr(socket, "create_connection", None)
+    with pytest.raises(OptionError, match=r"--dask is '.*'; expected the address of a scheduler, such as tcp://host:8786"):
+        atlas.check_scheduler(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "tcp://127.0.0.1:{}", "tls://localhost:{}"])
+def test_a_scheduler_that_does_not_answer_is_named(address):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        at = address.format(unused.getsockname()[1])
+        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
+            atlas.check_scheduler(at)
+
+
+JOBS = """
+import multiprocessing, sys
+from regard.heads import atlas_folder as atlas
+from regard.models.model import model
+
+def on_unit(done, total):
+    print(done, *(one.pid for one in multiprocessing.active_children()), flush=True)
+
+if __name__ == "__main__":
+    out, folder, files = sys.argv[1:]
+    manifest = atlas.begun(out, model(folder), [files], unit={unit}, longest=64)
+    atlas.run_in_processes(out, 2, manifest, atlas.units_of(manifest), on_unit)
+"""
+
+
+@pytest.mark.parametrize("ended_by", ["SIGTERM", "SIGKILL"])
+def test_the_processes_of_a_run_end_with_it(tmp_path, folder, files, ended_by):
+    script = tmp_path / "jobs.py"
+    script.write_text(JOBS.format(unit=SMALL))
+    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().split()[0] == "0"
+        workers = [int(number) for number in process.stdout.readline().split()[1:]]
+        assert len(workers) == 2
+        process.send_signal(getattr(signal, ended_by))
+        try:
+            process.communicate(timeout=120)  # the output ends when nobody has it any more
+        except subprocess.TimeoutExpired:
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+            pytest.fail("its workers are alive")

@@ -41,21 +41,21 @@ def refused(*arguments):
 
 
 def test_a_text_gives_a_label_for_every_head(bert):
-    found = said(TEXT, "--model", bert)
+    found = said("text", TEXT, "--model", bert)
     assert "Patterns in" in found
     for name in ("0.0", "0.4", "1.4"):
         assert f"\n{name} " in found
 
 
 def test_every_format_holds_every_head(bert, tmp_path):
-    rows = list(csv.DictReader(io.StringIO(said(TEXT, "--model", bert, "--show", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(said("text", TEXT, "--model", bert, "--show", "csv"))))
     assert len(rows) == 10 and float(rows[3]["previous"]) >= 0
-    data = json.loads(said(TEXT, "--model", bert, "--show", "json"))
+    data = json.loads(said("text", TEXT, "--model", bert, "--show", "json"))
     assert data["layers"] == 2 and data["heads"] == 5
     by_name = {one["name"]: one for one in data["statistics"]}
     assert by_name["previous"]["mean"][0][3] == pytest.approx(float(rows[3]["previous"]))
     parquet = pytest.importorskip("pyarrow.parquet")
-    said(TEXT, "--model", bert, "--out", str(tmp_path / "h.parquet"), "--out", str(tmp_path / "h.md"))
+    said("text", TEXT, "--model", bert, "--out", str(tmp_path / "h.parquet"), "--out", str(tmp_path / "h.md"))
     table = parquet.read_table(tmp_path / "h.parquet")
     assert table["previous"].to_pylist()[3] == pytest.approx(float(rows[3]["previous"]))
     assert "| layer" in (tmp_path / "h.md").read_text()
@@ -65,7 +65,7 @@ def test_a_treebank_gives_a_head_for_each_relation(bert, tmp_path):
     broken = tmp_path / "dev.conllu"
     broken.write_text((SMALL / "small-dev.conllu").read_text() + "1\tbad\n\n", encoding="utf-8")
     finished = CliRunner().invoke(
-        app, ["heads", "--model", bert, "--treebank", str(broken), "--score", str(SMALL / "small-test.conllu")]
+        app, ["heads", "treebank", str(broken), "--model", bert, "--score", str(SMALL / "small-test.conllu")]
     )
     assert finished.exit_code == 0, finished.output
     assert "who does what" in finished.stdout and "determiner" in finished.stdout
@@ -75,12 +75,12 @@ def test_a_treebank_gives_a_head_for_each_relation(bert, tmp_path):
 
 def test_a_page_comes_from_a_text_a_treebank_and_what_earlier_runs_wrote(bert, llama, tmp_path):
     files = [str(tmp_path / name) for name in ("a.html", "a.json", "b.html", "both.html", "atlas.html")]
-    said(TEXT, "--model", bert, "--out", files[0], "--out", files[1])
-    small = ["--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained"]
+    said("text", TEXT, "--model", bert, "--out", files[0], "--out", files[1])
+    small = ["treebank", str(SMALL / "small-dev.conllu"), "--no-untrained"]
     said(*small, "--model", bert, "--out", files[2])
     (tmp_path / "corpus.txt").write_text("the cat sat on the mat\n\nthe dog ran\n")
     pytest.importorskip("pyarrow")
-    said("--corpus", str(tmp_path / "corpus.txt"), "--model", llama, "--out", str(tmp_path / "atlas"))
+    said("corpus", str(tmp_path / "corpus.txt"), "--model", llama, "--out", str(tmp_path / "atlas"))
     said("page", str(tmp_path / "atlas"), "--out", files[4])
     said("page", files[1], str(tmp_path / "atlas"), "--out", files[3])
     for file in files:
@@ -92,7 +92,7 @@ def test_a_page_comes_from_a_text_a_treebank_and_what_earlier_runs_wrote(bert, l
 
 def test_a_page_of_a_changed_or_missing_model_has_numbers_without_maps(bert, tmp_path):
     path = tmp_path / "a.json"
-    said(TEXT, "--model", bert, "--out", str(path))
+    said("text", TEXT, "--model", bert, "--out", str(path))
     data = json.loads(path.read_text())
     cases = (bert, ["0"] * 2, "has other weights now"), ("gone", data["weights"], "without attention maps")
     for model, weights, why in cases:
@@ -106,7 +106,7 @@ def test_a_page_of_a_changed_or_missing_model_has_numbers_without_maps(bert, tmp
 
 
 def test_a_treebank_without_some_heads_is_measured_without_them(bert):
-    small = ["--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json", "--model", bert]
+    small = ["treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json", "--model", bert]
     whole, without = json.loads(said(*small)), json.loads(said(*small, "--silence", "0"))
     assert without["model"] == f"{bert} without 0"
     entropy = [{one["name"]: one for one in data["statistics"]}["entropy"]["mean"] for data in (whole, without)]
@@ -128,37 +128,37 @@ def test_a_treebank_without_some_heads_is_measured_without_them(bert):
 def test_ablation_is_written_as_parquet(llama, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "ablation.parquet"
-    said("--ablate", TEXT, "--model", llama, "--out", str(path))
+    said("ablate", TEXT, "--model", llama, "--out", str(path))
     table = parquet.read_table(path)
     assert table.num_rows == 18
     assert {"silenced", "hidden state", "loss"} <= set(table.column_names)
 
 
 def test_a_single_treebank_is_divided(bert):
-    found = said("--model", bert, "--treebank", str(SMALL / "small-dev.conllu"), "--no-untrained", "--show", "json")
+    found = said("treebank", str(SMALL / "small-dev.conllu"), "--model", bert, "--no-untrained", "--show", "json")
     data = json.loads(found)
     assert {one["relation"] for one in data["relations"]} >= {"determiner"}
     assert data["relations"][0]["untrained"] is None
 
 
 def test_ablation_lists_heads_layers_and_a_pruning_curve(llama, bert):
-    found = said("--ablate", TEXT, "--model", llama)
+    found = said("ablate", TEXT, "--model", llama)
     assert "first order" in found and "heads kept" in found and "layer 2" in found
-    assert "13 heads" not in said("--ablate", TEXT, "--model", bert)
-    assert "layer 1" in said("--ablate", TEXT, "--model", bert, "--silence", "1")
+    assert "13 heads" not in said("ablate", TEXT, "--model", bert)
+    assert "layer 1" in said("ablate", TEXT, "--model", bert, "--silence", "1")
 
 
 def test_the_pruning_curve_is_drawn(llama, bert, tmp_path):
     drawing, page = tmp_path / "curve.svg", tmp_path / "curve.html"
-    said("--ablate", TEXT, "--model", llama, "--out", str(drawing), "--out", str(page))
+    said("ablate", TEXT, "--model", llama, "--out", str(drawing), "--out", str(page))
     root = ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
     texts = ["".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"Loss", "Hidden state", "heads kept"} <= set(texts)
     assert "with none" in " ".join(texts)
     assert "<svg" in page.read_text(encoding="utf-8") and "first order" in page.read_text(encoding="utf-8")
-    said("--ablate", TEXT, "--model", bert, "--out", str(drawing))
+    said("ablate", TEXT, "--model", bert, "--out", str(drawing))
     assert ">Loss<" not in drawing.read_text(encoding="utf-8")  # an encoder has no next token
-    found = refused("--ablate", TEXT, "--model", bert, "--silence", "1", "--out", str(drawing))
+    found = refused("ablate", TEXT, "--model", bert, "--silence", "1", "--out", str(drawing))
     assert "--silence has no pruning curve to draw" in found
 
 
@@ -166,9 +166,9 @@ def test_a_corpus_in_shards_merges_to_the_atlas_of_the_whole(llama, tmp_path):
     pytest.importorskip("pyarrow")
     corpus = tmp_path / "a.txt"
     corpus.write_text("\n\n".join([TEXT] * 5), encoding="utf-8")
-    said("--model", llama, "--corpus", str(corpus), "--out", str(tmp_path / "whole"))
+    said("corpus", str(corpus), "--model", llama, "--out", str(tmp_path / "whole"))
     for shard in ("1/2", "2/2"):
-        said("--model", llama, "--corpus", str(corpus), "--out", str(tmp_path / shard[0]), "--shard", shard)
+        said("corpus", str(corpus), "--model", llama, "--out", str(tmp_path / shard[0]), "--shard", shard)
     assert "Patterns in" in said("merge", str(tmp_path / "1"), str(tmp_path / "2"), "--out", str(tmp_path / "all"))
     for name in ("statistics.parquet", "examples.parquet", "heads.json"):
         assert (tmp_path / "all" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -177,19 +177,50 @@ def test_a_corpus_in_shards_merges_to_the_atlas_of_the_whole(llama, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "Give a text"),
-        (("a", "b"), "Give one text"),
-        (("--shard", "1/2"), "--corpus"),
-        (("--score", "x.conllu"), "--treebank"),
-        (("x", "--silence", "a.b"), "--silence is 'a.b'"),
-        (("x", "--silence", "9.9"), "counted from 0"),
-        (("--corpus", "nowhere.txt"), "--out FOLDER"),
-        (("--corpus", "nowhere.txt", "--out", "OUT", "--shard", "3/2"), "--shard is '3/2'"),
-        (("--corpus", "nowhere.txt", "--out", "OUT"), "holds no text"),
-        (("x", "--out", "a.svg"), "does not write svg"),
-        (("--treebank", "nowhere.conllu"), "cannot be read"),
+        (("text",), "Give a text"),
+        (("text", "x", "--silence", "a.b"), "--silence is 'a.b'"),
+        (("text", "x", "--silence", "9.9"), "counted from 0"),
+        (("text", "x", "--file", "y.txt"), "not both"),
+        (("text", " "), "contains no word"),
+        (("ablate", ""), 'regard heads ablate "The cat sat"'),
+        (("corpus", "nowhere.txt", "--out", "OUT", "--shard", "3/2"), "--shard is '3/2'"),
+        (("corpus", "nowhere.txt", "--out", "OUT"), "holds no text"),
+        (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "xyz"), "--dask is 'xyz'"),
+        (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "127.0.0.1:0"), "No Dask scheduler answers"),
+        (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "127.0.0.1:0", "--jobs", "2"), "leave out --jobs"),
+        (("corpus", "nowhere.txt", "--out", __file__), "is a file"),
+        (("text", "x", "--out", "a.svg"), "does not write svg"),
+        (("text", "x", "--show", "svg"), "expected table, markdown, latex, csv, json, html or parquet"),
+        (("treebank", "nowhere.conllu"), "cannot be read"),
     ],
 )
 def test_wrong_arguments_are_explained(bert, tmp_path, arguments, why):
     given = [str(tmp_path / "out") if one == "OUT" else one for one in arguments]
     assert why in " ".join(refused(*given, "--model", bert).split())
+
+
+def test_a_text_without_a_subcommand_is_told_which_one():
+    assert 'regard heads text "The cat sat"' in refused("The cat sat")
+    assert "regard heads treebank" in refused("dev.conllu")
+
+
+SUBCOMMANDS = ("text", "treebank", "corpus", "ablate", "merge", "page")
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_each_subcommand_has_examples_and_at_most_ten_options(name):
+    found = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["heads", name, "--help"]).stdout
+    assert f"  regard heads {name} " in found
+    assert max(map(len, found.splitlines())) <= 80
+    assert found.count("\n  --") - 1 <= 10  # --help itself
+
+
+def test_help_names_the_formats_that_a_command_writes():
+    of_text, of_ablation = (
+        " ".join(CliRunner(env={"COLUMNS": "200"}).invoke(app, ["heads", name, "--help"]).stdout.split())
+        for name in ("text", "ablate")
+    )
+    assert "[table|markdown|latex|csv|json|html|parquet]" in of_text
+    assert "svg|png|pdf" in of_ablation
+    for command in ("see", "steps", "lookup", "scaling"):
+        assert "parquet" not in CliRunner().invoke(app, [command, "--help"]).stdout

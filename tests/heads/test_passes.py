@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from regard.engines.select import native_engine
-from regard.heads import exemplars, relations, statistics
+from regard.heads import exemplars, statistics
+from regard.heads import treebank_relations as relations
 from regard.heads.observation import circles
 
 native = native_engine()

@@ -7,7 +7,7 @@ import pytest
 
 from regard.heads.documents import documents_of
 from regard.heads.patterns import NONE, PATTERNS, described, labels
-from regard.heads.profile import of_texts
+from regard.heads.profile import profile_texts
 from regard.heads.statistics import NAMES, measured, repetition
 from regard.heads.sums import FIELDS, Sums
 from regard.models.model import model
@@ -87,7 +87,7 @@ def test_a_model_trained_on_induction_has_previous_token_heads_and_then_inductio
     # As long as the first half of a sequence: where tokens repeat, training never needs their predecessors.
     texts = [" ".join(generator.permutation(one.words)[:24]) for _ in range(10)]
     found = {
-        name: [{label.pattern for of_head in layer for label in of_head} for layer in of_texts(reader, texts).labels]
+        name: [{label.pattern for head in layer for label in head} for layer in profile_texts(reader, texts).labels]
         for name, reader in (("trained", trained), ("untrained", replace(trained, transformer=before)))
     }
     assert "previous token" in found["trained"][0] and "induction" not in found["trained"][0]

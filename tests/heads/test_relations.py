@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from regard.heads import relations
-from regard.heads.relations import Read, aligned, best_directions, bootstrap, pairs_of, predictions, scores
+from regard.heads import treebank_relations as relations
 from regard.heads.treebank import Sentence, Treebank, parsed
+from regard.heads.treebank_relations import Read, aligned, best_directions, bootstrap, pairs_of, predictions, scores
 from regard.models.model import model
 
 from ..models.checkpoints import base_of, torch
@@ -86,7 +86,7 @@ def test_a_query_with_two_right_partners_counts_once():
 def test_minilm_has_heads_for_objects_and_determiners_that_beat_every_fixed_offset(minilm_path, small):
     reader = model("minilm")
     read_both = [Read(one, predictions(reader, one)) for one in small]
-    untrained = relations.untrained_twin(reader)
+    untrained = reader.untrained()
     baseline = tuple(Read(one, predictions(untrained, one)) for one in small)
     found = scores(*read_both, baseline)
     best = {one.relation: one for one in best_directions(found)}

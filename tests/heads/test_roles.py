@@ -8,8 +8,8 @@ import pytest
 
 from regard.errors import OptionError
 from regard.heads import known, roles
-from regard.heads.ablation import silenced
-from regard.heads.relations import Interval, Read, Score, predictions, scores, scores_by_head
+from regard.heads.ablation_effects import silenced
+from regard.heads.treebank_relations import Interval, Read, Score, predictions, scores, scores_by_head
 from regard.layers import Linear
 from regard.models.model import opened
 

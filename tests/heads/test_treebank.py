@@ -1,9 +1,13 @@
 """CoNLL-U files, well formed and broken."""
 
+import random
+import sys
+
 import pytest
 
 from regard.errors import OptionError
-from regard.heads import relations
+from regard.heads import treebank
+from regard.heads import treebank_relations as relations
 from regard.heads.treebank import parsed, read
 
 GOOD = """\
@@ -113,3 +117,87 @@ def test_pronouns_find_earlier_mentions_of_their_entity_by_the_head_word():
     pairs = [pair[1:] for pair in relations.pairs_of(sentence) if pair.relation == "pronoun"]
     assert pairs == [(4, 2), (7, 5), (8, 2), (8, 4)]
     assert relations.group_of("pronoun") == "what refers to what"
+
+
+def calls_of(work):
+    """How many calls of Python and C functions, and steps of generators, a function takes."""
+    count = 0
+
+    def on_event(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(on_event)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def chain(count, entity="_", pos="PRON"):
+    """A sentence in which every word depends on the next."""
+    entity_of = entity if callable(entity) else lambda place: entity
+    return [
+        f"{place}\tw\tw\t{pos}\t_\t_\t{place + 1 if place < count else 0}\tnmod\t_\t{entity_of(place)}".encode()
+        for place in range(1, count + 1)
+    ]
+
+
+def nested(count):
+    """Mentions that all open in the first half and close in the second, the innermost first."""
+    return lambda place: f"Entity=(e{place}" if 2 * place <= count else f"Entity=e{count - place + 1})"
+
+
+@pytest.mark.parametrize(
+    "entity", ["_", "Entity=(e1)", nested], ids=["a chain", "mentions of one entity", "nested mentions"]
+)
+def test_the_work_for_a_sentence_grows_with_its_length_not_with_the_square(entity):
+    counts = []
+    for length in (500, 4000):
+        rows = chain(length, entity(length) if callable(entity) else entity)
+        counts.append(calls_of(lambda rows=rows: list(relations.pairs_of(parsed(rows).sentences[0]))))
+    assert counts[1] < 8 * 2 * counts[0]  # 64 times as many with the square
+
+
+def test_every_word_of_a_chain_is_compared_a_few_times(monkeypatch):
+    comparisons = 0
+
+    class Place(int):
+        def __eq__(self, other):
+            nonlocal comparisons
+            comparisons += 1
+            return int(self) == int(other)
+
+        __hash__ = int.__hash__
+
+    treebank._check_tree([*map(Place, range(1, 3000)), -1], list(range(3000)))
+    assert comparisons < 10 * 3000
+
+
+def test_large_sentences_are_read():
+    long_entity = "Entity=" + "x" * 200_000
+    assert len(parsed(chain(60_000)).sentences[0].words) == 60_000
+    assert parsed(chain(3, long_entity)).sentences[0].words[2].antecedents == ()
+    many = parsed(chain(20_000, "Entity=(e1)")).sentences[0].words
+    assert many[100].antecedents == tuple(range(100 - treebank.MOST_ANTECEDENTS, 100))
+    half = parsed(chain(20_000, nested(20_000))).sentences[0].words
+    assert half[-1].antecedents == ()
+
+
+def test_a_cycle_in_a_long_chain_is_found():
+    rows = chain(3000)
+    rows[-1] = rows[-1].replace(b"\t0\t", b"\t1500\t")
+    (skipped,) = parsed(rows).skipped
+    assert "through a cycle" in skipped.why
+
+
+def test_the_head_word_of_a_mention_is_the_first_whose_head_is_outside():
+    generator = random.Random(3)
+    for count in (1, 2, 7, 8, 33):
+        heads = [generator.randrange(-1, count) for _ in range(count)]
+        top = treebank._top_of(heads)
+        for first in range(count):
+            for last in range(first, count):
+                outside = [place for place in range(first, last + 1) if not first <= heads[place] <= last]
+                assert top(first, last) == (outside[0] if outside else first)

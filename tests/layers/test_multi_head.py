@@ -90,12 +90,12 @@ def test_the_worked_example_is_reproduced() -> None:
 
 
 def test_one_matrix_per_head_equals_joined_matrices(draw: Draw, weights: Any) -> None:
-    w_q, w_k, w_v, w_o, x = draw(3, 4, 7), draw(3, 4, 7), draw(3, 2, 7), draw(7, 6), draw(TOKEN, 7)
+    w_q, w_k, w_v, w_o, x = draw(3, 7, 4), draw(3, 7, 4), draw(3, 7, 2), draw(6, 7), draw(TOKEN, 7)
     layer = MultiHead.from_heads(list(w_q), list(w_k), list(w_v), w_o)
     assert_allclose(layer(x), by_formula(layer, x, weights), **CLOSE)
     concatenated = MultiHead.from_heads(list(w_q), list(w_k), list(w_v))(x)
-    assert_allclose(concatenated @ w_o.T, layer(x), **CLOSE)
-    assert_allclose(concatenated[:, 2:4], weights(x @ w_q[1].T, x @ w_k[1].T) @ (x @ w_v[1].T), **CLOSE)
+    assert_allclose(concatenated @ w_o, layer(x), **CLOSE)
+    assert_allclose(concatenated[:, 2:4], weights(x @ w_q[1], x @ w_k[1]) @ (x @ w_v[1]), **CLOSE)
 
 
 def test_split_and_concatenate_undo_each_other(draw: Draw) -> None:

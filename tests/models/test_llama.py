@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,9 @@ def test_smollm2_equals_transformers(smollm2_path: Path) -> None:
     texts = ["The kids were scared of the lions, so they left right away.", "Keys on the table belong to Sarah. " * 9]
     for reading in model.read(texts):
         assert max(differences(reading, model, twin)) < 1e-3
+
+
+def test_reading_with_a_quantised_model_ends_without_a_word_on_standard_error(smollm2_path):
+    command = [sys.executable, "-m", "regard", "see", "The kids left.", "--model", str(smollm2_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -8,9 +8,10 @@ import zipfile
 
 import pytest
 
+from regard.errors import OptionError
 from regard.models import progress, store
 from regard.models.errors import BrokenFile, MissingFile, NotFetched
-from regard.models.store import download
+from regard.models.store import cache, download
 from regard.models.store.catalogue import File, Known
 
 from .serving import COMMIT, hub
@@ -326,4 +327,37 @@ def test_downloads_are_reported_and_can_be_cancelled(tiny, wheels):
     with progress.observed(lambda *report: reports.append(report)):
         found = store.get("tiny")
     assert contents_of(found.folder) == CONTENTS
-    assert reports[-1] == ("Checking tiny", tiny.size, tiny.size) and all(arrived <= of for _, arrived, of in reports)
+    whole = 2 * tiny.size  # downloaded, then checked
+    assert reports[-1] == ("Checking tiny", whole, whole) and all(arrived <= of for _, arrived, of in reports)
+
+
+def test_cached_weights_that_changed_at_equal_size_are_noticed(tiny, wheels, monkeypatch):
+    path = store.get("tiny").folder / "model.safetensors"
+    before = path.stat()
+    path.write_bytes(b"wEights" * 999)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    monkeypatch.setenv("REGARD_OFFLINE", "1")
+    with pytest.raises(NotFetched, match="or was changed there"):
+        store.get("tiny")
+    monkeypatch.delenv("REGARD_OFFLINE")
+    assert (store.get("tiny").folder / "model.safetensors").read_bytes() == CONTENTS["model.safetensors"]
+
+
+def test_a_file_that_only_looks_different_is_hashed_once(tiny, wheels, monkeypatch):
+    path = store.get("tiny").folder / "model.safetensors"
+    path.rename(path.with_suffix(".old"))
+    path.write_bytes(CONTENTS["model.safetensors"])  # another inode
+    monkeypatch.setattr(cache, "SETTLED_SECONDS", -1.0)
+    hashed = []
+    real = cache.hash_of
+    monkeypatch.setattr(cache, "hash_of", lambda one: hashed.append(one.name) or real(one))
+    monkeypatch.setenv("REGARD_OFFLINE", "1")
+    for _ in range(3):
+        assert store.get("tiny").folder == path.parent
+    assert sorted(hashed) == ["config.json", "model.safetensors"]  # each once: they were new when they were sealed
+
+
+def test_a_cache_folder_of_an_unknown_user_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", "~nobody-has-this-name/x")
+    with pytest.raises(OptionError, match="REGARD_CACHE is '~nobody-has-this-name/x', which is not a folder"):
+        store.get("minilm")

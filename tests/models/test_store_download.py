@@ -2,14 +2,16 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from regard.models import store
+from regard.models import progress, store
 from regard.models.errors import NotFetched
 from regard.models.store import download
 
@@ -175,3 +177,39 @@ def test_a_killed_process_leaves_no_lock_and_no_partial_model(served, started, o
     kept = store.kept("owner/tiny")
     assert kept is not None
     assert {file: (kept.folder / file).read_bytes() for file in FILES} == FILES
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows")
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link", "link to nowhere"])
+def test_a_partial_file_that_is_a_link_is_replaced_not_followed(served, tmp_path, kind):
+    victim, part = tmp_path / "victim", tmp_path / "cache" / "file.part"
+    part.parent.mkdir()
+    victim.write_bytes(CONTENT[:1000])
+    if kind == "hard link":
+        part.hardlink_to(victim)
+    else:
+        part.symlink_to(victim if kind == "symbolic link" else tmp_path / "nowhere")
+    get(served, tmp_path / "cache" / "file")
+    assert victim.read_bytes() == CONTENT[:1000] and not (tmp_path / "nowhere").exists()
+    assert (tmp_path / "cache" / "file").read_bytes() == CONTENT and not (tmp_path / "cache" / "file").is_symlink()
+    part.unlink(missing_ok=True)
+    part.symlink_to(victim)
+    get(served, tmp_path / "cache" / "file", sha256=None)
+    assert victim.read_bytes() == CONTENT[:1000]
+
+
+def test_the_reported_share_of_a_download_never_falls(served, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", served.address)
+    files = {"config.json": b"{}" * 5000, "model-1.safetensors": CONTENT, "model-2.safetensors": CONTENT * 2}
+    served.model("owner/tiny", files)
+    served.ranges, served.breaks = False, [100_000, 50_000, 300_000]  # begun again after each break
+    reports = []
+    with progress.observed(lambda _what, arrived, total: reports.append(arrived / total)):
+        download.fetch_listing(download.listing("owner/tiny"), tmp_path)
+    assert reports == sorted(reports) and reports[0] < 0.5 and reports[-1] == 1.0
+
+
+def test_a_disk_that_is_full_is_told_in_sizes_that_differ(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1000))
+    with pytest.raises(NotFetched, match=r"has 1000 bytes free; 12\.2 KiB are needed"):
+        download.check_room(tmp_path, 12_500)

@@ -110,7 +110,7 @@ def test_labels_are_large_enough_to_read(drawing):
 
 
 def test_png_is_a_picture_of_it(drawing, tmp_path):
-    pytest.importorskip("resvg_py", reason="PNG needs the `figures` extra")
+    pytest.importorskip("typst", reason="PNG needs the `figures` extra")
     data = drawing.save(tmp_path / "figure.png", scale=1).read_bytes()
     assert data.startswith(b"\x89PNG\r\n")
     width, height = (int.from_bytes(data[place : place + 4]) for place in (16, 20))
@@ -235,7 +235,7 @@ def test_filter_terms_sum_to_a_convolution():
         (lambda: figure.flow(cat_sat(), "dog"), "dog"),
         (lambda: figure.heads_and_filters(cat_sat(), np.zeros((3, 2)), np.zeros((1, 2, 2))), "odd number of taps"),
         (lambda: figure.heads_and_filters(cat_sat(), np.zeros((4, 2)), np.zeros((1, 3, 2))), "same sentence"),
-        (lambda: figure.fixed_and_computed(np.zeros(3), cat_sat(), cat_sat()), "(output, input)"),
+        (lambda: figure.fixed_and_computed(np.zeros(3), cat_sat(), cat_sat()), "(input, output)"),
         (lambda: figure.heat_map(cat_sat()).save("figure.gif"), ".svg, .png or .pdf"),
         (lambda: figure.heat_map(cat_sat()).png(0), "scale"),
     ],
@@ -247,19 +247,8 @@ def test_what_cannot_be_drawn_is_refused(draw, says):
 
 
 def test_png_without_its_package_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(errors.Unsupported, match="resvg-py"):
-        figure.heat_map(cat_sat()).png()
-
-
-def test_png_without_fonts_is_an_error(monkeypatch):
-    class Fontless:
-        @staticmethod
-        def svg_to_bytes(**_):
-            return b"blank"
-
-    monkeypatch.setattr(svg, "import_module", lambda _: Fontless)
-    with pytest.raises(errors.Unsupported, match="font"):
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(errors.Unsupported, match="typst"):
         figure.heat_map(cat_sat()).png()
 
 
@@ -278,3 +267,10 @@ def test_colours_get_darker_in_even_steps():
 @pytest.mark.parametrize(("largest", "top"), [(0.42, 0.5), (0.58, 0.6), (1, 1), (0.0031, 0.004), (0, 1), (17, 20)])
 def test_scales_end_in_numbers_that_read_well(largest, top):
     assert scale_for(np.array([[largest]])).top == pytest.approx(top)
+
+
+def test_masked_keys_are_named_as_masked_in_figures():
+    trace = drawn(FORTY[:3], masked=True)
+    shown = str(figure.heat_map(trace)), str(figure.flow(trace, 0))
+    assert f"{FORTY[0]} attends to {FORTY[2]}: masked" in shown[0] and f"{FORTY[2]} masked" in shown[1]
+    assert not any(f"{FORTY[2]} 0.00" in one or f"{FORTY[0]} attends to {FORTY[2]}: 0.0000" in one for one in shown)

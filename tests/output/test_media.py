@@ -18,7 +18,7 @@ from rich.console import Console
 from regard.attention import Attention
 from regard.output import html, latex, table_formats, text
 from regard.output.figure import heat_map
-from regard.tables import Column, Table
+from regard.tables import Column, Table, unguarded_cell
 from regard.teaching.scaled_scores import scaling_lesson
 
 from .cases import FORTY, HARD, cat_sat, drawn, hard_table
@@ -83,18 +83,30 @@ def test_markdown_keeps_its_columns_whatever_the_words():
 
 def test_markdown_marks_the_query_word_and_the_largest_weight():
     rows = table_formats.to_markdown(cat_sat().table("sat")).splitlines()
-    assert rows[-1].startswith("| **sat** |")
-    assert "**0.58**" in rows[-1] and "[0.79 0.79 0.79 0.79]" in rows[-1]
+    assert rows[-1] == "*Source: given vectors: “The cat sat”*"
+    assert rows[-3].startswith("| **sat** |")
+    assert "**0.58**" in rows[-3] and "[0.79 0.79 0.79 0.79]" in rows[-3]
 
 
 def test_csv_has_every_digit_and_a_column_for_every_number():
     table = drawn(FORTY[:5], size=7, masked=True).table(2)
     rows = list(csv.DictReader(io.StringIO(table_formats.to_csv(table), newline="")))
     assert [row["Word"] for row in rows] == FORTY[:5]
-    assert [float(row["softmax"]) for row in rows] == list(table["softmax"])
+    assert [float(row["softmax"]) if row["softmax"] else None for row in rows] == list(table["softmax"])
+    assert table["softmax"][3:] == (None, None)  # masked keys
     assert [float(rows[3][f"v_{part}"]) for part in range(1, 8)] == list(table["v"][3])
     assert [float(row["masked"]) for row in rows][3:] == [-math.inf, -math.inf]
     assert rows[0]["q_1"] == ""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_long_vectors_show_some_of_their_numbers(width):
+    table = drawn(FORTY[:3], size=64).table(2)
+    lines = str(text.render(table, width)).splitlines()
+    shown = [line for line in lines if line.split()[:1] == [FORTY[0]]]
+    assert max(map(len, lines)) <= width and any("…" in line for line in shown)
+    counts = [len(vector.split()) for line in shown for vector in line.split("…")[:-1]]
+    assert len(counts) == 3 and min(counts) >= 5  # of k, v and softmax × v: a word or the last number, then four more
 
 
 def test_csv_of_several_tables_names_the_table_of_each_row():
@@ -104,8 +116,26 @@ def test_csv_of_several_tables_names_the_table_of_each_row():
 
 
 def test_csv_and_json_give_hard_words_back_as_they_are():
-    assert tuple(row[0] for row in csv.reader(io.StringIO(table_formats.to_csv(hard_table()), newline="")))[1:] == HARD
+    rows = list(csv.reader(io.StringIO(table_formats.to_csv(hard_table()), newline="")))[1:]
+    assert tuple(unguarded_cell(row[0]) for row in rows) == HARD
     assert tuple(row["Word"] for row in json.loads(table_formats.to_json(hard_table()))["rows"]) == HARD
+
+
+FORMULAS = ("=1+1", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "'=1", "＝1")
+
+
+def test_csv_text_that_a_spreadsheet_would_compute_is_text():
+    columns = Column("Word", "word"), Column("=x", "number"), Column("q", "vector")
+    table = Table("-T", columns, tuple((word, -0.5, [-1.5]) for word in FORMULAS))
+    one, several = (
+        list(csv.reader(io.StringIO(table_formats.to_csv(what), newline=""))) for what in (table, [table, table])
+    )
+    assert one[0] == ["Word", "'=x", "q_1"]
+    assert [row[0] for row in one[1:]] == [f"'{word}" for word in FORMULAS]
+    assert all(row[1:] == ["-0.5", "-1.5"] for row in one[1:]), "numbers stay numbers"
+    assert several[1][:2] == ["'-T", "'=1+1"]
+    assert [unguarded_cell(row[0]) for row in one[1:]] == list(FORMULAS)
+    assert [unguarded_cell(text) for text in ("don't", "'tis", "'", "")] == ["don't", "'tis", "'", ""]
 
 
 def test_json_is_strict():
@@ -158,7 +188,7 @@ def test_a_page_needs_nothing_from_outside():
 def test_tables_of_a_page_name_their_rows_and_columns():
     tags = read(html.page(cat_sat().tables())).seen
     scopes = [attributes.get("scope") for tag, attributes in tags if tag == "th"]
-    assert scopes.count("row") == 9 and scopes.count("col") == 27
+    assert scopes.count("row") == 12 and scopes.count("col") == 24  # the sum is a row
     assert sum(tag == "caption" for tag, _ in tags) == 3
     assert ("html", {"lang": "en"}) in tags
 
@@ -208,7 +238,7 @@ def test_latex_splits_what_is_wider_than_the_page():
 def test_html_sets_indices_below_the_line_and_aligns_vectors():
     columns = Column("W_q", "vector", 0), Column("score/√d_k", "number")
     page = html.page(Table("q = x · W_q", columns, (([1, -2], 0.5), ([-10, 0], 1.0))))
-    assert "<caption>q = x · W<sub>q</sub></caption>" in page and "score/√d<sub>k</sub></th>" in page
+    assert "<caption>q = x · W<sub>q</sub></caption>" in page and "score/<wbr/>√d<sub>k</sub></th>" in page
     assert "[\u2007\u20071 \u2007−2]" in page and "[−10 \u2007\u20070]" in page
 
 

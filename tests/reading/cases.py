@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.attention import Attention
-from regard.layers import Seen, Transformer
+from regard.layers import LayerAttention, Transformer
 from regard.masks import Mask
 from regard.reading import Reading, Token
 
@@ -44,7 +44,7 @@ def made(
         return rng.normal(size=shape).astype(np.float32)
 
     seen = tuple(
-        Seen(
+        LayerAttention(
             Attention(2 * draw(HEADS, count, SIZE), draw(KEY_HEADS, count, SIZE), mask=mask, sinks=sinks, **options),
             draw(KEY_HEADS, count, VALUE_SIZE),
         )

@@ -87,6 +87,8 @@ def used(path: Path) -> bool:
     """Load and use a file; False where it is refused."""
     try:
         reading = Reading.load(path)
+        assert all(0 <= token.start <= token.stop <= len(reading.text) for token in reading.tokens)
+        assert reading.given is None or 0 <= reading.given <= len(reading.tokens)
         repr(reading)
         reading.pairs()
         for place in range(len(reading.words)):
@@ -142,3 +144,98 @@ def test_mutated_headers_load_or_are_refused(sound: Path) -> None:
         mutate(changed, rng)
         sound.write_bytes(joined(changed | {"__metadata__": metadata}, numbers))
         used(sound)
+
+
+def change(path: Path, edit: Any) -> None:
+    """Write a file whose metadata went through `edit`."""
+    header, numbers = split(path.read_bytes())
+    key = next(iter(header["__metadata__"]))
+    structure = json.loads(header["__metadata__"][key])
+    edit(structure)
+    path.write_bytes(joined(header | {"__metadata__": {key: json.dumps(structure)}}, numbers))
+
+
+def put(*path: Any) -> Any:
+    *holders, last, value = path
+
+    def edit(structure: Any) -> None:
+        for key in holders:
+            structure = structure[key]
+        structure[last] = value
+
+    return edit
+
+
+LIES: dict[str, tuple[Any, str]] = {
+    "a prompt of −1 tokens": (put("given", -1), "given"),
+    "a prompt longer than the text": (put("given", 6), "given"),
+    "a prompt of half a token": (put("given", 2.5), "given"),
+    "a negative start": (put("tokens", 1, 2, -1), "tokens"),
+    "a stop before the start": (put("tokens", 3, 3, 4), "tokens"),
+    "a stop beyond the text": (put("tokens", 3, 3, 10), "tokens"),
+    "a negative id": (put("tokens", 1, 1, -7), "tokens"),
+    "a token of five fields": (lambda structure: structure["tokens"][1].pop(), "tokens"),
+    "a token too few": (lambda structure: structure["tokens"].pop(), "tokens"),
+    "tokens that are a number": (put("tokens", 5), "tokens"),
+    "a scale that is NaN": (put("layers", 0, "scale", float("nan")), "layers"),
+    "an infinite scale": (put("layers", 0, "scale", float("inf")), "layers"),
+    "a soft cap that is NaN": (put("layers", 1, "softcap", float("nan")), "layers"),
+    "a negative soft cap": (put("layers", 1, "softcap", -5.0), "layers"),
+    "a layer without keys": (lambda structure: structure["layers"][0].pop("keys"), "keys"),
+    "no layers": (put("layers", []), "layer"),
+    "an output too few": (lambda structure: structure["outputs"].pop(), "outputs"),
+    "outputs by number": (put("outputs", [0, 1]), "outputs"),
+    "a state too many": (lambda structure: structure["states"].append("states.0"), "states"),
+    "a block too few": (lambda structure: structure["blocks"].pop(), "blocks"),
+    "a model without a name": (put("model", None), "model"),
+    "text that is a list": (put("text", ["kids"]), "text"),
+    "a version that is true": (put("version", True), "version"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_a_file_that_contradicts_itself_is_refused_by_field(sound: Path, what: str) -> None:
+    edit, field = LIES[what]
+    change(sound, edit)
+    with pytest.raises(RegardError) as problem:
+        Reading.load(sound)
+    assert sound.name in str(problem.value) and field in str(problem.value)
+    assert len(str(problem.value)) < 400
+
+
+NAMES = ("layers.0.queries", "layers.1.keys", "layers.0.values", "outputs.1", "states.2", "layers.1.sinks")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "blocks.0.attention.w_q.weight"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused_by_name(sound: Path, name: str, number: float) -> None:
+    header, numbers = split(sound.read_bytes())
+    changed = bytearray(numbers)
+    start = header[name]["data_offsets"][0]
+    changed[start : start + 4] = np.float32(number).tobytes()
+    sound.write_bytes(joined(header, bytes(changed)))
+    with pytest.raises(RegardError) as problem:
+        Reading.load(sound)
+    assert sound.name in str(problem.value) and name in str(problem.value)
+
+
+def test_sinks_of_minus_infinity_are_no_sinks(sound: Path) -> None:
+    header, numbers = split(sound.read_bytes())
+    changed = bytearray(numbers)
+    start = header["layers.1.sinks"]["data_offsets"][0]
+    changed[start : start + 4] = np.float32(-np.inf).tobytes()
+    sound.write_bytes(joined(header, bytes(changed)))
+    assert Reading.load(sound).layers == 2
+
+
+def test_a_loaded_reading_says_that_text_and_model_are_unverified(sound: Path) -> None:
+    change(sound, put("model", "gpt-5"))
+    reading = Reading.load(sound)
+    assert reading.unverified == (
+        "The text and the model's name, gpt-5, are those that reading.safetensors states: they are not verified."
+    )
+    assert "unverified" in repr(reading)
+    again = sound.with_name("again.safetensors")
+    reading.save(again)
+    assert "again.safetensors" in Reading.load(again).unverified
+    assert not Reading.of(reading.attention(0), reading.seen[0].values).unverified

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from regard.studio.auth import MOST_TICKETS, Access, Guard
+from regard.studio.auth import MOST_TICKETS, TICKET_SECONDS, Access, Guard
 from regard.studio.server import web_file
 
 from .cases import HOST, KEY, OWN, client, studio
@@ -67,6 +67,17 @@ def test_a_wrong_ticket_is_refused(ticket):
     given = {"Authorization": f"Ticket {ticket}".encode()}
     reply = client(signed_in=False, access=access).post("/session", headers=given)
     assert reply.status_code == 401 and KEY not in reply.text
+
+
+def test_a_ticket_expires():
+    now = 0.0
+    access = Access(KEY, clock=lambda: now)
+    first, second = access.ticket(), access.ticket()
+    now = TICKET_SECONDS - 1
+    assert access.redeem(first)
+    now = TICKET_SECONDS
+    reply = client(signed_in=False, access=access).post("/session", headers={"Authorization": f"Ticket {second}"})
+    assert reply.status_code == 401 and "for 10 minutes" in reply.json()["error"]
 
 
 def test_of_many_tickets_only_the_latest_are_valid():

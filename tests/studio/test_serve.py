@@ -1,15 +1,17 @@
 """A real server on this machine: its address, its answers, and no process left after it is killed."""
 
 import fcntl
+import logging
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
 import termios
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -308,3 +310,66 @@ def wait_until(holds):
             return
         threading.Event().wait(0.05)
     pytest.fail("It did not come to pass within 30 s.")
+
+
+def test_a_flood_of_connections_costs_no_descriptors_and_is_said_once(real, monkeypatch, caplog):
+    from regard.studio import connections
+
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 60)
+    monkeypatch.setattr(connections, "MOST", 8)
+    monkeypatch.setattr(connections.LimitedConnection, "said", False)
+    address, key = real
+    host, port = address.removeprefix("http://").split(":")
+    with ExitStack() as flood:
+        strangers = [flood.enter_context(socket.create_connection((host, port))) for _ in range(50)]
+        reply = httpx.get(f"{address}/models", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+        assert reply.status_code == 200
+        for stranger in strangers:
+            stranger.settimeout(0)
+        open_still = [one for one in strangers if select.select([one], [], [], 0)[0] == []]
+        assert len(open_still) <= 8
+    said = [record for record in caplog.records if record.name == "regard.studio"]
+    assert [record.getMessage() for record in said] == [
+        "More than 8 connections at once: the oldest are closed. This is said once."
+    ]
+
+
+def test_descriptors_that_run_out_are_said_once(caplog):
+    from regard.studio.connections import OutOfDescriptors
+
+    once = OutOfDescriptors()
+    record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "socket.accept() out of system resource", (), None)
+    assert [once.filter(record) for _ in range(3)] == [False] * 3
+    assert [one.getMessage()[:29] for one in caplog.records] == ["No connection can be accepted"]
+    assert once.filter(logging.LogRecord("asyncio", logging.ERROR, "", 0, "anything else", (), None))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sessions are POSIX's")
+def test_it_runs_without_a_controlling_terminal():
+    leader, follower = os.openpty()
+    running = subprocess.Popen(  # a terminal as standard input, in a session that it does not control
+        [*COMMAND, "--no-browser"], stdin=follower, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        with opened(running) as browser:
+            assert browser.get("/models").status_code == 200
+    finally:
+        ended(running)
+        os.close(leader)
+        os.close(follower)
+
+
+@pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("192.0.2.7", True), ("127.0.0.2", False)])
+def test_listening_beyond_this_machine_warns_of_plain_http(host, warns, monkeypatch):
+    import uvicorn
+
+    from regard.studio import serve
+
+    from .cases import studio
+
+    monkeypatch.setattr(serve, "_socket", lambda _host, port: _socket("127.0.0.1", port))
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    lines = []
+    serve.serve(studio, host=host, browser=False, tell=lines.append)
+    assert any("plain HTTP, which can be overheard" in line for line in lines) == warns

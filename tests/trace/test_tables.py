@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard.errors import OptionError, OutOfRange
 from regard.tables import Column, printed_number
 
 CAT_SAT = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -19,6 +20,15 @@ SLIDE = ("Word", "q", "k", "v", "score", "score/√d_k", "softmax", "softmax × 
 
 def number_of(text: str) -> Decimal:
     return Decimal(text.replace("−", "-"))
+
+
+def test_a_row_by_its_number_and_a_column_by_its_name():
+    table = regard.Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT, words=WORDS).table("The")
+    assert table[0] is table.rows[0] and table[-1] is table.rows[2] and table[1:] == table.rows[1:]
+    with pytest.raises(OutOfRange, match="`row` is 3; there are 3 rows"):
+        table[3]
+    with pytest.raises(OptionError, match=r"`column` is 'softmx'; expected 'Word', .*\nDid you mean 'softmax'"):
+        table["softmx"]
 
 
 def test_columns_are_those_of_the_slides():
@@ -107,3 +117,11 @@ def test_torch_gives_the_same_table(draw):
 
 def test_columns_compare_by_value():
     assert Column("softmax", "number", 2, True) == Column("softmax", "number", shade=True)
+
+
+def test_a_masked_key_has_a_blank_weight_and_a_visible_one_a_number_however_small():
+    E = np.array([[200.0, 0.0], [0.0, 200.0], [1.0, 1.0]])
+    table = regard.Attention(E, E, mask=regard.causal()).explain(E).table(1)
+    assert table["softmax"] == (0.0, 1.0, None)  # e^(−28284) is 0; the third key is masked
+    assert table["softmax × v"][2] is None and table["masked"][2] == -np.inf
+    assert table.printed(table.rows[2])[-3:] == ("", "", "")

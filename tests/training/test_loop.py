@@ -19,11 +19,24 @@ from regard import _core, codec, errors
 
 torch = pytest.importorskip("torch")
 
-from regard.training import Diverged, Recipe, Record, limit_threads, network, preset, task, train  # noqa: E402
+from regard.training import (  # noqa: E402
+    Diverged,
+    Recipe,
+    Record,
+    checkpoint,
+    limit_threads,
+    network,
+    preset,
+    task,
+    train,
+)
 from regard.training.measurement import new_record  # noqa: E402
 
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 8}
-FILES = (".lock", "config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json")
+FILES = (
+    ".lock", "config.json", "model.safetensors", "record.safetensors", "run.safetensors", "tokenizer.json",
+    "tokenizer_config.json",
+)  # fmt: skip
 
 
 def small(seed: int = 0) -> tuple[Any, Any]:
@@ -193,7 +206,7 @@ def test_divergence_stops_with_a_sentence_and_keeps_the_last_checkpoint(tmp_path
     options: dict[str, Any] = {"steps": 60, "batch": 4, "save_every": 1, "clip": None, "warmup": 1}
     with pytest.raises(Diverged, match=r"diverged at step \d+: .*keeps the last good checkpoint.*`rate` below"):
         train(model, one, rate=1e18, out=tmp_path, **options)
-    tensors, metadata = codec.load(tmp_path / "run.safetensors", "training_checkpoint")
+    tensors, metadata = load(tmp_path)
     assert metadata["state"]["step"] >= 1
     assert all(np.isfinite(array).all() for name, array in tensors.items() if name.startswith("model."))
 
@@ -217,23 +230,127 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "version", "other"])
+def load(folder: Path) -> Any:
+    return codec.load(folder / checkpoint.RUN, checkpoint.KIND, version=checkpoint.VERSION, sealed=True)
+
+
+def save(folder: Path, tensors: Any, metadata: Any, **options: Any) -> None:
+    content = {key: metadata[key] for key in ("state", "settings")}
+    options = {"version": checkpoint.VERSION, "sealed": True, **options}
+    codec.save(folder / checkpoint.RUN, tensors, content, kind=checkpoint.KIND, **options)
+
+
+DAMAGES = {
+    "cut": "not a valid safetensors file",
+    "newer": "version 99, this Regard reads 2",
+    "older": "it is of an older format: version 1, this Regard reads 2",
+    "other": "no metadata",
+    "broadcast": r"its tensor 'model.*' is float32 \(1, 1\), expected float32 \(\d+, \d+\)",
+    "type": "its tensor 'model.*' is float64 .*, expected float32",
+    "missing": "its tensor 'exp_avg.*' is no such tensor, expected float32",
+    "extra": r"its tensor 'more' is float64 \(1,\), expected no such tensor",
+    "step": "its state is invalid",
+    "level": "its state is invalid",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path, damage):
     model, one = small()
     train(model, one, steps=2, batch=4, out=tmp_path)
     path = tmp_path / "run.safetensors"
+    tensors, metadata = load(tmp_path)
+    matrix = next(name for name, array in tensors.items() if name.startswith("model.") and array.ndim == 2)
+    moment = next(name for name in tensors if name.startswith("exp_avg."))
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-100])
-    elif damage == "version":
-        tensors, metadata = codec.load(path, "training_checkpoint")
-        codec.save(path, tensors, {key: metadata[key] for key in ("state", "settings")}, kind="training_checkpoint",
-                   version=99)  # fmt: skip
-    else:
+    elif damage == "other":
         path.write_bytes((tmp_path / "model.safetensors").read_bytes())
-    expected = {"cut": "not a valid safetensors file", "version": "version 99, this Regard reads 1", "other": "no meta"}
-    with pytest.raises(errors.OptionError, match=expected[damage]) as raised:
+    elif damage in ("newer", "older"):
+        save(tmp_path, tensors, metadata, version=99 if damage == "newer" else 1)
+    elif damage in ("step", "level"):
+        save(tmp_path, tensors, {**metadata, "state": {**metadata["state"], damage: 99}})
+    else:
+        changed = {
+            "broadcast": {**tensors, matrix: tensors[matrix][:1, :1]},
+            "type": {**tensors, matrix: tensors[matrix].astype(np.float64)},
+            "missing": {name: array for name, array in tensors.items() if name != moment},
+            "extra": {**tensors, "more": np.zeros(1)},
+        }
+        save(tmp_path, changed[damage], metadata)
+    with pytest.raises(errors.OptionError, match=DAMAGES[damage]) as raised:
         train(model, one, steps=2, batch=4, out=tmp_path)
     assert "run.safetensors" in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["run.safetensors", "record.safetensors"])
+def test_a_flipped_bit_in_a_checkpoint_or_record_is_refused_or_changes_nothing(tmp_path, name):
+    options: dict[str, Any] = {"steps": 2, "batch": 4, "out": tmp_path}
+    train(*small(), **options)
+    before, content = contents(tmp_path), (tmp_path / name).read_bytes()
+    for place in range(0, len(content), len(content) // 60):
+        (tmp_path / name).write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        message = name
+        try:
+            train(*small(), **options)  # nothing is left to do but to write what was read
+        except errors.OptionError as problem:
+            message = str(problem)
+        assert name in message and "\n" not in message
+        (tmp_path / name).write_bytes(content)
+        assert contents(tmp_path) == before
+
+
+def test_a_run_does_not_go_on_with_another_text_of_the_same_size(tmp_path):
+    file = tmp_path / "text.txt"
+    text = "to be, or not\nto be: that is the question.\n" * 40
+    options: dict[str, Any] = {"batch": 2, "out": tmp_path / "run", "sentences": ["to be"]}
+
+    def run(steps: int) -> None:
+        one = task("text", path=file, length=16)
+        train(preset(one).network(one, layers=1, heads=2, width=8), one, steps=steps, **options)
+
+    file.write_text(text)
+    run(2)
+    before = contents(tmp_path / "run")
+    for at in (100, len(text) - 30):  # of the part to learn from, and of the part for testing
+        swapped = text[:at] + text[at : at + 20][::-1] + text[at + 20 :]
+        assert set(swapped) == set(text) and swapped != text
+        file.write_text(swapped)
+        with pytest.raises(errors.OptionError, match=r"run\.safetensors is of a run with other data"):
+            run(2)
+    file.write_text(text)
+    run(2)
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_run_does_not_go_on_with_another_option_of_its_task_or_other_initial_weights(tmp_path):
+    model, one = small()
+    train(model, one, steps=2, batch=4, out=tmp_path)
+    other = task("lookup", pairs=4, vocabulary=16, power=2.0)
+    with pytest.raises(errors.OptionError, match="is of a run with other data"):
+        train(model, other, steps=2, batch=4, out=tmp_path)
+    with pytest.raises(errors.OptionError, match="is of a run with other initial weights"):
+        train(small(seed=3)[0], one, steps=2, batch=4, out=tmp_path)
+
+
+def test_a_record_of_another_run_or_of_an_earlier_moment_is_refused(tmp_path):
+    options: dict[str, Any] = {"steps": 4, "batch": 4, "record_every": 1, "save_every": 2}
+    train(*small(), out=tmp_path / "one", **options)
+    train(*small(), out=tmp_path / "other", seed=5, **options)
+    record = tmp_path / "one" / "record.safetensors"
+    content = record.read_bytes()
+    record.write_bytes((tmp_path / "other" / "record.safetensors").read_bytes())
+    with pytest.raises(errors.OptionError, match=r"record\.safetensors is the record of another run"):
+        train(*small(), out=tmp_path / "one", **options)
+    record.write_bytes(content)
+    early = Record.load(record)
+    early.snapshots = early.snapshots[:2]
+    early.save(record)
+    with pytest.raises(errors.OptionError, match=r"record\.safetensors has 2 snapshots up to step 4, expected 5"):
+        train(*small(), out=tmp_path / "one", **options)
+    record.unlink()
+    with pytest.raises(errors.OptionError, match=r"record\.safetensors"):
+        train(*small(), out=tmp_path / "one", **options)
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
@@ -263,7 +380,7 @@ train(model, one, steps=6, batch=4, save_every=2, record_every=2, out=sys.argv[1
 def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
     found = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False)
     assert "OptionError" in found.stderr and "cannot be written" in found.stderr, found.stderr
-    _, metadata = codec.load(tmp_path / "run.safetensors", "training_checkpoint")
+    _, metadata = load(tmp_path)
     assert metadata["state"]["step"] == 2
     assert not list(tmp_path.glob(".regard-*"))
 
@@ -299,3 +416,18 @@ def test_config_json_says_what_the_model_is(tmp_path):
     train(model, one, steps=1, batch=2, out=tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["n_layer"] == 1 and config["n_head"] == 2 and config["vocab_size"] == 16
+
+
+@pytest.mark.parametrize("name", ["lookup", "relations", "facts", "induction", "copy", "sort", "text"])
+def test_transformers_reads_the_tokenizer_of_every_task(tmp_path, name):
+    transformers = pytest.importorskip("transformers")
+    (tmp_path / "text.txt").write_text("Hello World,\n it is  a text.\t(again) é漢\n" * 50, encoding="utf-8")
+    one = task(name, **({"path": tmp_path / "text.txt"} if name == "text" else {}))
+    made = network(one.vocabulary, length=one.length, **SMALL)
+    train(made, one, Recipe(steps=1, batch=2), out=tmp_path / "trained")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "trained")
+    for tokens in one.batch(5).tokens.tolist():
+        text = one.text(tokens)
+        assert tokenizer(text)["input_ids"] == tokens
+        assert tokenizer.decode(tokens) == tokenizer.decode(tokens, skip_special_tokens=True) == text
+    assert len(tokenizer) == one.vocabulary

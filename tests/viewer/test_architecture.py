@@ -32,7 +32,7 @@ def test_every_parameter_is_in_one_stage(model):
 def test_shapes_and_notes_are_those_of_the_model():
     header, _ = asked(writer().read("the cat sat"), "architecture")
     (attention,) = [stage for stage in flat(header["stages"]) if stage["id"] == "attention"]
-    assert dict(attention["shapes"]) == {"W_Q": [16, 16], "W_K": [8, 16], "W_V": [8, 16], "W_O": [16, 16]}
+    assert dict(attention["shapes"]) == {"W_Q": [16, 16], "W_K": [16, 8], "W_V": [16, 8], "W_O": [16, 16]}
     assert attention["note"] == "causal, RoPE turns q and k, 2 key heads"
     assert [part["id"] for part in header["stages"][1]["parts"][0]["parts"]] == [
         "norm_1", "attention", "norm_2", "feed_forward",

@@ -13,7 +13,7 @@ import pytest
 from regard.errors import OptionError
 from regard.heads import profile
 from regard.heads.exemplars import STRONGEST, Link
-from regard.heads.relations import HeadScore, Interval, Score
+from regard.heads.treebank_relations import HeadScore, Interval, Score
 from regard.viewer import frames, heads_page
 
 from ..heads.conftest import tiny_bert, tiny_llama
@@ -28,7 +28,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def data_of(model: Any) -> dict[str, Any]:
     """A profile with relations and examples, as a treebank and a corpus would give them."""
-    found = profile.of_texts(model, ["the cat sat on the mat", NASTY])
+    found = profile.profile_texts(model, ["the cat sat on the mat", NASTY])
     share = Interval(0.7, 0.6, 0.8)
     score = Score("object", "who does what", "to head", 1, 2, share, -2, Interval(0.3, 0.2, 0.4),
                   Interval(0.1, 0.0, 0.2), Interval(0.4, 0.3, 0.5), 1000, 1.0, 0.7, 0.4)  # fmt: skip

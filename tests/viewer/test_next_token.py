@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.errors import OptionError, Unsupported
-from regard.heads.ablation import silenced
+from regard.heads.ablation_effects import silenced
 from regard.models.generate import Sampling
 from regard.reading import Reading
 

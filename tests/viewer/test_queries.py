@@ -212,7 +212,7 @@ def test_a_small_example_is_editable():
     header, _ = asked(layer.explain(np.array(CAT_SAT, float), words=["The", "cat", "sat"]), "describe")
     editable = header["editable"]
     assert editable["embedding"] == np.array(CAT_SAT, float).tolist()
-    assert np.array(editable["w_q"]).shape == (2, 2, 4) and editable["w_o"] is None
+    assert np.array(editable["w_q"]).shape == (2, 4, 2) and editable["w_o"] is None
 
 
 def test_an_attention_alone_has_no_values():

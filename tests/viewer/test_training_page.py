@@ -49,7 +49,7 @@ def test_the_page_holds_every_snapshot(tmp_path):
     np.testing.assert_array_equal(arrays["weights_0"][3], made.snapshots[3].weights[0])
     np.testing.assert_array_equal(arrays["weights_1"][3], made.snapshots[3].weights[1, :, :, :3, :3])
     np.testing.assert_allclose(arrays["head_accuracy"][2], made.snapshots[2].head_accuracy, atol=1e-7)
-    np.testing.assert_array_equal(arrays["wq"][4], made.snapshots[4].w_q)
+    np.testing.assert_array_equal(arrays["wq"][4], made.snapshots[4].w_q.swapaxes(-1, -2))
     assert header["probes"][1]["tokens"] == ["d", "e", "f"]
 
 

@@ -46,11 +46,15 @@ def bert(**options: Any) -> Any:
     return BertModel(config).eval()
 
 
-def bloom() -> Any:
-    """A decoder that computes attention in its own code."""
-    from transformers import BloomConfig, BloomForCausalLM
+def longformer() -> Any:
+    """An encoder that computes attention in chunks, in its own code."""
+    from transformers import LongformerConfig, LongformerModel
 
-    return BloomForCausalLM(BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4)).eval()
+    config = LongformerConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
+        max_position_embeddings=64, attention_window=4, pad_token_id=0,
+    )  # fmt: skip
+    return LongformerModel(config).eval()
 
 
 def vit() -> Any:
@@ -62,7 +66,7 @@ def vit() -> Any:
     )
 
 
-MODELS = {"encoder": bert, "decoder": models.llama, "encoder-decoder": models.bart, "unseen": bloom, "images": vit}
+MODELS = {"encoder": bert, "decoder": models.llama, "encoder-decoder": models.bart, "unseen": longformer, "images": vit}
 
 
 def saved(kind: str, folder: Path) -> str:

@@ -118,3 +118,53 @@ def test_a_mask_of_the_caller_with_four_axes():
             model(ids, attention_mask=mask)
         weights = seen.layers[1].attention.dense()
         assert ((weights > 0) == own).all()
+
+
+def by_single_index(**options):
+    """A mask whose function takes single indices, so that its tensor can only be built with vmap."""
+    return interface.mask_forward(2, 11, 11, mask_function=one_by_one, use_vmap=True, **options)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_slices_of_everything_stay_lazy_with_and_without_gradients(gradients):
+    lazy = interface.mask_forward(2, 11, 11)
+    with torch.set_grad_enabled(gradients):
+        for part in (lazy[:, :, :, :11], lazy[..., :11], lazy[:, :, :20, :20], lazy.detach(), lazy.to("cpu")):
+            assert isinstance(part, LazyMask) and part.call is lazy.call and part._tensor is None
+        assert torch.equal(lazy[:, :, :, :11] | False, lazy.tensor())
+
+
+OPERATIONS = {
+    "pad": lambda mask: torch.nn.functional.pad(mask, (0, 3, 0, 2), value=False),
+    "unfold": lambda mask: mask.unfold(2, 5, 3),
+    "index": lambda mask: mask[:, 0, [1, 3]],
+    "part": lambda mask: mask[:, :, :, 2:5],
+    "where": lambda mask: torch.where(mask, 0.0, -1.0),
+    "numpy": lambda mask: torch.from_numpy(mask.numpy()),
+    "list": lambda mask: torch.tensor(mask.tolist()),
+    "stack": lambda mask: torch.stack([mask, mask]),
+    "view of another type": lambda mask: mask.view(torch.uint8),
+    "as strided": lambda mask: mask.as_strided((2, 11), (121, 1)),
+    "iterate": lambda mask: torch.stack(list(mask)),
+    "einsum": lambda mask: torch.einsum("bhqk->bq", mask.float()),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_any_operation_gets_the_tensor_that_the_mask_stands_for(operation, gradients):
+    with torch.set_grad_enabled(gradients):
+        result = OPERATIONS[operation](by_single_index())
+    assert not isinstance(result, LazyMask)
+    assert torch.equal(result, OPERATIONS[operation](by_single_index().tensor()))
+
+
+def test_an_operation_that_fails_on_the_tensor_raises_its_own_error():
+    with pytest.raises(IndexError, match="out of range"):
+        by_single_index().sum(7)
+
+
+def test_the_tensor_is_built_once_for_all_slices():
+    lazy = by_single_index()
+    part = lazy[:, :, :, :11]
+    assert part.tensor() is lazy.tensor()

@@ -1,4 +1,4 @@
-"""Models that transformers runs, on the command line: `regard see`, `heads` and `studio` with --hf."""
+"""Models that transformers runs, on the command line: `regard see`, `heads` and `studio` with --model hf:PATH."""
 
 import csv
 import io
@@ -62,14 +62,14 @@ def refused(*arguments):
 )
 def test_see_shows_the_weights_of_eager_attention(folder, kind, layers, tmp_path):
     path = folder(kind)
-    assert f"{layers} layers × 4 heads" in said("see", TEXT, "--hf", path)
+    assert f"{layers} layers × 4 heads" in said("see", TEXT, "--model", f"hf:{path}")
     reader = Pretrained.open(path)
     model = reader.model.get_encoder() if kind == "encoder-decoder" else reader.model
     expected = eager_weights(model, **reader.tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False))
     reading = reader.read(TEXT)
     for layer, weights in enumerate(expected.attentions):
         np.testing.assert_allclose(reading.weights(layer=layer, by="token"), weights[0].mean(0), atol=3e-6)
-    said("see", TEXT, "--hf", path, "--out", str(tmp_path / "page.html"))
+    said("see", TEXT, "--model", f"hf:{path}", "--out", str(tmp_path / "page.html"))
     assert "mat" in (tmp_path / "page.html").read_text()
 
 
@@ -82,7 +82,7 @@ def test_see_generates_what_transformers_generates_and_shows_every_token(folder)
     assert [token.id for token in reading.tokens] == expected.tolist() and reading.given == len(inputs["input_ids"][0])
     assert "".join(pieces).split() == reader.tokenizer.decode(expected[-5:]).split()
     assert reading.certificate.forbidden == 0 and reading.certificate.output < 1e-4
-    assert f"{len(reading.tokens)} tokens" in said("see", TEXT, "--hf", folder("decoder"), "--generate", "5")
+    assert f"{len(reading.tokens)} tokens" in said("see", TEXT, "--model", f"hf:{folder('decoder')}", "--generate", "5")
 
 
 def test_sampling_depends_on_the_seed_alone(folder):
@@ -96,7 +96,17 @@ def test_sampling_depends_on_the_seed_alone(folder):
 
 
 def test_a_decoder_beside_an_encoder_generates(folder):
-    assert "tokens" in said("see", TEXT, "--hf", folder("encoder-decoder"), "--generate", "4")
+    assert "tokens" in said("see", TEXT, "--model", f"hf:{folder('encoder-decoder')}", "--generate", "4")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "encoder-decoder"])
+def test_a_text_as_a_vector_is_the_mean_of_the_last_hidden_states(folder, kind):
+    reader = Pretrained.open(folder(kind))
+    body = reader.model.get_encoder() if kind == "encoder-decoder" else reader.model.base_model
+    with torch.no_grad():
+        states = body(**reader.tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)).last_hidden_state[0]
+    np.testing.assert_allclose(reader.embed(TEXT, normalise=False), states.mean(0), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(reader.embed([TEXT, "the cat"]), axis=1), 1, atol=1e-6)
 
 
 # regard heads
@@ -107,8 +117,8 @@ def test_heads_gives_the_statistics_of_regards_own_engine(make, tmp_path):
     path = str(make(tmp_path).folder)
     text = "the cat sat on the table so they left the cat"
     ours, theirs = (
-        list(csv.DictReader(io.StringIO(said("heads", text, how, path, "--show", "csv"))))
-        for how in ("--model", "--hf")
+        list(csv.DictReader(io.StringIO(said("heads", "text", text, "--model", name, "--show", "csv"))))
+        for name in (path, f"hf:{path}")
     )
     assert len(ours) == len(theirs) > 0
     for one, other in zip(ours, theirs, strict=True):
@@ -118,21 +128,23 @@ def test_heads_gives_the_statistics_of_regards_own_engine(make, tmp_path):
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "encoder-decoder"])
 def test_heads_labels_every_head(folder, kind):
-    data = json.loads(said("heads", TEXT, "--hf", folder(kind), "--show", "json"))
+    data = json.loads(said("heads", "text", TEXT, "--model", f"hf:{folder(kind)}", "--show", "json"))
     assert (data["layers"], data["heads"]) == (3 if kind == "decoder" else 2, 4)
     induction = next(one for one in data["statistics"] if one["name"] == "induction")
     assert np.isfinite(induction["mean"]).all()
 
 
 def test_heads_scores_relations_of_a_treebank_beside_an_untrained_twin(folder):
-    files = ("--treebank", str(TREEBANK / "small-dev.conllu"), "--score", str(TREEBANK / "small-test.conllu"))
-    found = said("heads", "--hf", folder("encoder"), *files, "--untrained")
+    files = (str(TREEBANK / "small-dev.conllu"), "--score", str(TREEBANK / "small-test.conllu"))
+    found = said("heads", "treebank", *files, "--model", f"hf:{folder('encoder')}", "--untrained")
     assert "untrained" in found and "determiner" in found
 
 
-@pytest.mark.parametrize("option", [("--corpus", "x"), ("--ablate",), ("--silence", "0.1"), ("--model", "minilm")])
-def test_what_needs_regards_own_engine_is_refused(folder, option):
-    assert "--model" in refused("heads", TEXT, "--hf", folder("decoder"), *option)
+@pytest.mark.parametrize(
+    "arguments", [("corpus", "x", "--out", "y"), ("ablate", "x"), ("text", "x", "--silence", "0.1")]
+)
+def test_what_needs_regards_own_engine_is_refused(folder, arguments):
+    assert "leave out hf:" in refused("heads", *arguments, "--model", f"hf:{folder('decoder')}")
 
 
 # regard studio
@@ -154,7 +166,7 @@ def served(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "encoder-decoder"])
 def test_the_studio_begins_with_the_model_of_transformers_and_reads_other_texts(folder, served, kind):
-    made = served("The cat sat", "--hf", folder(kind))
+    made = served("The cat sat", "--model", f"hf:{folder(kind)}")
     library, name = made.library, made.library.usual
     assert name == f"{folder(kind)} (transformers)"
     assert library.checked(None) == name and library.is_here(name)
@@ -205,25 +217,25 @@ def test_two_threads_read_with_one_model(folder):
 # Refusals
 
 
-@pytest.mark.parametrize("command", ["see", "heads"])
+@pytest.mark.parametrize("command", [("see",), ("heads", "text")], ids=lambda command: command[0])
 @pytest.mark.parametrize(
-    ("kind", "message"), [("unseen", "BloomForCausalLM computes its attention in its own code"), ("images", "images")]
+    ("kind", "message"), [("unseen", "LongformerModel computes its attention in its own code"), ("images", "images")]
 )
 def test_models_that_cannot_be_read_are_named(folder, command, kind, message):
-    assert message in refused(command, TEXT, "--hf", folder(kind))
+    assert message in refused(*command, TEXT, "--model", f"hf:{folder(kind)}")
 
 
-@pytest.mark.parametrize("command", ["see", "heads"])
+@pytest.mark.parametrize("command", [("see",), ("heads", "text")], ids=lambda command: command[0])
 def test_paths_without_a_model_are_refused(tmp_path, command):
     for name in ("nothing-here", "no/such/folder/here", "../.."):
-        assert "cannot open" in refused(command, TEXT, "--hf", str(tmp_path / name))
+        assert "cannot open" in refused(*command, TEXT, "--model", f"hf:{tmp_path / name}")
     (tmp_path / "file.txt").write_text("no model")
-    assert "folder" in refused(command, TEXT, "--hf", str(tmp_path / "file.txt"))
-    assert "config.json" in refused(command, TEXT, "--hf", str(tmp_path))
+    assert "folder" in refused(*command, TEXT, "--model", f"hf:{tmp_path / 'file.txt'}")
+    assert "config.json" in refused(*command, TEXT, "--model", f"hf:{tmp_path}")
 
 
 def test_an_encoder_does_not_write(folder):
-    assert "no language-model head" in refused("see", TEXT, "--hf", folder("encoder"), "--generate", "3")
+    assert "no language-model head" in refused("see", TEXT, "--model", f"hf:{folder('encoder')}", "--generate", "3")
 
 
 def test_texts_that_are_too_long_or_empty_are_refused(folder):
@@ -262,7 +274,7 @@ def test_texts_that_are_too_long_or_empty_are_refused(folder):
 def test_broken_files_are_refused_without_a_traceback(tmp_path, file, content):
     path = saved("decoder", tmp_path)
     (tmp_path / file).write_bytes(content)
-    assert re.search("cannot open|cannot read|fails", refused("see", TEXT, "--hf", path))
+    assert re.search("cannot open|cannot read|fails", refused("see", TEXT, "--model", f"hf:{path}"))
 
 
 def test_code_in_a_folder_is_never_run(tmp_path):
@@ -272,7 +284,7 @@ def test_code_in_a_folder_is_never_run(tmp_path):
     config["auto_map"] = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass\nclass Model: pass\n")
-    refused("see", TEXT, "--hf", path)
+    refused("see", TEXT, "--model", f"hf:{path}")
     assert not (tmp_path / "ran").exists()
 
 
@@ -286,5 +298,5 @@ def test_pickled_weights_never_run_code(tmp_path):
     path = saved("decoder", tmp_path)
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"model.norm.weight": Evil()}))
-    refused("see", TEXT, "--hf", path)
+    refused("see", TEXT, "--model", f"hf:{path}")
     assert not (tmp_path / "ran").exists()

@@ -44,6 +44,20 @@ def test_a_padded_batch_gives_each_sentence_without_its_padding(tokenizer, make)
         assert certificate.row_sums < 1e-5 and certificate.forbidden == 0 and certificate.output < 1e-4
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_texts_of_a_batch_are_read_by_their_place_in_it(tokenizer, side, monkeypatch):
+    monkeypatch.setattr(tokenizer, "padding_side", side)
+    model, texts = llama(), ["the cat sat on a mat", "dogs ran"]
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**tokenizer(texts, return_tensors="pt", padding=True))
+    for batch, text in enumerate(texts):
+        assert seen.reading(tokenizer, texts, batch=batch).text == text
+    with pytest.raises(errors.OutOfRange, match="batch 2"):
+        seen.reading(tokenizer, texts, batch=2)
+    with pytest.raises(errors.OptionError, match="of one length"):
+        seen.reading(tokenizer, [[1, 3], [4]], batch=1)
+
+
 def test_a_text_and_generated_tokens(tokenizer):
     model, text = llama(), "the cat sat on a mat"
     inputs = tokenizer(text, return_tensors="pt")
@@ -124,3 +138,74 @@ def in_transformers(ours):
     weights = {f"{name}.weight": torch.from_numpy(np.array(part.weight)) for name, part in arrays.items()}
     model.load_state_dict(weights)
     return model.eval()
+
+
+def test_a_reading_of_some_layers_and_heads_keeps_the_models_numbers(tokenizer):
+    model, text = llama(), "the cat sat on a mat"
+    inputs = tokenizer(text, return_tensors="pt")
+    with regard.watch(model, layers=[2], heads=[3, 1]) as seen, torch.no_grad():
+        model(**inputs)
+    with regard.watch(model) as everything, torch.no_grad():
+        model(**inputs)
+    some, whole = seen.reading(tokenizer, text), everything.reading(tokenizer, text)
+    assert (some.layer_numbers, some.head_numbers) == ((2,), (3, 1))
+    expected = [row for row in whole.heads_for("mat", "cat") if row[0] == 2 and row[1] in (1, 3)]
+    found = some.heads_for("mat", "cat")
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    np.testing.assert_allclose(found["weight"], [row[3] for row in expected], atol=1e-6)
+    np.testing.assert_allclose(some.weights(layer=2, head=3), whole.weights(layer=2, head=3), atol=1e-6)
+    with pytest.raises(errors.OutOfRange, match="`layer` is 0, which was not recorded; recorded: 2"):
+        some.attention(0)
+
+
+def test_another_text_of_equal_length_is_refused(tokenizer):
+    model = llama()
+    inputs = tokenizer("the cat sat on a mat", return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    with pytest.raises(errors.OptionError, match="token 2 is 'dogs', the model was called with 'cat'"):
+        seen.reading(tokenizer, "the dogs sat on a mat")
+    other = inputs["input_ids"].clone()
+    other[0, 6] = 5
+    with pytest.raises(errors.OptionError, match="not what the model has read"):
+        seen.reading(tokenizer, other)
+    assert seen.reading(tokenizer, "the cat sat on a mat").unverified == ""
+
+
+def test_the_tokens_that_the_model_was_called_with_are_enough(tokenizer):
+    model, texts = llama(), ["the cat sat on a mat", "dogs ran"]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    with regard.watch(model) as seen, torch.no_grad():
+        model(inputs["input_ids"], inputs["attention_mask"])
+    for batch, text in enumerate(texts):
+        assert [word.text for word in seen.reading(tokenizer, batch=batch).words] == ["[CLS]", *text.split()]
+    with pytest.raises(errors.OptionError, match="not what the model has read"):
+        seen.reading(tokenizer, inputs["input_ids"].flip(0), batch=0)
+    prompt = tokenizer(texts[0], return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        written = model.generate(**prompt, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+    assert [token.id for token in seen.reading(tokenizer).tokens] == written[0, :-1].tolist()
+    wrong = written.clone()
+    wrong[0, -2] = (wrong[0, -2] + 1) % 16
+    with pytest.raises(errors.OptionError, match="not what the model has read"):
+        seen.reading(tokenizer, wrong)
+
+
+def test_the_text_of_vectors_is_marked_as_unverified(tokenizer):
+    model, text = llama(), "the cat sat on a mat"
+    vectors = model.get_input_embeddings()(tokenizer(text, return_tensors="pt")["input_ids"])
+    with regard.watch(model) as seen, torch.no_grad():
+        model(inputs_embeds=vectors)
+    assert "not verified" in seen.reading(tokenizer, text).unverified
+    with pytest.raises(errors.OptionError, match="was not called with token ids"):
+        seen.reading(tokenizer)
+
+
+def test_the_encoder_and_the_decoder_know_their_own_tokens(tokenizer):
+    model, text = bart(), "the cat sat on a mat"
+    inputs = tokenizer(text, return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        model.generate(input_ids=inputs["input_ids"], max_new_tokens=3, min_new_tokens=3, num_beams=2)
+    assert seen.reading(tokenizer, text).text == text
+    with pytest.raises(errors.OptionError, match="not what the model has read"):
+        seen.reading(tokenizer, "the cat sat on a dogs")

@@ -1,4 +1,4 @@
-"""Models that compute attention in their own code are refused by name; those that call PyTorch's attention are seen."""
+"""Models whose attention is not understood are refused by name, those without any are told so."""
 
 import pytest
 import torch
@@ -12,13 +12,6 @@ SMALL = {
     "vocab_size": 67, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
     "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
-OWN_CODE = {
-    "deberta-v2": SMALL,
-    "bloom": {"vocab_size": 67, "hidden_size": 32, "n_layer": 2, "n_head": 4},
-    "mpnet": SMALL,
-    "xlnet": {"vocab_size": 67, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 40},
-    "longformer": {**SMALL, "attention_window": 4},
-}
 
 
 def made(kind, options):
@@ -28,28 +21,40 @@ def made(kind, options):
     return AutoModel.from_config(AutoConfig.for_model(kind, **options)).eval()
 
 
-@pytest.mark.parametrize("kind", OWN_CODE)
-def test_models_with_attention_in_their_own_code_are_refused_before_they_run(kind):
-    model = made(kind, OWN_CODE[kind])
+def test_longformer_whose_chunks_are_not_understood_is_refused_by_name():
+    model = made("longformer", {**SMALL, "attention_window": 4})
     with (
-        pytest.raises(errors.Unsupported, match=rf"{type(model).__name__}.*\n.*output_attentions"),
+        pytest.raises(errors.Unsupported, match=r"LongformerModel.*encoder\.layer\.0\.attention\.self.*\n.*output_att"),
         regard.watch(model),
     ):
-        pytest.fail("the block must not be entered")
-    assert not any(module._forward_pre_hooks for module in model.modules())
+        model(tokens(1, 8))
 
 
-def test_a_model_whose_attention_is_not_called_is_an_error_at_the_end():
-    class Own(torch.nn.Module):
-        def forward(self, x):
-            return (x @ x.mT).softmax(-1) @ x
+@pytest.mark.parametrize(
+    ("kind", "options", "inputs"),
+    [
+        ("mamba", {"vocab_size": 67, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}, "input_ids"),
+        ("convnext", {"hidden_sizes": [8, 8, 8, 8], "depths": [1, 1, 1, 1]}, "pixel_values"),
+    ],
+)
+def test_a_model_without_attention_is_said_to_have_none(kind, options, inputs):
+    model = made(kind, options)
+    given = tokens(1, 5) if inputs == "input_ids" else torch.ones(1, 3, 32, 32)
+    with pytest.raises(errors.Unsupported, match=f"{type(model).__name__} has no attention"), regard.watch(model):
+        model(**{inputs: given})
 
-    model = torch.nn.Sequential(Own())
-    with (
-        pytest.raises(errors.Unsupported, match="Sequential computes its attention in its own code"),
-        regard.watch(model),
-    ):
-        model(torch.ones(1, 4, 8))
+
+def test_attention_without_a_softmax_is_named_and_not_denied():
+    """Reformer writes its softmax as exp(scores − logsumexp)."""
+    options = {
+        "vocab_size": 67, "hidden_size": 16, "attn_layers": ["local"], "num_attention_heads": 2,
+        "axial_pos_embds": False, "max_position_embeddings": 64, "local_attn_chunk_length": 4, "feed_forward_size": 16,
+        "attention_head_size": 8, "is_decoder": True,
+    }  # fmt: skip
+    model = made("reformer", options)
+    with pytest.raises(errors.Unsupported) as refused, regard.watch(model):
+        model(tokens(1, 8))
+    assert "ReformerAttention" in str(refused.value) and "has no attention" not in str(refused.value)
 
 
 def test_an_error_inside_the_block_is_not_replaced():

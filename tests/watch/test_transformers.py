@@ -39,3 +39,59 @@ def test_such_a_model_can_be_watched():
         model(ids)
     assert seen.layers[2].attention.shape == (1, 4, 7, 7)
     assert model.config._attn_implementation == "regard"
+
+
+def padding_of(ids):
+    mask = torch.ones_like(ids)
+    mask[0, :4] = 0
+    return mask
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("use_cache", [False, True])
+def test_autocast_gives_what_sdpa_gives(padded, use_cache):
+    """The Trainer's normal case: queries and keys leave RoPE in float32, values are in bfloat16."""
+    model, ids = llama(), tokens(2, 9)
+    mask = padding_of(ids) if padded else torch.ones_like(ids)
+
+    def computed():
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids, attention_mask=mask, use_cache=use_cache).logits[mask.bool()]
+        logits.float().square().mean().backward()
+        return logits.detach(), model.model.layers[1].self_attn.q_proj.weight.grad.clone()
+
+    expected = computed()
+    model.set_attn_implementation("regard")
+    found = computed()
+    assert found[0].dtype == expected[0].dtype
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=0.06 * float(other.abs().max()), rtol=0.06)  # 8 bits, 3 layers
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_transforms_of_torch_func_give_what_sdpa_gives(padded):
+    model, ids = llama(), tokens(2, 9)
+    mask = padding_of(ids) if padded else None
+    parameters = dict(model.named_parameters())
+
+    def loss(values):
+        logits = torch.func.functional_call(model, values, (ids,), {"attention_mask": mask, "use_cache": False}).logits
+        return (logits if mask is None else logits[mask.bool()]).square().mean()
+
+    expected = torch.func.grad(loss)(parameters)
+    model.set_attn_implementation("regard")
+    found = torch.func.grad(loss)(parameters)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_model_compiles_as_one_graph(padded):
+    model, ids = llama(attn_implementation="regard"), tokens(2, 9)
+    inputs = {"input_ids": ids, "use_cache": False, **({"attention_mask": padding_of(ids)} if padded else {})}
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        expected, found = model(**inputs).logits, compiled(**inputs).logits
+    real = padding_of(ids).bool() if padded else torch.ones_like(ids).bool()
+    torch.testing.assert_close(found[real], expected[real], atol=1e-4, rtol=1e-4)

@@ -92,7 +92,7 @@ def test_nested_and_repeated_watches_each_record():
             model(ids)
         with watching as again:
             model(ids)
-        assert model.config._attn_implementation == "regard"
+        assert model.config._attn_implementation == "regard_watched"
     assert model.config._attn_implementation == "sdpa"
     assert len(outer.layers) == 3 and len(inner.layers) == len(again.layers) == 1
     expected = outer.layers[2].attention.dense()
@@ -125,17 +125,16 @@ def test_a_copy_made_inside_the_block_has_its_own_implementation():
     assert copy.config._attn_implementation == model.config._attn_implementation == "sdpa"
 
 
-def test_another_implementation_chosen_inside_the_block_is_an_error_and_stays():
-    model = llama()
-
-    def change():
-        with regard.watch(model), torch.no_grad():
-            model.set_attn_implementation("eager")
-            model(tokens(1, 4))
-
-    with pytest.raises(errors.OptionError, match="was changed inside"):
-        change()
-    assert model.config._attn_implementation == "eager"
+@pytest.mark.parametrize("chosen", ["eager", "sdpa"])
+def test_another_implementation_chosen_inside_the_block_is_recorded_and_stays(chosen):
+    model, ids = llama(), tokens(1, 4)
+    expected = eager_weights(model, input_ids=ids).attentions
+    with regard.watch(model) as seen, torch.no_grad():
+        model.set_attn_implementation(chosen)
+        model(ids)
+    assert model.config._attn_implementation == chosen
+    for layer, weights in zip(seen.layers, expected, strict=True):
+        torch.testing.assert_close(layer.attention.dense(), weights, atol=2e-6, rtol=0)
 
 
 def test_layers_that_are_computed_again_for_gradients_are_recorded_once():

@@ -17,6 +17,13 @@ test("CSV quotes what would break a line, and keeps every digit", () => {
   assert.equal(toCsv(TABLE), 'query,weight\r\n"a,b",0.5\r\n"say ""x""",0.123456789\r\n"line\nbreak",-inf\r\n,nan\r\n');
 });
 
+test("CSV text that a spreadsheet would compute is text; numbers stay numbers", () => {
+  for (const word of ["=1+1", "+1", "-1+2", "@SUM(A1)", "\t=1", "'=1", "＝1"])
+    assert.equal(toCsv({ title: "", columns: ["=x"], rows: [[word]] }), `'=x\r\n'${word}\r\n`);
+  assert.equal(toCsv({ title: "", columns: ["x"], rows: [["\r=1"]] }), `x\r\n"'\r=1"\r\n`);
+  assert.equal(toCsv({ title: "", columns: ["x"], rows: [[-0.5], [-Infinity], [[-1, 2]], ["don't"]] }), "x\r\n-0.5\r\n-inf\r\n-1 2\r\ndon't\r\n");
+});
+
 test("LaTeX sets signs as they are", () => {
   assert.equal(
     latexText("50% of R&D_1 {x} ~^\\"),
@@ -77,4 +84,17 @@ test("a picture says which model, layer and head it shows", () => {
   assert.equal(withCaption("<svg><title>T</title></svg>", "a & b"), "<svg><title>T</title><desc>a &amp; b</desc></svg>");
   assert.equal(withCaption('<svg width="3"><g/></svg>', "$&"), '<svg width="3"><desc>$&amp;</desc><g/></svg>');
   assert.equal(withCaption("<svg/>", ""), "<svg/>");
+});
+
+test("a picture says below itself where its numbers come from, and grows by as much", () => {
+  const made = withCaption('<svg xmlns="x" width="100" height="50" viewBox="0 0 200 100"><g/></svg>', "typed by hand: “The cat sat”", { ground: "#fff" });
+  assert.match(made, /viewBox="0 0 200 123"/);
+  assert.match(made, / height="61.5"/);
+  assert.match(made, /<rect x="0" y="100" width="200" height="23" fill="#fff"\/><text [^>]*>typed by hand: “The cat sat”<\/text><\/svg>$/);
+  assert.match(withCaption('<svg width="100" height="50"></svg>', "a b"), /viewBox="0 0 100 73"/);
+});
+
+test("every row of a CSV says where its numbers come from", () => {
+  const table = { title: "", columns: ["word"], rows: [["a"], ["b"]], source: "minilm, layer 3, head 1: “x, y”" };
+  assert.equal(toCsv(table), 'word,source\r\na,"minilm, layer 3, head 1: “x, y”"\r\nb,"minilm, layer 3, head 1: “x, y”"\r\n');
 });

@@ -9,9 +9,11 @@ import numpy as np
 
 from regard.attention import Attention
 from regard.engines.interface import ACTIVATIONS
+from regard.heads.sentence_relations import POSSIBLE, classes_of, is_link
 from regard.layers import FeedForward, Linear
 from regard.masks import allowed
 from regard.models.generate import Sampling
+from regard.provenance import provenance
 from regard.reading.links import strongest, strongest_links
 from regard.viewer.block_weights import block_weights
 
@@ -152,6 +154,42 @@ def sampled():
     return found
 
 
+def relations():
+    """Which links of a sentence can be each relation."""
+    text = "The kids were scared of the lions in the zoo , so they left her dog yesterday ."
+    words = text.split()
+    classes = classes_of(words)
+    directions = ("to head", "to dependent")
+    return {
+        "known": {
+            "possible": {name: list(ends) for name, ends in POSSIBLE.items()},
+            "classes": [sorted(of_word) for of_word in classes],
+        },
+        "links": {
+            f"{name} {direction}": [
+                [query, key]
+                for query in range(len(words))
+                for key in range(len(words))
+                if is_link(name, direction, query, key, classes)
+            ]
+            for name in (*POSSIBLE, "discourse")
+            for direction in directions
+        },
+    }
+
+
+def sources():
+    """Sentences on where numbers come from."""
+    cases = [
+        {"source": "minilm", "layer": 3, "heads": [1], "text": "The kids  were\nscared."},
+        {"source": "minilm, rollout", "text": "🙂" * 79 + "  " + "🙂" * 9},
+        {"source": "smollm2", "layer": 0, "heads": [2, 5], "text": "word " * 40, "edited": "temperature 2.00"},
+        {"source": "typed by hand", "text": "The cat sat", "edited": "vectors, matrices or words"},
+        {"source": "look-up"}, {"source": "synthetic", "heads": [4]}, {"source": ""},
+    ]  # fmt: skip
+    return [{"origin": case, "said": provenance(**case)} for case in cases]
+
+
 def write(path):
-    parts = (stages, large_scores, links, rankings, blocks, activations, sampled)
+    parts = (sources, relations, stages, large_scores, links, rankings, blocks, activations, sampled)
     path.write_text(json.dumps({part.__name__: part() for part in parts}), encoding="utf-8")

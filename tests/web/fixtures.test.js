@@ -8,6 +8,8 @@ import { dot } from "../../src/regard/web/numbers.js";
 import { layerFrom, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 import { framed } from "../../src/regard/web/frames.js";
 import { ACTIVATIONS, afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/block.js";
+import { isLink } from "../../src/regard/web/roles.js";
+import { provenance } from "../../src/regard/web/provenance.js";
 import { probabilities } from "../../src/regard/web/sampling.js";
 
 const fixtures = JSON.parse(readFileSync(process.env.REGARD_FIXTURES, "utf8"));
@@ -93,4 +95,20 @@ test("probabilities of the next token are Python's", () => {
     assert.equal(found.length, expected.length, JSON.stringify(how));
     near(found, expected, JSON.stringify(how));
   }
+});
+
+test("a link can be the relations that it can be in Python", () => {
+  const { known, links } = fixtures.relations;
+  const count = known.classes.length;
+  for (const [name, expected] of Object.entries(links)) {
+    const [, relation, direction] = /^(.*) (to \w+)$/.exec(name) ?? [];
+    const found = [];
+    for (let query = 0; query < count; query++)
+      for (let key = 0; key < count; key++) if (isLink(known, relation, direction, query, key)) found.push([query, key]);
+    assert.deepEqual(found, expected, name);
+  }
+});
+
+test("where numbers come from is said in Python's words", () => {
+  for (const { origin, said } of fixtures.sources) assert.equal(provenance(origin), said);
 });

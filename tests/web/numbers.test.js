@@ -98,14 +98,14 @@ test("products, projections, rows, entropy and the strongest", () => {
   near(productsOf([1, 2, 3], [4, -5, 6]), [4, -10, 18]);
   near(
     projected(
-      [
-        [1, 2],
-        [3, 4],
-        [5, 6],
-      ],
       [1, -1],
+      [
+        [1, 3, 5],
+        [2, 4, 7],
+      ],
+      [0, 0, 10],
     ),
-    [-1, -1, -1],
+    [-1, -1, 8],
   );
   near(rowOf({ data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] }, 1), [3, 4]);
   near([entropyOf([0.5, 0.5, 0]), entropyOf([1])], [Math.log(2), 0]);

@@ -4,11 +4,14 @@ import {
   addressOf,
   fitted,
   makeState,
+  nameOfHead,
   nameOfToken,
   stateOf,
   tokenOfName,
   UNCHOSEN,
 } from "../../src/regard/web/state.js";
+import { captionOf } from "../../src/regard/web/toolbar.js";
+import { titleOfMatrix } from "../../src/regard/web/views/matrix/captions.js";
 
 const TOKENS = ["[CLS]", "they", "un", "happy", "7", "they", "a:b", "[SEP]"];
 const DESCRIPTION = {
@@ -133,4 +136,24 @@ test("only layers and heads that a page holds can be selected", () => {
   const some = { ...DESCRIPTION, layers: 6, heads: 12, kept: { layers: [3, 5], heads: [1, 7] } };
   assert.deepEqual(fitted({ layer: 0, head: 0, heads: [0, 7] }, some), { layer: 3, head: 1, heads: [7] });
   assert.deepEqual(fitted({ layer: 5, head: 7, heads: [2] }, some), { layer: 5, head: 7, heads: null });
+});
+
+test("an address holds the model's numbers of layers and heads, whatever a reading kept of them", () => {
+  const some = { ...DESCRIPTION, layers: 2, heads: 3, layer_numbers: [3, 7], head_numbers: [1, 5, 8] };
+  const chosen = { ...UNCHOSEN, layer: 1, head: 1, heads: [1, 2] };
+  assert.equal(addressOf(chosen, some), "#layer=7&head=5&heads=5,8");
+  assert.deepEqual(stateOf("#layer=7&head=5&heads=5,8", some), { layer: 1, head: 1, heads: [1, 2] });
+  assert.deepEqual(stateOf("#layer=0&head=2&heads=0,8", some), { heads: [2] });
+});
+
+test("a layer and a head are named by the model's numbers", () => {
+  const some = { layers: 1, heads: 2, layer_numbers: [3], head_numbers: [1, 5] };
+  assert.equal(nameOfHead({ layer: 0, head: 1 }, some), "Layer 3, head 5");
+  assert.equal(nameOfHead({ layer: 0, head: 1 }, { layers: 1, heads: 2 }), "Head 1");
+  assert.equal(captionOf({ ...some, model: "llama" }, { ...UNCHOSEN, layer: 0, head: 1 }), "llama, layer 3, head 5");
+  const grid = { uses: [] };
+  assert.equal(captionOf({ ...some, source: "llama", text: "Hi" }, { ...UNCHOSEN, layer: 0, head: 1 }, grid), "llama: “Hi”");
+  const typed = { origin: { source: "typed by hand", layer: null, heads: [], text: "The cat sat", edited: "a causal mask" } };
+  assert.equal(captionOf({ ...some, source: "llama" }, UNCHOSEN, typed), "typed by hand: “The cat sat”; edited: a causal mask");
+  assert.equal(titleOfMatrix(some, { ...UNCHOSEN, layer: 0, head: 1 }), "Weights, layer 3, head 5");
 });

@@ -4,10 +4,13 @@ import { printedVector } from "../../src/regard/web/numbers.js";
 import {
   UNCHANGED,
   concatenatedOf,
+  inputTables,
   isChanged,
   keysToShow,
+  numbered,
   projectedHead,
   stepsOf,
+  stepsTable,
   visibleKeys,
 } from "../../src/regard/web/views/steps/model.js";
 
@@ -96,4 +99,18 @@ test("a silenced head leaves zeros", () => {
 test("of many keys the strongest are shown and the query's own, as they stand in the text", () => {
   assert.deepEqual(keysToShow([0.1, 0.5, 0.05, 0.3, 0.05], 3, 2), [1, 2, 3]);
   assert.deepEqual(keysToShow([0.1, 0.5], 3, null), [0, 1]);
+});
+
+test("a masked key has no weight in a file, and the mask is written beside it", () => {
+  const steps = stepsOf(given(1, { visible: [true, true, false] }));
+  const shown = { given: given(1), steps, words: ["The", "cat", "sat"], own: 1, heading: "score/√d_k", changes: UNCHANGED };
+  const { columns, rows } = stepsTable(shown, "");
+  assert.deepEqual(rows[2].slice(columns.indexOf("softmax")), [null, null, null]);
+  assert.ok(rows[0][columns.indexOf("softmax")] > 0);
+  const [mask] = inputTables({ words: shown.words, query: "cat", heads: 1, divisor: null, visible: steps.visible, numbers: null });
+  assert.deepEqual([mask.columns, mask.rows], [["mask", "The", "cat", "sat"], [["cat", 1, 1, 0]]]);
+});
+
+test("repeated words are numbered as in Python", () => {
+  assert.deepEqual(numbered(["the", "cat", "the", "the"]), ["the", "cat", "the:2", "the:3"]);
 });

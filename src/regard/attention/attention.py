@@ -23,7 +23,7 @@ from regard.engines.interface import ROW_STATISTICS, Scores
 from regard.engines.interface import Stage as StageName
 from regard.engines.select import are_usual, eager_engine_for, engine_for
 from regard.masks import Mask
-from regard.masks.mask import Part, checked_mask
+from regard.masks.mask import SelectedMask, checked_mask
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -91,7 +91,8 @@ class Attention:
         object.__setattr__(self, "keys", keys)
         if mask is not None:
             object.__setattr__(self, "mask", mask)
-        if scale is None is bias and softcap is None is sinks and offset is None and similarity == "dot":
+        is_dot = isinstance(similarity, str) and similarity == "dot"  # an array has no truth value
+        if scale is None is bias and softcap is None is sinks and offset is None and is_dot:
             if mask is None or placeholder or (usual == 2 and isinstance(mask, Mask) and mask._only_numbers):
                 return
             self._check_mask()
@@ -314,6 +315,12 @@ class Attention:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(arrays.numpy_of(self.dense()), dtype=dtype)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return _exported(self, options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.queries.__dlpack_device__()
+
     @property
     def score(self) -> Stage:
         """The dot products q · k.
@@ -396,7 +403,7 @@ class Attention:
             self,
             queries=part(self.queries, some_heads),
             keys=part(self.keys, key_heads),
-            mask=None if mask is None else Part.of(mask, sequences, heads, batches, some_heads),
+            mask=None if mask is None else SelectedMask.of(mask, sequences, heads, batches, some_heads),
             bias=bias,
             sinks=None if self.sinks is None else slicing.taken(self.sinks, some_heads, 0),
             offset=slicing.taken(offset, batches, 0) if hasattr(offset, "shape") else offset,
@@ -629,6 +636,12 @@ class Stage:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(arrays.numpy_of(self.dense()), dtype=dtype)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return _exported(self, options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.attention.queries.__dlpack_device__()
+
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
@@ -696,6 +709,14 @@ class Attended:
     peak: Array | None = None
     distance: Array | None = None
     top: Top | None = None
+
+
+def _exported(matrix: Attention | Stage, options: dict[str, Any]) -> Any:
+    """As `torch.as_tensor` takes it, through DLPack, which has no gradients."""
+    array = matrix.dense()
+    if arrays.is_tensor(array) and array.requires_grad:
+        raise errors.unsupported("An export of weights that have gradients", "A.dense() keeps their gradients.")
+    return array.__dlpack__(**options)
 
 
 def _turned(rows: Any) -> Any:

@@ -20,6 +20,7 @@ from regard.attention.row_statistics import RowStatistics, state_of_rows
 from regard.engines import slicing
 from regard.engines.interface import RowState, Scores, Stage
 from regard.engines.select import engine_for
+from regard.validate import is_number
 
 if TYPE_CHECKING:  # numpy.typing costs 3 ms
     from numpy.typing import NDArray
@@ -62,9 +63,12 @@ def look(scores: Scores, known: RowStatistics, ndim: int, index: Any, stage: Sta
 def check_size(shape: tuple[int, ...], like: Array, limit: int | None) -> None:
     """Raise if the weights of this shape take more than `limit` bytes."""
     size = int(np.prod(shape, dtype=object)) * max(4, like.dtype.itemsize)
+    if limit is not None and not (is_number(limit) and limit >= 0):
+        raise errors.option("limit", limit, "a number of bytes, or None for no limit")
     if limit is not None and size > limit:
+        takes, most = errors.sizes_apart(size, int(limit))
         raise errors.TooLarge(
-            f"The dense matrix would take {errors.size_in_bytes(size)}, the limit is {errors.size_in_bytes(limit)}.\n"
+            f"The dense matrix would take {takes}, the limit is {most}.\n"
             f"Look at a part of it (A[..., 0, :], A.pooled((512, 512)), A.top(8)), or allow it: dense(limit={size})."
         )
 
@@ -96,7 +100,7 @@ def _without_later_stages(scores: Scores, stage: Stage) -> Scores:
     return replace(scores, visible=None) if stage == "biased" else scores
 
 
-def _share_of_rows(source: Source, reading: Reading, missing: int) -> float:
+def _share_of_rows(source: Source, reading: ParsedIndex, missing: int) -> float:
     """The largest possible fraction of rows that the index touches."""
     counts = source.scores.queries.shape[:3]
     looked_at = float(np.prod(reading.points_shape)) if any(axis + missing < 3 for axis in reading.points) else 1.0
@@ -199,7 +203,7 @@ def _is_everything(index: slicing.Index, count: int) -> bool:
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedIndex:
     """A parsed index. All index arrays together select points; the other axes of the result are kept."""
 
     needed: list[slicing.Index] = field(default_factory=list)  # per axis: a slice, or integers
@@ -214,7 +218,7 @@ class Reading:
         return (*self.kept[: self.points_at], *self.points_shape, *self.kept[self.points_at :])
 
 
-def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] = "numpy") -> Reading:
+def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] = "numpy") -> ParsedIndex:
     """Parse an index into an array of this shape by the rules of NumPy or PyTorch.
 
     The axes of the points replace the indexed axes if the index arrays are adjacent, and come first if they are not.
@@ -228,7 +232,7 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
     >>> read((0, slice(None), [1, 1]), (3, 4, 5)).shape, read((0, slice(None), [1, 1]), (3, 4, 5), "torch").shape
     ((2, 4), (4, 2))
     """
-    reading = Reading()
+    reading = ParsedIndex()
     arrays_met: list[tuple[int | None, Integers]] = []
     advanced: list[tuple[int, int]] = []  # integers and arrays: position among the items, number of kept axes before
     axis = place = 0
@@ -270,7 +274,7 @@ def chosen(index: Any, count: int, axis: str = "key") -> slicing.Index:
     return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
 
 
-def _place_points(reading: Reading, met: list[tuple[int | None, Integers]], advanced: Any, index: Any) -> None:
+def _place_points(reading: ParsedIndex, met: list[tuple[int | None, Integers]], advanced: Any, index: Any) -> None:
     try:
         together = np.broadcast_arrays(*(array for _, array in met))
     except ValueError:

@@ -9,13 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from regard import examples as stored
 from regard.cli import check, compare, heads, lessons, lookup, models, see, steps, studio, terminal, text_input, train
 from regard.engines import select
-from regard.errors import RegardError
-from regard.output import characters
+from regard.errors import RegardError, shortened
 from regard.tables import Column, Table
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
@@ -25,7 +23,7 @@ EXIT_CODES = """Exit codes:
 
 \b
   0    success
-  1    `regard check` found a number that is neither right nor rounded
+  1    `regard check` found a number that is missing, or neither right nor rounded
   2    wrong input, with a message on standard error
   3    standard output cannot be written: a full disk, for example
   130  interrupted (Ctrl-C)
@@ -33,24 +31,11 @@ EXIT_CODES = """Exit codes:
 """
 
 
-class _Command(TyperCommand):
-    """A command whose help spells in ASCII what the terminal's encoding lacks; click would print UTF-8 anyway."""
-
-    def get_help(self, ctx: Any) -> str:
-        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's, or that of the copy of click in newer versions of typer
 
 
-class _Group(TyperGroup):
+class _Group(terminal.Group):
     """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
-
-    def get_help(self, ctx: Any) -> str:
-        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands; click would cut each description to one line."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in commands if one])
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -58,6 +43,19 @@ class _Group(TyperGroup):
         except RegardError as problem:
             terminal.complain(str(problem))
             raise typer.Exit(BAD_INPUT) from None
+        except MemoryError as problem:
+            terminal.complain(f"There is not enough memory. {problem}".rstrip())
+            raise typer.Exit(BAD_INPUT) from None
+        except UsageError as problem:
+            problem.message = shortened(problem.message)
+            raise
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*args, **options)
+        except UsageError as problem:
+            problem.message = shortened(problem.message)
+            raise
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -157,7 +155,6 @@ def engine() -> None:
 for _command, _epilog in (
     (see.see, see.EXAMPLES),
     (studio.studio, studio.EXAMPLES),
-    (heads.heads, heads.EXAMPLES),
     (steps.steps, steps.EXAMPLES),
     (lookup.lookup, lookup.EXAMPLES),
     (lessons.scaling, lessons.SCALING_EXAMPLES),
@@ -169,7 +166,8 @@ for _command, _epilog in (
     (examples, LISTING_EXAMPLES),
     (engine, None),
 ):
-    app.command(cls=_Command, epilog=_epilog)(_command)
+    app.command(cls=terminal.Command, epilog=_epilog)(_command)
+app.add_typer(heads.app, name="heads")
 app.add_typer(models.app, name="models")
 
 

@@ -11,8 +11,10 @@ import typer
 
 from regard.cli import terminal
 from regard.tables import Table
-from regard.teaching.hand_check import Check, Verdict, check_notes
+from regard.teaching.hand_check.check import DECIMALS, Check, Verdict, check_notes
+from regard.teaching.hand_check.notation import SPELLING_OF
 
+SHORTENED = ("follows", "too few decimals")  # verdicts of which one reason per step is printed
 SOMETHING_WRONG = 1  # exit code
 
 EXAMPLES = """Examples:
@@ -24,18 +26,22 @@ EXAMPLES = """Examples:
   regard check steps.md
 
 \b
-Exit codes: 0 if every number is right or rounded, 1 if one is not, 2 if the
-notes cannot be read.
+Exit codes: 0 if every number is right or rounded and none is missing, 1 if
+one is not or is missing, 2 if the notes cannot be read.
 """
 
 
 def check(
     file: Annotated[str, typer.Argument(help="Notes as .json, .csv or .md: vectors and hand-calculated numbers.")],
     full: Annotated[bool, typer.Option("--full", help="Show right numbers and all reasons as well.")] = False,
+    decimals: Annotated[
+        int, typer.Option(min=0, max=12, help="Decimals that rounded numbers have at least.")
+    ] = DECIMALS,
 ) -> None:
-    """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, or wrong."""
-    found = check_notes(file)
-    terminal.show([_table(found, full)] if full or found.slips else [found.summary()])
+    """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, wrong or missing."""
+    found = check_notes(file, decimals=decimals)
+    is_listed = full or any(verdict.kind != "missing" for verdict in found.slips)
+    terminal.show([_table(found, full)] if is_listed else [found.summary(), *_missing(found)])
     if not found.ok:
         raise typer.Exit(SOMETHING_WRONG)
 
@@ -43,18 +49,30 @@ def check(
 def _table(found: Check, full: bool) -> Table:
     """The verdicts, with their reasons below: these are too long for a column."""
     table = found.table(slips_only=not full)
-    rows = tuple(row[:-1] for row in table.rows)
-    return replace(table, columns=table.columns[:-1], rows=rows, notes=(*_reasons(found.slips, full), *table.notes))
+    rows = tuple(row[:-1] for row in table.rows if full or row[3] != "missing")
+    slips = [verdict for verdict in found.slips if verdict.kind != "missing"]
+    notes = (*_reasons(slips, full), *([] if full else _missing(found)), *table.notes)
+    return replace(table, columns=table.columns[:-1], rows=rows, notes=notes)
+
+
+def _missing(found: Check) -> list[str]:
+    """A line that counts the missing answers of each step."""
+    steps = Counter(verdict.step for verdict in found.of_kind("missing"))
+    if not steps:
+        return []
+    counts = ", ".join(f"{times} in {SPELLING_OF[step]}" for step, times in steps.items())
+    return [f"Left blank: {counts}; --full lists them."]
 
 
 def _reasons(slips: Sequence[Verdict], full: bool) -> Iterator[str]:
-    """A line per slip; of numbers that follow from a wrong one, only the first of each step."""
-    steps = Counter(verdict.step for verdict in slips if verdict.kind == "follows")
-    said: set[str] = set()
+    """A line per slip; of numbers that follow from a wrong one or have too few decimals, the first of each step."""
+    counts = Counter((verdict.kind, verdict.step) for verdict in slips)
+    said: set[tuple[str, str]] = set()
     for verdict in slips:
-        others = steps[verdict.step] - 1 if verdict.kind == "follows" and not full else 0
-        if others and verdict.step in said:
+        group = verdict.kind, verdict.step
+        others = counts[group] - 1 if verdict.kind in SHORTENED and not full else 0
+        if others and group in said:
             continue
-        also = f" So do {others} more; --full shows them." if others > 1 else " So does one more." if others else ""
-        said |= {verdict.step} if others else set()
+        also = f" {others} more of this kind; --full shows them." if others else ""
+        said |= {group} if others else set()
         yield f"{verdict.what}: {verdict.because}.{also}"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from regard import atomic_file
 from regard.cli import terminal, text_input
-from regard.errors import OptionError
+from regard.errors import OptionError, Unsupported
 from regard.output import html, latex, table_formats
 from regard.output.svg import Svg
 from regard.tables import Table
@@ -42,7 +42,26 @@ FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
 BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET})
 USUAL = tuple(kind for kind in Format if kind is not Format.PARQUET)  # what most commands write
 
-Show = Annotated[Format | None, typer.Option(help="The format of standard output, or of --out FILE without an ending.")]
+
+def show_option(formats: Sequence[Format]) -> Any:
+    """`--show`, with the formats that a command writes."""
+    names = [str(kind) for kind in formats]
+
+    def parse(name: str) -> Format:
+        if name not in names:
+            expected = f"{', '.join(names[:-1])} or {names[-1]}"
+            raise typer.BadParameter(f"--show is {name!r}; expected {expected}.")
+        return Format(name)
+
+    return typer.Option(
+        "--show",
+        metavar=f"[{'|'.join(names)}]",
+        parser=parse,
+        help="The format of standard output, or of --out FILE without an ending.",
+    )
+
+
+Show = Annotated[Format | None, show_option(USUAL)]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing: all rows, all numbers.")]
 Out = Annotated[
     list[str] | None,
@@ -83,10 +102,21 @@ def targets(
 
 
 def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) -> None:
-    """Compute every output, then write them; each file is replaced whole or left as it was."""
-    contents = {target.format: content(target.format) for target in wanted}
+    """Compute every output, then write them; each file is replaced whole or left as it was.
+
+    Where a package is missing for one of several, the others are written before the error names it.
+    """
+    contents: dict[Format, str | bytes] = {}
+    missing: dict[Format, Unsupported] = {}
+    for kind in dict.fromkeys(target.format for target in wanted):
+        try:
+            contents[kind] = content(kind)
+        except Unsupported as problem:
+            if len(wanted) == 1:
+                raise
+            missing[kind] = problem
     aloud = all(target.path is not None for target in wanted)
-    for target in wanted:
+    for target in [target for target in wanted if target.format in contents]:
         if target.path is None:
             terminal.raw(contents[target.format])
             continue
@@ -95,6 +125,11 @@ def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) ->
             terminal.show([f"Wrote {target.path}."])
         else:  # standard output holds a result
             terminal.remark(f"Wrote {target.path}.")
+    if missing:
+        unwritten = [
+            (target.path or "standard output", missing[target.format]) for target in wanted if target.format in missing
+        ]
+        raise Unsupported("\n".join(f"{name} is not written: {problem}" for name, problem in unwritten))
 
 
 def publish(

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import outputs, terminal, text_input
+from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
 from regard.cli.outputs import Format, Out, Show, file_of
 from regard.cli.steps import shortened
 from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 
 if TYPE_CHECKING:
-    from regard.heads.roles import Role
+    from regard.heads.sentence_relations import RelationAnswer
     from regard.output.see_report import Sight
     from regard.reading import Reading
     from regard.tables import Table
 
-USUAL, WRITER = "minilm", "smollm2"  # the default model for reading, and for --generate
 MOST_TOKENS = 4096  # upper limit of --generate
 
 EXAMPLES = """Examples:
@@ -37,7 +37,7 @@ EXAMPLES = """Examples:
   regard see "Love Apple phones" --query Apple --beside "Love apple pie"
   regard see "jane visits africa" --show json | python -m json.tool
   regard see "Once upon a time" --generate 20
-  regard see "The cat sat" --hf ./a-folder-of-transformers
+  regard see "The cat sat" --model hf:./a-folder-of-transformers
 
 \b
 .html is the interactive viewer with all weights; .svg, .pdf and .png draw one
@@ -56,7 +56,7 @@ class SeeFigure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Focus:
     """The word, layer and head to show, each chosen automatically where it is None."""
 
     query: str | None
@@ -70,12 +70,7 @@ class Asked:
 def see(
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A model by name, path or hub id; `regard models` lists names.")
-    ] = None,
-    hf: Annotated[
-        str | None, typer.Option("--hf", metavar="PATH", help="A model run by transformers: a folder or a hub id.")
-    ] = None,
+    model: AnyModel = None,
     query: Annotated[
         str | None,
         typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position."),
@@ -114,12 +109,9 @@ def see(
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
-    asked = Asked(query, layer, head, full, figure, relation)
+    asked = Focus(query, layer, head, full, figure, relation)
     started = time.perf_counter()
-    if hf is not None:
-        reading = _watched(hf, model, written, generate)
-    else:
-        reading = _read(model or (USUAL if generate is None else WRITER), written, generate)
+    reading = _read(model or (USUAL if generate is None else CAUSAL), written, generate)
     seconds = time.perf_counter() - started
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
     other = None if beside is None else _beside(reading, beside)
@@ -156,33 +148,17 @@ def _numbers(option: str, given: str | None) -> list[int] | None:
 
 def _read(name: str, text: str, generate: int | None) -> Reading:
     """The text as read by a model, or as continued by it."""
-    from regard.models.model import model
-
-    reader = model(name)
-    if generate is not None:
-        with terminal.progress(f"{name} writes", generate) as one_more:
-            written: Reading = reader.generate(text, generate, on_token=lambda _piece: one_more())
-        return written
-    read: Reading = reader.read(text)  # long texts show their own progress bar
-    return read
-
-
-def _watched(name: str, model: str | None, text: str, generate: int | None) -> Reading:
-    """The text as read, or continued, by a model that transformers runs."""
-    from regard.watch.pretrained import Pretrained
-
-    if model is not None:
-        raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
-    reader = Pretrained.open(name)
+    reader = open_model(name)
     if generate is None:
-        return reader.read(text)
+        return reader.read(text)  # long texts show their own progress bar
     with terminal.progress(f"{name} writes", generate) as one_more:
         return reader.generate(text, generate, on_token=lambda _piece: one_more())
 
 
-def _role(reading: Reading, asked: Asked) -> Role | None:
-    """The head that is known for the relation that was asked for."""
+def _answer(reading: Reading, asked: Focus, query: Any) -> RelationAnswer | None:
+    """The link of this text that can be the relation that was asked for."""
     from regard.heads import roles
+    from regard.heads.sentence_relations import TaggedSentence, answers, not_here
 
     if asked.relation is None:
         return None
@@ -192,22 +168,28 @@ def _role(reading: Reading, asked: Asked) -> Role | None:
     if found is None:
         raise OptionError(
             f"What the heads of {reading.model} do is not known; it is for {' and '.join(roles.SHIPPED)}.\n"
-            "regard heads --treebank dev.conllu --score test.conllu measures it for any model."
+            "regard heads treebank dev.conllu --score test.conllu measures it for any model."
         )
-    role = found.head_for(asked.relation)
-    if role is None:
-        raise OptionError(f"{found.nothing_for(asked.relation)}\nChoose a head with --layer and --head.")
-    return role
+    sentence = TaggedSentence.of(reading)
+    word = None if query is None else reading.words.index(reading.word(query))
+    possible = answers(found, asked.relation, sentence)
+    chosen = next((answer for answer in possible if word in (None, answer.link.query)), None)
+    if chosen is None and possible:
+        links = ", ".join(reading.labels[answer.link.query] for answer in possible)
+        raise OptionError(f"--relation {asked.relation}: not with the query {reading.labels[word or 0]}; try {links}.")
+    if chosen is None:
+        raise OptionError(f"{not_here(found, asked.relation, sentence)}\nOr choose a head with --layer and --head.")
+    return chosen
 
 
-def _sight(reading: Reading, asked: Asked) -> Sight:
+def _sight(reading: Reading, asked: Focus) -> Sight:
     from regard.output import see_report
 
     query = asked_for(asked.query, [word.text for word in reading.words])
-    return see_report.sight(reading, query, asked.layer, asked.head, _role(reading, asked))
+    return see_report.sight(reading, query, asked.layer, asked.head, _answer(reading, asked, query))
 
 
-def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
+def _print(shown: Sight, asked: Focus, seconds: float, steps: bool) -> None:
     from regard.output import see_report
 
     terminal.show([see_report.sentence(shown.reading), ""])
@@ -217,7 +199,7 @@ def _print(shown: Sight, asked: Asked, seconds: float, steps: bool) -> None:
         terminal.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
 
 
-def _steps(shown: Sight, asked: Asked) -> Table:
+def _steps(shown: Sight, asked: Focus) -> Table:
     """The table of every step, for the chosen head or for the one with the largest weight."""
     table = shown.reading.table(shown.query, layer=shown.layer, head=shown.head)
     return table if asked.full else shortened(table)
@@ -226,9 +208,8 @@ def _steps(shown: Sight, asked: Asked) -> Table:
 def _beside(reading: Reading, text: str) -> Reading:
     """Another text, read by the same model."""
     if reading.reader is None:
-        raise OptionError("--beside reads a second text with the same model: leave out --hf.")
-    found: Reading = reading.reader.read(text)
-    return found
+        raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
+    return reading.reader.read(text)
 
 
 def _moved(shown: Sight, other: Reading) -> Table:
@@ -243,7 +224,7 @@ def _moved(shown: Sight, other: Reading) -> Table:
 
 
 def _content(
-    shown: Sight, asked: Asked, seconds: float, kind: Format, *, kept: Any, steps: bool, more: list[Table]
+    shown: Sight, asked: Focus, seconds: float, kind: Format, *, kept: Any, steps: bool, more: list[Table]
 ) -> str | bytes:
     """The content of an output file."""
     from regard.output import see_report, text
@@ -252,7 +233,8 @@ def _content(
 
     if steps:
         trace = shown.reading.explain(shown.query, layer=shown.layer)
-        return file_of([_steps(shown, asked)], lambda: flow(trace, head=shown.head), kind)
+        head = shown.reading.head_numbers.index(shown.head)
+        return file_of([_steps(shown, asked)], lambda: flow(trace, head=head), kind)
     if kind is Format.JSON:
         return see_report.data(shown, seconds, more)
     if kind is Format.HTML:

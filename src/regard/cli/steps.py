@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from regard import validate
+from regard import examples, validate
 from regard.arrays import numpy_of
 from regard.cli import outputs, terminal
 from regard.cli.outputs import FIGURES, Format, Full, Out, Show
-from regard.cli.text_input import asked_for
-from regard.cli.traced_attention import Traced, traced
+from regard.cli.text_input import STANDARD, asked_for, called, json_of, text_of, words_of
 from regard.errors import OptionError
 from regard.output import html, table_formats
 from regard.output.figure import Svg, bars, flow, heads, heat_map
 from regard.tables import Column, Table, digits_for
+from regard.teaching.traced_attention import Traced, traced
 from regard.trace import Trace
 from regard.trace.steps import query_label
 
@@ -109,7 +109,11 @@ def steps(
     targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
     if figure is not None and not any(target.format in FIGURES for target in targets):
         raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
-    found = traced(text, example, embeddings, heads=heads, width=width, seed=seed, masks=mask or (), context=context)
+    words, content, source = _inputs(text, example, embeddings)
+    of_context = None if context is None else words_of(context)
+    found = traced(
+        words, content, source=source, context=of_context, heads=heads, width=width, seed=seed, masks=mask or ()
+    )
     if head is not None and not 0 <= head < found.heads:
         raise OptionError(f"There is no head {head}: there are {found.heads}, counted from 0.")
     wanted = Wanted(asked_for(query, found.words), asked_for(key, found.key_words), head, figure, full)
@@ -117,8 +121,33 @@ def steps(
         terminal.show(tables(found, wanted), full)
         return
     if found.note is not None and all(target.format is Format.CSV for target in targets):
-        terminal.remark(found.note)  # CSV has no place for it
+        terminal.remark(found.note)  # CSV has no place for all of it
     outputs.write(targets, lambda kind: written(found, wanted, kind))
+
+
+def _inputs(
+    text: str | None, example: str | None, embeddings: str | None
+) -> tuple[tuple[str, ...] | None, Any, str]:
+    """The words, the vectors as in a JSON file, and what these are called in errors; None for what is not given."""
+    if example is not None:
+        if text is not None or embeddings is not None:
+            raise OptionError("--example has its own text and vectors: leave out the others.")
+        chosen = examples.named(example)
+        if chosen.kind in ("worked", "vectors"):
+            return None, chosen.content, example
+        if chosen.kind in ("sentence", "passage"):
+            return words_of(chosen.content), None, example
+        raise OptionError(
+            f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other."
+        )
+    if text == STANDARD and embeddings == STANDARD:
+        raise OptionError("Text and embeddings cannot both come from standard input.")
+    if text is None and embeddings is None:
+        raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
+    words = None if text is None else words_of(text_of(STANDARD) if text == STANDARD else text)
+    if embeddings is None:
+        return words, None, ""
+    return words, json_of(embeddings) or {}, called(embeddings)  # null is refused like an empty object
 
 
 # The steps as tables, figures and files
@@ -235,14 +264,18 @@ def shortened(table: Table, most: int = MOST_ROWS) -> Table:
     if len(table) <= most or not shaded:
         return table
     weight = shaded[0]
-    strength = [-1.0 if row[weight] != row[weight] else row[weight] for row in table.rows]
+    strength = [-1.0 if row[weight] is None or row[weight] != row[weight] else row[weight] for row in table.rows]
     asking = {place for place, row in enumerate(table.rows) if row[-1] is not None}
     strongest = sorted(range(len(table)), key=lambda place: -strength[place])
     kept = sorted([*asking, *[place for place in strongest if place not in asking]][: most - 1])
     others = [table.rows[place] for place in sorted({*range(len(table))} - {*kept})]
     rest: list[Any] = [None] * len(table.columns)
-    rest[0], rest[weight] = f"… {len(others):,} more", sum(row[weight] for row in others)
-    rest[weight + 1] = np.sum([row[weight + 1] for row in others], axis=0)
+    rest[0] = f"… {len(others):,} more"
+    if any(row[weight] is not None for row in others):
+        rest[weight] = sum(row[weight] for row in others if row[weight] is not None)
+        rest[weight + 1] = np.sum([row[weight + 1] for row in others if row[weight + 1] is not None], axis=0)
+    else:  # all masked: the column before the weights says so
+        rest[weight - 1] = others[0][weight - 1]
     highlight = kept.index(table.highlight) if table.highlight in kept else None
     return replace(table, rows=(*(table.rows[place] for place in kept), tuple(rest)), highlight=highlight)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import terminal, text_input
+from regard.cli.model_option import HF, AnyModel
 from regard.errors import OptionError
 
 EXAMPLES = """Examples:
@@ -18,7 +19,7 @@ EXAMPLES = """Examples:
   regard studio "The kids were scared of the lions, so they left right away."
   regard studio "Once upon a time" --model smollm2
   regard studio "The kids ran, so they live." --layer 3 --head 1 --query they
-  regard studio "The cat sat" --hf ./a-folder-of-transformers
+  regard studio "The cat sat" --model hf:./a-folder-of-transformers
   regard studio --file letter.txt --port 8000 --no-browser
   regard studio --synthetic 100000
 """
@@ -26,13 +27,9 @@ EXAMPLES = """Examples:
 
 def studio(
     text: Annotated[str | None, typer.Argument(help="A text to start with; - reads it from standard input.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model; `regard models` lists names.")] = None,
+    model: AnyModel = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="A text file or a saved reading to start with.")
-    ] = None,
-    hf: Annotated[
-        str | None,
-        typer.Option("--hf", metavar="PATH", help="A model run by transformers: a folder or a hub id."),
     ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="WORD", help="Open with this query word; the:2 is the second 'the'.")
@@ -65,23 +62,22 @@ def studio(
             begin = text_input.text_of(text_input.STANDARD)
         if file is not None:
             subject, begin = _opened(file)
-        return Studio(Library(model) if hf is None else _library_with(hf, model), begin, subject)
+        library = _library_with(model) if model is not None and model.startswith(HF) else Library(model)
+        return Studio(library, begin, subject)
 
     chosen = {"layer": layer, "head": head, "query": query}
     serve(make, host=host, port=port, browser=browser, chosen=chosen, tell=terminal.remark)
 
 
-def _library_with(name: str, model: str | None) -> Any:
+def _library_with(name: str) -> Any:
     """The models of the studio and, as the one to begin with, one that transformers runs."""
-    from regard.models.model import model as open_model
+    from regard.models.model import model
     from regard.studio.library import Library
     from regard.watch.pretrained import Pretrained
 
-    if model is not None:
-        raise OptionError("Give --model, which Regard computes itself, or --hf, which transformers runs, not both.")
-    label = f"{name} (transformers)"  # in the list of models and on the page
-    watched = replace(Pretrained.open(name), name=label)
-    return Library(label, load=lambda one: watched if one == label else open_model(one))
+    label = f"{name.removeprefix(HF)} (transformers)"  # in the list of models and on the page
+    watched = replace(Pretrained.open(name.removeprefix(HF)), name=label)
+    return Library(label, load=lambda other: watched if other == label else model(other))
 
 
 def _opened(path: str) -> tuple[Any, str | None]:

@@ -62,7 +62,7 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         wanted = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
         if torch.is_grad_enabled() or transformed():
             everything = (*tensors, *MASK_IS_FIXED, output, row_max, row_sum, flow)
-            found = dict(zip((*ALWAYS, *wanted), Gradients.apply(ctx.fixed, wanted, *everything), strict=True))
+            found = dict(zip((*ALWAYS, *wanted), BackwardFunction.apply(ctx.fixed, wanted, *everything), strict=True))
             return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
         scores, values = put_together(ctx.fixed, (*tensors, *MASK_IS_FIXED))
         state = RowState(row_max, row_sum)
@@ -115,9 +115,7 @@ class SplitHeads(torch.autograd.Function):  # type: ignore[misc]
         return whole, None, None
 
 
-def _whole(
-    parts: Sequence[Tensor | None], shape: torch.Size, strides: Sequence[tuple[int, ...]]
-) -> Tensor | None:
+def _whole(parts: Sequence[Tensor | None], shape: torch.Size, strides: Sequence[tuple[int, ...]]) -> Tensor | None:
     """The contiguous array of this shape of which the parts are views with these strides, side by side, or None."""
     first = parts[0]
     if first is None or type(first) is not Tensor or torch._C._functorch.is_legacy_batchedtensor(first):
@@ -155,7 +153,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
             return (None,) * (1 + len(NAMES))
         needed = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
         wanted = tuple(name for name in OPTIONAL if needed[name])
-        found = Gradients.apply(ctx.fixed, wanted, *ctx.saved_tensors, flow)
+        found = BackwardFunction.apply(ctx.fixed, wanted, *ctx.saved_tensors, flow)
         given = dict(zip((*ALWAYS, *wanted), found, strict=True))
         return (None, *(given.get(name) if needed[name] else None for name in NAMES))
 
@@ -173,7 +171,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
         raise _no_later_level()
 
 
-class Gradients(torch.autograd.Function):  # type: ignore[misc]
+class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
     """The backward pass as a function of its own, which can be batched, and raises if differentiated again.
 
     Takes the tensors NAMES, output, row_max, row_sum and flow; returns gradients of queries, keys, values and those
@@ -205,9 +203,11 @@ class Gradients(torch.autograd.Function):  # type: ignore[misc]
     ) -> Any:
         joined = None if wanted else _with_batch(info.batch_size, tensors, in_dims[2:])
         if joined is None:
-            found = _one_by_one(info.batch_size, tensors, in_dims[2:], lambda one: Gradients.apply(fixed, wanted, *one))
+            found = _one_by_one(
+                info.batch_size, tensors, in_dims[2:], lambda one: BackwardFunction.apply(fixed, wanted, *one)
+            )
         else:
-            found = tuple(_apart(array, info.batch_size) for array in Gradients.apply(fixed, wanted, *joined))
+            found = tuple(_apart(array, info.batch_size) for array in BackwardFunction.apply(fixed, wanted, *joined))
         return found, (0,) * len(found)
 
     @staticmethod

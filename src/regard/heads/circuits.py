@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from regard.layers import MultiHead
-    from regard.models.model import Model
+    from regard.layers import MultiHead, Transformer
 
 Numbers = NDArray[np.float64]
 
@@ -17,13 +16,13 @@ Numbers = NDArray[np.float64]
 class Ranks(NamedTuple):
     """Effective ranks of every head, (layer, head)."""
 
-    qk: Numbers  # of W_Qᵀ W_K; rotary positions and norms of queries and keys are left out
-    ov: Numbers  # of W_O W_V
+    qk: Numbers  # of W_Q W_Kᵀ, with W as in x · W; rotary positions and norms of queries and keys are left out
+    ov: Numbers  # of W_V W_O
 
 
-def ranks(model: Model) -> Ranks:
+def ranks(model: Transformer) -> Ranks:
     """The effective ranks of all heads."""
-    found = [of_layer(block.attention) for block in model.blocks]
+    found = [of_layer(block.attention) for block in model.encoders]
     return Ranks(np.array([one.qk for one in found]), np.array([one.ov for one in found]))
 
 

@@ -22,7 +22,6 @@ BLOCK = 1 << 18  # bytes of text that are in memory at once
 LONGEST_LINE = 1 << 24  # bytes of a line of JSON
 LONGEST = 1 << 14  # bytes of a document; longer lines and paragraphs are divided
 TEXT, JSONL, PARQUET = (".txt", ".md", ".text"), (".jsonl", ".ndjson"), (".parquet",)
-SAMPLE = 1 << 16  # bytes
 ROWS = 64  # of a Parquet file that are decoded at once: their texts may be long
 FIELD = "text"  # of a JSONL object, or column of a Parquet file
 
@@ -37,19 +36,19 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class File:
+class CorpusFile:
     """A file of a corpus."""
 
     path: str
     size: int
-    digest: str  # of its size and of 64 KiB each at its beginning, middle and end
+    digest: str  # SHA-256 of its content
 
 
 @dataclass(frozen=True)
 class Corpus:
     """Files and how they are divided."""
 
-    files: tuple[File, ...]
+    files: tuple[CorpusFile, ...]
     units: tuple[Unit, ...]
     field: str
     unreadable: tuple[tuple[str, str], ...] = ()  # path, reason
@@ -62,14 +61,14 @@ class Corpus:
     def from_json(cls, given: dict[str, Any]) -> Corpus:
         """What `as_json` gave."""
         return cls(
-            tuple(File(**file) for file in given["files"]),
+            tuple(CorpusFile(**file) for file in given["files"]),
             tuple(Unit(*unit) for unit in given["units"]),
             given["field"],
             tuple((path, reason) for path, reason in given["unreadable"]),
         )
 
 
-class Texts(NamedTuple):
+class UnitTexts(NamedTuple):
     """Some texts of a unit, how many lines or rows could not be used, and why the rest of the unit cannot be read."""
 
     texts: list[str]
@@ -82,7 +81,7 @@ def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit:
 
     Files that cannot be read are listed in `unreadable`; an error is raised only if none can.
     """
-    found: list[tuple[Path, File]] = []
+    found: list[tuple[Path, CorpusFile]] = []
     unreadable: list[tuple[str, str]] = []
     for path in _files(paths):
         try:
@@ -90,7 +89,7 @@ def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit:
         except (OSError, ValueError) as problem:
             unreadable.append((str(path), reason_of(problem)))
     size = unit_size(sum(file.size for _, file in found)) if unit is None else unit
-    files: list[File] = []
+    files: list[CorpusFile] = []
     units: list[Unit] = []
     for path, file in found:
         try:
@@ -133,18 +132,43 @@ def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
             yield path
 
 
-def _file(path: Path) -> File:
+def _file(path: Path) -> CorpusFile:
     if not path.exists():
         raise FileNotFoundError(0, "there is no such file")
     if not path.is_file():
         raise OSError(0, "not a regular file")
-    size = path.stat().st_size
-    found = hashlib.sha256(str(size).encode())
+    path, state = path.resolve(), _state(path)
+    return CorpusFile(str(path), state[0], _digest(path, state))
+
+
+def verify(file: CorpusFile) -> None:
+    """Raise unless a file has the content that it was opened with; it is read again only if its state changed."""
+    path = Path(file.path)
+    try:
+        state = _state(path)
+        digest = _digests.get((path, state)) or _digest(path, state)
+    except OSError as problem:
+        raise OptionError(f"{file.path!r} cannot be read any more: {reason_of(problem)}.") from None
+    if digest != file.digest:
+        raise OptionError(
+            f"{file.path!r} is not the file that the atlas was begun with: it was changed, or is another one on this "
+            "machine.\nRestore it, or begin an atlas of the new content with another --out."
+        )
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written to or replaced; its size comes first."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_dev, state.st_ino
+
+
+_digests: dict[tuple[Path, tuple[int, ...]], str] = {}  # of the files that this process has read
+
+
+def _digest(path: Path, state: tuple[int, ...]) -> str:
     with path.open("rb") as file:
-        for start in sorted({0, max(size // 2, 0), max(size - SAMPLE, 0)}):
-            file.seek(start)
-            found.update(file.read(SAMPLE))
-    return File(str(path.resolve()), size, found.hexdigest())
+        _digests[path, state] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _digests[path, state]
 
 
 def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterator[Unit]:
@@ -168,7 +192,7 @@ def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterato
         first += group.num_rows
 
 
-def texts(corpus: Corpus, unit: Unit) -> Iterator[Texts]:
+def texts(corpus: Corpus, unit: Unit) -> Iterator[UnitTexts]:
     """The texts of one unit in blocks; memory depends neither on the size of the file nor on that of the unit."""
     path = Path(corpus.files[unit.file].path)
     ending = path.suffix.lower()
@@ -182,7 +206,7 @@ def texts(corpus: Corpus, unit: Unit) -> Iterator[Texts]:
     except (OSError, ValueError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:  # the file or disk is gone, not its content bad
             raise OptionError(f"{str(path)!r} cannot be read any more: {reason_of(problem)}.") from None
-        yield Texts([], 0, reason_of(problem))
+        yield UnitTexts([], 0, reason_of(problem))
 
 
 def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
@@ -190,8 +214,10 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
     with path.open("rb") as file:
         if unit.start:
             file.seek(unit.start - 1)
-            while (piece := file.readline(LONGEST)) and not piece.endswith(b"\n"):
-                pass
+            while (left := unit.stop - file.tell()) > 0:  # a line that reaches beyond the unit is read by another one
+                piece = file.readline(min(left, LONGEST))
+                if not piece or piece.endswith(b"\n"):
+                    break
         while file.tell() < unit.stop:
             while piece := file.readline(LONGEST):
                 yield piece
@@ -201,7 +227,7 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
                 return
 
 
-def _from_text(lines: Iterator[bytes]) -> Iterator[Texts]:
+def _from_text(lines: Iterator[bytes]) -> Iterator[UnitTexts]:
     """Paragraphs: lines up to a blank one, at most `LONGEST` bytes."""
     found: list[str] = []
     held: list[str] = []
@@ -216,14 +242,14 @@ def _from_text(lines: Iterator[bytes]) -> Iterator[Texts]:
             together += length
             held, length = [], 0
         if together >= BLOCK:
-            yield Texts(found, skipped)
+            yield UnitTexts(found, skipped)
             found, together, skipped = [], 0, 0
         if text.strip():
             held.append(text)
             length += len(line)
     if held:
         found.append("".join(held).strip())
-    yield Texts(found, skipped)
+    yield UnitTexts(found, skipped)
 
 
 def _decoded(piece: bytes) -> str | None:
@@ -238,29 +264,37 @@ def _decoded(piece: bytes) -> str | None:
     return None
 
 
-def _from_jsonl(lines: Iterator[bytes], field: str) -> Iterator[Texts]:
+def _from_jsonl(lines: Iterator[bytes], field: str) -> Iterator[UnitTexts]:
     """The field of each object, or the line where it is a string; a line is one document."""
     found: list[str] = []
-    skipped, together, waiting, too_long = 0, 0, bytearray(), False
-    for piece in lines:
-        waiting += b"" if too_long else piece
-        if len(waiting) > LONGEST_LINE:
-            waiting, too_long = bytearray(), True
-        if not piece.endswith(b"\n") and len(piece) == LONGEST:
-            continue  # a long line comes in pieces
-        line, waiting, was_long, too_long = bytes(waiting), bytearray(), too_long, False
-        if not was_long and not line.strip():
+    skipped = together = 0
+    for line in _whole_lines(lines):
+        if line is not None and not line.strip():
             continue
-        text = None if was_long else _text_of(line, field)
-        if text is None:
+        text = None if line is None else _text_of(line, field)
+        if line is None or text is None:
             skipped += 1
             continue
         found.append(text)
         together += len(line)
         if together >= BLOCK:
-            yield Texts(found, skipped)
+            yield UnitTexts(found, skipped)
             found, together, skipped = [], 0, 0
-    yield Texts(found, skipped + bool(too_long or waiting.strip()))
+    yield UnitTexts(found, skipped)
+
+
+def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
+    """Lines from their pieces; None for one that is longer than `LONGEST_LINE`."""
+    line, length = bytearray(), 0
+    for piece in pieces:
+        length += len(piece)
+        if length <= LONGEST_LINE:
+            line += piece
+        if piece.endswith(b"\n"):
+            yield bytes(line) if length <= LONGEST_LINE else None
+            line, length = bytearray(), 0
+    if length:  # the end of the file, without a line end
+        yield bytes(line) if length <= LONGEST_LINE else None
 
 
 def _text_of(line: bytes, field: str) -> str | None:
@@ -276,7 +310,7 @@ def _text_of(line: bytes, field: str) -> str | None:
     return None
 
 
-def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[Texts]:
+def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[UnitTexts]:
     file = _parquet().ParquetFile(path)
     first = group = 0
     while first + file.metadata.row_group(group).num_rows <= unit.start:
@@ -289,7 +323,7 @@ def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[Texts]:
         if some.num_rows:
             values = some.column(0).to_pylist()
             found = [value for value in values if isinstance(value, str)]
-            yield Texts(found, len(values) - len(found))
+            yield UnitTexts(found, len(values) - len(found))
         if first >= unit.stop:
             return
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from regard.models.model import Model
-    from regard.models.tokens import Encoded
+    from regard.reading.reader import Encoded, Reader
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -21,7 +20,7 @@ BATCH = 4096  # tokens that are computed at once
 
 
 @dataclass(frozen=True, eq=False)
-class Document:
+class TokenChunk:
     """The tokens of a text, or of a part of a text that is longer than the model reads."""
 
     ids: Integers  # (token,)
@@ -60,19 +59,19 @@ class Document:
         return np.cumsum(~joined) - 1
 
 
-def documents_of(model: Model, texts: Iterable[str], longest: int | None = None) -> list[Document]:
+def documents_of(model: Reader, texts: Iterable[str], longest: int | None = None) -> list[TokenChunk]:
     """Texts as documents of at most `longest` tokens; a longer text gives several, an empty one none."""
     texts = [text for text in texts if text.strip()]
     if not texts:
         return []
     limit = model.longest if longest is None else min(longest, model.longest)
-    found: list[Document] = []
+    found: list[TokenChunk] = []
     for text, encoded in zip(texts, model.tokeniser.encode_many(texts), strict=True):
         found += cut(encoded, text, limit, model.causal)
     return found
 
 
-def cut(encoded: Encoded, text: str, limit: int, causal: bool) -> Iterator[Document]:
+def cut(encoded: Encoded, text: str, limit: int, causal: bool) -> Iterator[TokenChunk]:
     """The document of a text; if it is too long, several, each with the special tokens around it."""
     count = len(encoded.ids)
     before = next((place for place, special in enumerate(encoded.special) if not special), count)
@@ -84,7 +83,7 @@ def cut(encoded: Encoded, text: str, limit: int, causal: bool) -> Iterator[Docum
     starts = [0] if count <= limit else range(0, len(content), max(1, room))
     for start in starts:
         chosen = [*around[0], *content[start : start + max(1, room) if count > limit else None], *around[1]]
-        yield Document(
+        yield TokenChunk(
             np.array([encoded.ids[place] for place in chosen], np.int64),
             np.array([encoded.special[place] for place in chosen]),
             causal,
@@ -95,7 +94,7 @@ def cut(encoded: Encoded, text: str, limit: int, causal: bool) -> Iterator[Docum
         )
 
 
-def batches(documents: Sequence[Document], tokens: int = BATCH) -> Iterator[list[int]]:
+def batches(documents: Sequence[TokenChunk], tokens: int = BATCH) -> Iterator[list[int]]:
     """The places of documents in batches of about so many tokens, ordered by length; deterministic."""
     order = sorted(range(len(documents)), key=lambda place: len(documents[place]))
     batch: list[int] = []

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
-from regard.heads.documents import Document
+from regard.heads.documents import TokenChunk
 from regard.heads.observation import Alike, Group, Tile
 
 KEPT = 3  # links for each head and tenth, and strongest ones
@@ -76,9 +76,7 @@ class Exemplars:
         for place in (tenth, np.full(len(head), STRONGEST)):
             self._keep((layers, head, place), hashes, weight, excerpt_of)
 
-    def _keep(
-        self, places: tuple[Any, Any, Any], hashes: Any, weight: Any, excerpt_of: Callable[[int], Any]
-    ) -> None:
+    def _keep(self, places: tuple[Any, Any, Any], hashes: Any, weight: Any, excerpt_of: Callable[[int], Any]) -> None:
         """Keep the first of some links, given as arrays; `places` are layer, head and tenth."""
         layer, head, tenth = places
         last_weight, last_hash = self.last_weight[layer, head], self.last_hash[layer, head, tenth]
@@ -157,7 +155,7 @@ def named(*parts: Any) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def excerpt(document: Document, query: int, key: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+def excerpt(document: TokenChunk, query: int, key: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
     """The text around two tokens, and where they stand in it."""
     (a, b), (c, d) = document.spans[query], document.spans[key]
     start, stop = max(min(a, c) - CONTEXT // 2, 0), min(max(b, d) + CONTEXT // 2, len(document.text))

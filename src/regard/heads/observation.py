@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,8 @@ from regard.arrays import Array
 from regard.attention import Attention
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
-from regard.heads.documents import Document
-from regard.models.forward import packed, run
-
-if TYPE_CHECKING:
-    from regard.models.model import Model
+from regard.heads.documents import TokenChunk
+from regard.reading.reader import LayerHeads, Reader
 
 TILE = 1 << 20  # weights of a tile: 4 MiB
 KEPT = 8  # tiles that are kept
@@ -39,7 +36,7 @@ class Tile(NamedTuple):
 class Alike:
     """Documents of equal length, as arrays (document, token)."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[TokenChunk, ...]
     places: tuple[int, ...]  # in the batch
 
     @cached_property
@@ -117,16 +114,6 @@ def circles(numbers: NDArray[Any]) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerHeads:
-    """The heads of one layer over all documents of a batch, their tokens one after the other."""
-
-    layer: int
-    values: Array  # (key head, token, head_dim)
-    outputs: Array  # (token, head, head_dim)
-    kept: dict[str, Any] = field(default_factory=dict)  # what measurements of several groups share
-
-
-@dataclass(frozen=True, eq=False)
 class Group:
     """The heads of one layer over documents of equal length."""
 
@@ -183,44 +170,10 @@ class Group:
                 yield slice(place, place + 1), self.attention.select(batch=slice(place, place + 1))[...]
 
 
-def observe(model: Model, documents: Sequence[Document], layers: int | None = None) -> Iterator[Group]:
-    """Every layer's heads for a batch of documents, layer by layer, in groups of equal length.
-
-    A model of transformers (`regard.watch.pretrained`) reads one group after the other.
-    """
-    if hasattr(model, "observed"):
-        yield from _watched(model, documents, layers)
-        return
-    together = packed([document.ids for document in documents])  # type: ignore[misc]
-    at = {place.start: number for number, place in enumerate(together.places)}
-    groups = []
-    for group in together.groups:
-        places = tuple(at[start] for start in range(group.start, group.stop, group.length))
-        groups.append((group, Alike(tuple(documents[place] for place in places), places)))
-    for layer, step in enumerate(run(model.transformer, together, layers, only_heads=True)):
-        multi_head = model.blocks[layer].attention
-        values = step.heads.values
-        outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
-        of_layer = LayerHeads(layer, values, outputs)
-        for group, texts in groups:
-            tokens, length = slice(group.start, group.stop), group.length
-            queries, keys = (
-                part[:, tokens].reshape(len(part), -1, length, part.shape[-1]).swapaxes(0, 1)
-                for part in (step.heads.queries, step.heads.keys)
-            )
-            yield Group(of_layer, texts, tokens, multi_head.look(queries, keys))
-
-
-def _watched(model: Any, documents: Sequence[Document], layers: int | None) -> Iterator[Group]:
-    by_length: dict[int, list[int]] = {}
-    for place, document in enumerate(documents):
-        by_length.setdefault(len(document), []).append(place)
-    for length, places in by_length.items():
-        texts = Alike(tuple(documents[place] for place in places), tuple(places))
-        for layer, one in enumerate(model.observed([document.ids for document in texts.documents])):
-            if layers is not None and layer >= layers:
-                break
-            values = one.values.swapaxes(0, 1).reshape(one.values.shape[1], -1, one.values.shape[3])
-            outputs = one.outputs.swapaxes(1, 2).reshape(-1, one.outputs.shape[1], one.outputs.shape[3])
-            of_layer = LayerHeads(layer, np.ascontiguousarray(values), np.ascontiguousarray(outputs))
-            yield Group(of_layer, texts, slice(0, length * len(places)), one.attention)
+def observe(model: Reader, documents: Sequence[TokenChunk], layers: int | None = None) -> Iterator[Group]:
+    """Every layer's heads for a batch of documents, in groups of equal length."""
+    alike: dict[tuple[int, ...], Alike] = {}  # the same for all layers
+    for of_layer, places, tokens, attention in model.observe([document.ids for document in documents], layers):
+        if places not in alike:
+            alike[places] = Alike(tuple(documents[place] for place in places), places)
+        yield Group(of_layer, alike[places], tokens, attention)

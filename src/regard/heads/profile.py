@@ -11,14 +11,14 @@ from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
 from regard.heads.patterns import PATTERNS, described
-from regard.heads.relations import Change, HeadScore, Interval, Score, best_directions
 from regard.heads.roles import digest
 from regard.heads.statistics import STATISTICS, measured, repetition
 from regard.heads.sums import Sums
+from regard.heads.treebank_relations import Change, HeadScore, Interval, Score, best_directions
 from regard.tables import Column, Table, printed_number
 
 if TYPE_CHECKING:
-    from regard.models.model import Model
+    from regard.reading.reader import Reader
 
 FORMAT = 1  # of `data`, raised when it changes
 SHOWN = ("first", "entropy", "distance")  # in the terminal
@@ -124,7 +124,7 @@ class Profile:
         return found
 
 
-def of_texts(model: Model, texts: Sequence[str], source: str = "the given text") -> Profile:
+def profile_texts(model: Reader, texts: Sequence[str], source: str = "the given text") -> Profile:
     """The heads of a model over some texts."""
     documents = documents_of(model, texts)
     sums = measured(model, documents) + repetition(model)
@@ -136,11 +136,11 @@ def of_texts(model: Model, texts: Sequence[str], source: str = "the given text")
     return Profile(model.name, source, sums, **of_weights(model), notes=notes, about=about)
 
 
-def of_weights(model: Model) -> dict[str, Any]:
-    """What a profile says about the weights themselves: nothing for a model of transformers."""
-    if not hasattr(model, "transformer"):
+def of_weights(model: Reader) -> dict[str, Any]:
+    """What a profile says about the weights themselves: nothing where Regard does not compute the model."""
+    if model.transformer is None:
         return {}
-    return {"ranks": circuits.ranks(model), "weights": tuple(map(digest, model.blocks))}
+    return {"ranks": circuits.ranks(model.transformer), "weights": tuple(map(digest, model.transformer.encoders))}
 
 
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:

@@ -1,7 +1,7 @@
 """What the heads of well-known models do: a small atlas that is part of the package.
 
 Each file of shipped/ holds the labels of every head of one model and the relations that it finds, measured on the UD
-English Web Treebank; `python -m regard.heads.roles heads.json OUT` makes one from what `regard heads --treebank` wrote.
+English Web Treebank; `python -m regard.heads.roles heads.json OUT` makes one from what `regard heads treebank` wrote.
 A model is recognised by its weights, so that another one of the same name or shape never gets these labels.
 """
 
@@ -23,7 +23,7 @@ from regard import atomic_file, validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
 from regard.heads.patterns import Label, described
-from regard.heads.relations import NAMED
+from regard.heads.treebank_relations import NAMED
 from regard.tables import printed_number
 
 FORMAT = 1
@@ -267,7 +267,7 @@ def sample(array: Any) -> bytes:
 
 
 def compact(data: dict[str, Any], source: str) -> str:
-    """The content of a shipped file, from what `regard heads --treebank … --out heads.json` wrote."""
+    """The content of a shipped file, from what `regard heads treebank … --out heads.json` wrote."""
     places = {(one["relation"], one["direction"]): place for place, one in enumerate(data["relations"])}
     most = {one["relation"]: 0.0 for one in data["relations"]}
     for one in data["relations"]:

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
-from regard.heads.documents import Document, batches
+from regard.heads.documents import TokenChunk, batches
 from regard.heads.observation import Alike, Group, Tile, observe
 from regard.heads.sums import FIELDS, Sums
 
 if TYPE_CHECKING:
-    from regard.layers import MultiHead
-    from regard.models.model import Model
+    from regard.reading.reader import BlockShape, Reader
 
 Numbers = NDArray[np.float64]
 
@@ -77,7 +76,7 @@ COUNTED = (*OF_ROWS, "received", "contribution")
 PLACES = [NAMES.index(name) for name in COUNTED]
 
 
-def measured(model: Model, documents: Sequence[Document]) -> Sums:
+def measured(model: Reader, documents: Sequence[TokenChunk]) -> Sums:
     """The sums of all statistics over documents, induction and duplicate aside, which `repetition` measures."""
     measurement = Measurement(model)
     for batch in batches(documents):
@@ -89,9 +88,9 @@ def measured(model: Model, documents: Sequence[Document]) -> Sums:
 class Measurement:
     """Statistics of all heads while documents go by."""
 
-    def __init__(self, model: Model) -> None:
-        self.numbers = np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads))
-        self.grams = [output_grams(block.attention) for block in model.blocks]
+    def __init__(self, model: Reader) -> None:
+        self.numbers = np.zeros((len(NAMES), len(FIELDS), len(model.block_shapes), model.heads))
+        self.grams = [output_grams(shape) for shape in model.block_shapes]
 
     def add(self, group: Group) -> None:
         """Count the documents of a group."""
@@ -224,12 +223,12 @@ def _of_tile(tile: Tile, texts: Alike, norms: Numbers) -> Iterator[tuple[str, Nu
     yield "sinks by norm", total(of_sinks), total(of_all)
 
 
-def output_grams(layer: MultiHead) -> NDArray[Any]:
-    """W_Oᵀ W_O of each head, (head, head_dim, head_dim): ‖x · W_O‖² is x G xᵀ; the identity without W_O."""
-    size = layer.w_v.outputs // layer.groups
-    if layer.w_o is None:
-        return np.broadcast_to(np.eye(size, dtype=np.float32), (layer.heads, size, size))
-    columns = np.asarray(layer.w_o.weight).reshape(-1, layer.heads, size).transpose(1, 2, 0)  # (head, head_dim, width)
+def output_grams(shape: BlockShape) -> NDArray[Any]:
+    """W_O W_Oᵀ of each head, (head, value_dim, value_dim): ‖x · W_O‖² is x G xᵀ; the identity without W_O."""
+    size = shape.value_dim
+    if shape.w_o is None:
+        return np.broadcast_to(np.eye(size, dtype=np.float32), (shape.heads, size, size))
+    columns = np.asarray(shape.w_o).reshape(-1, shape.heads, size).transpose(1, 2, 0)  # (head, value_dim, width)
     grams: NDArray[Any] = np.matmul(columns, columns.swapaxes(1, 2))
     return grams
 
@@ -249,9 +248,9 @@ def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
 # Repeated random tokens
 
 
-def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, seed: int = SEED) -> Sums:
+def repetition(model: Reader, sequences: int = SEQUENCES, period: int = PERIOD, seed: int = SEED) -> Sums:
     """Sums of *induction* and *duplicate* over random tokens that repeat once: [CLS] r₁ … r_p r₁ … r_p [SEP]."""
-    numbers = np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads))
+    numbers = np.zeros((len(NAMES), len(FIELDS), len(model.block_shapes), model.heads))
     documents, start = random_repeats(model, sequences, period, seed)
     length = (len(documents[0]) - int(documents[0].special.sum())) // 2
     asking = np.arange(start + length, start + 2 * length - 1)
@@ -270,7 +269,7 @@ def repetition(model: Model, sequences: int = SEQUENCES, period: int = PERIOD, s
     return Sums.of(NAMES, numbers)
 
 
-def random_repeats(model: Model, sequences: int, period: int, seed: int) -> tuple[list[Document], int]:
+def random_repeats(model: Reader, sequences: int, period: int, seed: int) -> tuple[list[TokenChunk], int]:
     """Documents of random tokens that repeat, and where their first random token stands."""
     ordinary = np.setdiff1d(np.arange(model.vocabulary), sorted(model.tokeniser.specials))
     around = model.tokeniser.encode("a")
@@ -285,5 +284,5 @@ def random_repeats(model: Model, sequences: int, period: int, seed: int) -> tupl
         first = before or [int(drawn[-1])]
         ids = np.array([*first, *drawn[:period], *drawn[:period], *after], np.int64)  # nothing repeats if period is 0
         special = np.array([bool(before)] * before_count + [False] * (2 * period) + [True] * len(after))
-        found.append(Document(ids, special, model.causal))
+        found.append(TokenChunk(ids, special, model.causal))
     return found, before_count

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from regard.errors import OptionError
 
 COLUMNS = 10
 LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
+MOST_ANTECEDENTS = 64  # of a pronoun, the nearest: no sentence that people write has more
 
 
 class TreeWord(NamedTuple):
@@ -29,7 +33,7 @@ class TreeWord(NamedTuple):
     start: int  # where it stands in the sentence's text, in characters; start = stop where that is not known
     stop: int
     refers: int = -1  # the antecedent of a relative pronoun, where the file says so
-    antecedents: tuple[int, ...] = ()  # of a pronoun: earlier mentions of the same entity, by their head words
+    antecedents: tuple[int, ...] = ()  # of a pronoun: the nearest earlier mentions of its entity, by head words
 
 
 class Sentence(NamedTuple):
@@ -183,13 +187,14 @@ def _check_tree(heads: list[int], lines: list[int]) -> None:
     """Every word must lead to the root."""
     rooted: set[int] = {-1}
     for start in range(len(heads)):
-        path, word = [], start
+        path: set[int] = set()
+        word = start
         while word not in rooted:
             if word in path:
                 raise _Malformed(lines[word], f"word {word + 1} depends on itself through a cycle")
-            path.append(word)
+            path.add(word)
             word = heads[word]
-        rooted.update(path)
+        rooted |= path
 
 
 def _text(
@@ -233,40 +238,66 @@ def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ..
     parts of discontinuous ones, are left out.
     """
     found: list[tuple[int, ...]] = [()] * len(words)
-    opened: list[tuple[str, int]] = []
-    mentions: list[tuple[str, int, int]] = []  # entity, first and last word
+    opened: dict[str, list[int]] = {}  # where the mentions of an entity begin that have not ended
+    mentions: list[tuple[str, int, int]] = []  # entity, first and last word, in the order of their ends
     for place, columns in enumerate(words):
         stated = [part.removeprefix("Entity=") for part in columns[9].split("|") if part.startswith("Entity=")]
-        for one in _MENTION.finditer(stated[0] if stated else ""):
-            entity = one["opens"] or one["closes"]
-            if one["opens"]:
-                opened.append((entity, place))
-            if one["closes"] or one["whole"]:
-                at = next((at for at in reversed(range(len(opened))) if opened[at][0] == entity), None)
-                if at is not None:
-                    mentions.append((*opened.pop(at), place))
-    nouns = [(entity, first, last, _top(heads, first, last)) for entity, first, last in mentions]
-    for entity, first, last, _ in nouns:
+        for entity, opens, closes in _brackets(stated[0]) if stated else ():
+            if opens:
+                opened.setdefault(entity, []).append(place)
+            if closes and opened.get(entity):
+                mentions.append((entity, opened[entity].pop(), place))
+    top = _top_of(heads) if mentions else None
+    ends: dict[str, list[int]] = {}
+    tops: dict[str, list[int]] = {}
+    for entity, first, last in mentions:
+        ends.setdefault(entity, []).append(last)
+        tops.setdefault(entity, []).append(first if first == last or top is None else top(first, last))
+    for entity, first, last in mentions:
         if first == last and words[first][3] == "PRON":
-            earlier = {head for other, _, end, head in nouns if other == entity and end < first}
-            found[first] = tuple(sorted(earlier))
+            before = bisect_left(ends[entity], first)
+            found[first] = tuple(sorted({*tops[entity][max(0, before - MOST_ANTECEDENTS) : before]}))
     return found
 
 
-_MENTION = re.compile(
-    r"\((?P<opens>[^-()\[\]]+)(?:-[^()\[\]]*)?(?P<whole>\))?|(?P<closes>[^-()\[\]]+)(?:-[^()\[\]]*)?\)"
-)  # a part of a discontinuous mention, e1[1/2], is not matched
+def _brackets(entities: str) -> Iterator[tuple[str, bool, bool]]:
+    """The entities of a word, and whether a mention opens and closes there; parts such as e1[1/2] are left out.
+
+    >>> list(_brackets("(e2-person-new(e1-animal)e3)"))
+    [('e2', True, False), ('e1', True, True), ('e3', False, True)]
+    """
+    pieces = re.split(r"([()])", entities)  # text and brackets by turns
+    texts, signs = pieces[::2], ["", *pieces[1::2], ""]
+    for text, before, after in zip(texts, signs, signs[1:], strict=False):
+        entity = text.partition("-")[0]
+        opens, closes = before == "(", after == ")"
+        if entity and (opens or closes) and "[" not in text and "]" not in text:
+            yield entity, opens, closes
 
 
-def _top(heads: list[int], first: int, last: int) -> int:
-    """The word of a span whose head is outside it."""
-    return next((place for place in range(first, last + 1) if not first <= heads[place] <= last), first)
+def _top_of(heads: list[int]) -> Callable[[int, int], int]:
+    """A function that gives the first word of a span whose head is outside it, in logarithmic time."""
+    low = high = np.array(heads)
+    tables = [(low, high)]  # the smallest and largest head of 2^n words from each
+    for power in range(len(heads).bit_length() - 1):
+        low, high = np.minimum(low[: -(2**power)], low[2**power :]), np.maximum(high[: -(2**power)], high[2**power :])
+        tables.append((low, high))
+
+    def top(first: int, last: int) -> int:
+        place = first
+        for power in reversed(range((last - first + 1).bit_length())):
+            low, high = tables[power]
+            if place + 2**power <= last + 1 and low[place] >= first and high[place] <= last:
+                place += 2**power
+        return place if place <= last else first
+
+    return top
 
 
 def _refers(enhanced: str, count: int) -> int:
     """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
     for one in enhanced.split("|"):
         head, _, relation = one.partition(":")
-        if relation == "ref" and head.isascii() and head.isdigit() and 1 <= int(head) <= count:
+        if relation == "ref" and head.isascii() and head.isdigit() and len(head) < 8 and 1 <= int(head) <= count:
             return int(head) - 1
     return -1

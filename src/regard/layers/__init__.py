@@ -11,33 +11,33 @@ Rows are tokens, and a weight is (out, in): y = x @ weightᵀ + bias, as in PyTo
 
 from regard.layers.codec import load, save
 from regard.layers.decoder import Decoder
-from regard.layers.encoder import Encoder, Heads, Step
+from regard.layers.encoder import BlockStep, Encoder, Heads
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer import Layer
 from regard.layers.linear import Embedding, Linear
-from regard.layers.multi_head import MultiHead, Seen
+from regard.layers.multi_head import LayerAttention, MultiHead
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, sinusoidal
-from regard.layers.transformer import Run, Transformer
+from regard.layers.transformer import ForwardPass, Transformer
 
 __all__ = [
     "Alibi",
+    "BlockStep",
     "Decoder",
     "Embedding",
     "Encoder",
     "FeedForward",
+    "ForwardPass",
     "Heads",
     "Layer",
+    "LayerAttention",
     "LayerNorm",
     "Learned",
     "Linear",
     "MultiHead",
     "RMSNorm",
     "Rotary",
-    "Run",
-    "Seen",
     "Sinusoidal",
-    "Step",
     "Transformer",
     "load",
     "save",

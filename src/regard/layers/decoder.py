@@ -13,7 +13,7 @@ from regard.arrays import Array
 from regard.attention import Cache
 from regard.layers.encoder import (
     Attend,
-    Step,
+    BlockStep,
     attend_all,
     attention_part,
     feed_forward_from_torch,
@@ -83,8 +83,8 @@ class Decoder(Layer):
         cache: Cache | None = None,
         attend: Attend | None = None,
         separate: bool = False,
-    ) -> Iterator[Step]:
-        """The steps of the block by name, each as soon as it is computed: see `Step`.
+    ) -> Iterator[BlockStep]:
+        """The steps of the block by name, each as soon as it is computed: see `BlockStep`.
 
         attend     how the self-attention attends, instead of `mask`, `offset` and `cache`
         separate   yield the results of W_O and of the feed-forward before their residuals are added
@@ -99,7 +99,7 @@ class Decoder(Layer):
             raise errors.option("memory", None, "the output of an encoder", "This decoder has cross-attention.")
         yield from self.cross_steps(step.value, attend_all(memory, memory_mask), separate=separate)
 
-    def cross_steps(self, x: Array, attend: Attend, *, separate: bool = False) -> Iterator[Step]:
+    def cross_steps(self, x: Array, attend: Attend, *, separate: bool = False) -> Iterator[BlockStep]:
         """The steps after the self-attention: the cross-attention, if there is one, and the feed-forward."""
         if self.cross is not None and self.norm_2 is not None:
             for step in attention_part(
@@ -123,8 +123,10 @@ class Decoder(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of the self-attention, or of the cross-attention and the rest of the block."""
-        asked = self._tracer.Asked(query=query, words=words, context_words=memory_words, mask=mask, note=note)
-        return self._tracer.of_decoder(self, x, memory, which, asked, memory_mask)
+        options = self._tracer.ExplainOptions(
+            query=query, words=words, context_words=memory_words, mask=mask, note=note
+        )
+        return self._tracer.of_decoder(self, x, memory, which, options, memory_mask)
 
     @classmethod
     def seeded(

@@ -24,7 +24,7 @@ from regard.layers.norms import LayerNorm, Norm
 from regard.masks import Mask
 
 
-class Step(NamedTuple):
+class BlockStep(NamedTuple):
     """One named step of a block.
 
     normed       the input of the attention's projections: the tokens, normed first in pre-norm blocks
@@ -58,7 +58,7 @@ class Heads(NamedTuple):
     """
 
     outputs: Array  # (…, token, head · head_dim), concatenated
-    seen: Any  # `Seen`, unless a custom `attend` returns something else
+    seen: Any  # `LayerAttention`, unless a custom `attend` returns something else
     rows: slice | None = None  # the tokens these outputs belong to; None: all
 
 
@@ -71,50 +71,49 @@ def attend_all(
     """Attention of all tokens, (token, width) or (batch, token, width), to themselves or to a context."""
 
     def attend(layer: MultiHead, x: Array) -> Heads:
-        seen = layer.attention(x, context, mask=mask, offset=offset, cache=cache)
-        return Heads(layer.concatenate(seen.attention @ seen.values), seen)
+        return Heads(*layer.attend(x, context, mask=mask, offset=offset, cache=cache))
 
     return attend
 
 
 def attention_part(
     layer: MultiHead, norm: Norm, norm_first: bool, x: Array, attend: Attend, *, separate: bool = False, cross: str = ""
-) -> Iterator[Step]:
+) -> Iterator[BlockStep]:
     """x ← x + attention(norm(x)), or with the norm last, norm(x + attention(x)).
 
     separate   yield the result of W_O before the residual is added; otherwise both are one fused operation
     """
     normed = norm(x) if norm_first else x
-    yield Step(f"{cross}normed", normed)
+    yield BlockStep(f"{cross}normed", normed)
     heads = attend(layer, normed)
     del normed
-    yield Step(f"{cross}heads", heads)
+    yield BlockStep(f"{cross}heads", heads)
     residual = x if heads.rows is None else x[heads.rows]
     if separate:
         projected = layer.output(heads.outputs)
-        yield Step(f"{cross}projected", projected)
+        yield BlockStep(f"{cross}projected", projected)
         after = residual + projected
     else:
         after = layer.output(heads.outputs, residual=residual)
-    yield Step(f"{cross}attended", after if norm_first else norm(after))
+    yield BlockStep(f"{cross}attended", after if norm_first else norm(after))
 
 
 def feed_forward_part(
     layer: FeedForward, norm: Norm, norm_first: bool, x: Array, *, separate: bool = False
-) -> Iterator[Step]:
+) -> Iterator[BlockStep]:
     """x ← x + feed_forward(norm(x)), or with the norm last, norm(x + feed_forward(x))."""
     rows = norm(x) if norm_first else x
-    yield Step("feed_input", rows)
+    yield BlockStep("feed_input", rows)
     if separate:
         fed = layer(rows)
-        yield Step("fed_forward", fed)
+        yield BlockStep("fed_forward", fed)
         after = x + fed
     else:
         after = layer(rows, residual=x)
-    yield Step("result", after if norm_first else norm(after))
+    yield BlockStep("result", after if norm_first else norm(after))
 
 
-def result_of(steps: Iterator[Step]) -> Array:
+def result_of(steps: Iterator[BlockStep]) -> Array:
     """The result of a block; the other steps are dropped."""
     for step in steps:
         if step.name == "result":
@@ -156,8 +155,8 @@ class Encoder(Layer):
         cache: Cache | None = None,
         attend: Attend | None = None,
         separate: bool = False,
-    ) -> Iterator[Step]:
-        """The steps of the block by name, each as soon as it is computed: see `Step`.
+    ) -> Iterator[BlockStep]:
+        """The steps of the block by name, each as soon as it is computed: see `BlockStep`.
 
         attend     how the heads attend, instead of `mask`, `offset` and `cache`
         separate   yield the results of W_O and of the feed-forward before their residuals are added
@@ -185,7 +184,7 @@ class Encoder(Layer):
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
         return self._tracer.of_encoder(
-            self, x, self._tracer.Asked(query=query, words=words, mask=mask, offset=offset, note=note)
+            self, x, self._tracer.ExplainOptions(query=query, words=words, mask=mask, offset=offset, note=note)
         )
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import Array, library, needs_gradient
+from regard.arrays import Array, is_tensor, library, needs_gradient
 from regard.engines.memory import empty
 from regard.engines.select import engine_for
 from regard.layers.layer import Layer, Seed, constant, float_rows, float_weights, seed_of, token_ids
@@ -37,6 +37,11 @@ class Linear(Layer):
             raise errors.ShapeError(f"`weight` is {tuple(self.weight.shape)}{bias}; expected (out, in) and (out,).")
 
     @property
+    def matrix(self) -> Array:
+        """W as people write it, (in, out): every table, figure and page shows this, not the weight as stored."""
+        return self.weight.T
+
+    @property
     def inputs(self) -> int:
         """The width of its input."""
         return int(self.weight.shape[1])
@@ -52,6 +57,18 @@ class Linear(Layer):
         """activation(x @ weightᵀ + bias) · times + residual, in the dtype of x."""
         x = float_rows("x", x, self.weight, self.weight.shape[1])
         return engine_for(x).linear(x, self.weight, self.bias, activation, residual, times)
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, bias: Any = None) -> Self:
+        """x · matrix + bias, with the matrix as people write it: (in, out), a row per number of x.
+
+        >>> Linear.from_matrix([[1, 0, 1], [0, 2, 1]])([[3, 4]])
+        array([[3., 8., 7.]])
+        """
+        matrix = float_weights("matrix", matrix)
+        if len(matrix.shape) != 2:
+            raise errors.ShapeError(f"`matrix` is {tuple(matrix.shape)}; expected (in, out), as in x · W.")
+        return cls(matrix.T.contiguous() if is_tensor(matrix) else np.ascontiguousarray(matrix.T), bias)
 
     @classmethod
     def seeded(
@@ -105,9 +122,12 @@ def joined(*maps: Linear) -> Linear | None:
 def heads_of(maps: Sequence[Linear], heads: Sequence[int], x: Array) -> tuple[Array, ...] | None:
     """x through maps whose weights are being learned, as one product: for each (…, head, token, head_dim).
 
-    None where the weights are not being learned, or only some of the maps have a bias.
+    None where the weights are not being learned, or only some of the maps have a bias, or a map is observed: then each
+    is called by itself.
     """
     biases = [one.bias for one in maps if one.bias is not None]
+    if any(type(one) is not Linear for one in maps):
+        return None
     if len(biases) not in (0, len(maps)) or not all(needs_gradient(one.weight) for one in maps):
         return None
     from regard.engines import torch_autograd

@@ -18,7 +18,7 @@ from regard.layers.positions import Alibi, Rotary, Turns
 from regard.masks import Mask, causal, window
 
 
-class Seen(NamedTuple):
+class LayerAttention(NamedTuple):
     """The attention of a layer: the lazy matrix and its values; `attention @ values` are the outputs.
 
     >>> attention, values = MultiHead.seeded(width=12, heads=3).attention(np.ones((5, 12), np.float32))
@@ -34,8 +34,8 @@ class Seen(NamedTuple):
 class MultiHead(Layer):
     """Several heads over the same tokens, each with its own projections; concatenated and multiplied by W_O.
 
-    w_q, w_k, w_v   rows of head 0 first, then those of head 1 and so on: (head · head_dim, width)
-    w_o             (width, head · value_dim); None leaves the concatenation unchanged
+    w_q, w_k, w_v   width → head · head_dim: the columns of head 0 first, then those of head 1 and so on
+    w_o             head · value_dim → width; None leaves the concatenation unchanged
     heads           their number; fewer `kv_heads` share keys and values among query heads
     rotary, alibi   positions within attention
     q_norm, k_norm  norms of each head's queries and keys, before rotation
@@ -106,8 +106,15 @@ class MultiHead(Layer):
         cache     keys and values of earlier tokens; those of x are appended
         residual  added at the end
         """
+        rows, _ = self.attend(x, context, mask=mask, offset=offset, cache=cache)
+        return self.output(rows, residual=residual)
+
+    def attend(
+        self, x: Any, context: Any = None, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None
+    ) -> tuple[Array, LayerAttention]:
+        """The outputs of all heads, concatenated, (…, token, head · value_dim), and their attention."""
         seen = self.attention(x, context, mask=mask, offset=offset, cache=cache)
-        return self.project(seen.attention @ seen.values, residual=residual)
+        return self.concatenate(seen.attention @ seen.values), seen
 
     def attention(
         self,
@@ -117,7 +124,7 @@ class MultiHead(Layer):
         mask: Mask | None = None,
         offset: Any = None,
         cache: Cache | None = None,
-    ) -> Seen:
+    ) -> LayerAttention:
         """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, value_dim)."""
         before = 0 if cache is None else len(cache)
         if cache is not None and offset is None:
@@ -132,7 +139,7 @@ class MultiHead(Layer):
         if cache is not None:
             cache.append(keys, values)
             keys, values = cache.keys, cache.values
-        return Seen(self.look(queries, keys, mask=mask, offset=offset), values)
+        return LayerAttention(self.look(queries, keys, mask=mask, offset=offset), values)
 
     def look(
         self, queries: Array, keys: Array, *, mask: Mask | None = None, offset: Any = None, visible: bool = False
@@ -246,10 +253,10 @@ class MultiHead(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step as a `Trace`: of all tokens of one sequence, or in O(n) of one `query`, by word or position."""
-        asked = self._tracer.Asked(
+        options = self._tracer.ExplainOptions(
             query=query, words=words, context_words=context_words, mask=mask, offset=offset, note=note
         )
-        return self._tracer.of_multi_head(self, x, context, asked)
+        return self._tracer.of_multi_head(self, x, context, options)
 
     # Constructors
 
@@ -291,14 +298,15 @@ class MultiHead(Layer):
 
     @classmethod
     def from_heads(cls, w_q: Sequence[Any], w_k: Sequence[Any], w_v: Sequence[Any], w_o: Any = None) -> Self:
-        """From one matrix (head_dim, width) per head in each list; W_O is (width, head · head_dim) or None.
+        """From matrices as in q = x · W_q: one (width, head_dim) per head in each list; W_O (head · value_dim, width).
 
-        >>> one = [[1.0, 0.0], [0.0, 1.0]]
-        >>> MultiHead.from_heads([one, one], [one, one], [one, one]).heads
-        2
+        >>> W_q, W_k = [[1.0], [0.0], [2.0]], [[0.0], [1.0], [1.0]]  # 3 × 1
+        >>> layer = MultiHead.from_heads([W_q, W_k], [W_k, W_k], [W_q, W_q])
+        >>> layer.explain([[1.0, 5.0, 1.0]])["query"].tolist()  # of both heads: x · W_q, x · W_k
+        [[[3.0]], [[6.0]]]
         """
         if w_o is not None and not isinstance(w_o, Linear):
-            w_o = Linear(w_o)
+            w_o = Linear.from_matrix(w_o)
         queries, keys, values = _joined("w_q", w_q), _joined("w_k", w_k), _joined("w_v", w_v)
         return cls(queries, keys, values, w_o, heads=len(w_q), kv_heads=len(w_k))
 
@@ -328,8 +336,8 @@ def _joined(name: str, of_heads: Sequence[Any]) -> Linear:
     matrices = [float_weights(name, matrix) for matrix in of_heads]
     if not matrices or len({tuple(matrix.shape) for matrix in matrices}) > 1:
         shapes = ", ".join(str(tuple(matrix.shape)) for matrix in matrices) or "no matrix"
-        raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (head_dim, width) per head, all equal.")
-    return Linear(arrays.library(matrices[0]).concatenate(matrices))
+        raise errors.ShapeError(f"`{name}` holds {shapes}; expected one (width, head_dim) per head, all equal.")
+    return Linear.from_matrix(arrays.library(matrices[0]).concatenate(matrices, 1))
 
 
 def _check(layer: MultiHead) -> None:
@@ -342,7 +350,7 @@ def _check(layer: MultiHead) -> None:
     if not fits or (after is not None and after * groups != value * heads):
         names = ("w_q", "w_k", "w_v", "w_o")
         parts = [(name, getattr(layer, name)) for name in names if getattr(layer, name) is not None]
-        shapes = "".join(f"\n  {name}  {tuple(part.weight.shape)}" for name, part in parts)
+        shapes = "".join(f"\n  {name}  {part.inputs} → {part.outputs}" for name, part in parts)
         raise errors.ShapeError(
             f"The projections do not fit {heads} query heads and {groups} key heads.{shapes}\n"
             "Outputs: head · head_dim of w_q, kv_head · head_dim of w_k and w_v; w_o takes head · value_dim."

@@ -12,10 +12,10 @@ from regard import errors, validate
 from regard.arrays import Array
 from regard.attention import Cache
 from regard.layers.decoder import Decoder
-from regard.layers.encoder import Encoder, Step
+from regard.layers.encoder import BlockStep, Encoder
 from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.linear import Embedding, Linear
-from regard.layers.multi_head import Seen
+from regard.layers.multi_head import LayerAttention
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.positions import Alibi, Learned, Rotary, Sinusoidal, positions_of
 from regard.masks import Mask
@@ -23,7 +23,7 @@ from regard.masks import Mask
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi"]
 
 
-class Run(NamedTuple):
+class ForwardPass(NamedTuple):
     """The result and all intermediate states of a forward pass.
 
     >>> found = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2).run([1, 2, 3])
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     result: Array
     states: tuple[Array, ...]  # embedded, then after each block; those of the targets follow
-    seen: tuple[Seen, ...]  # every attention, in order; two per decoder with cross-attention
+    seen: tuple[LayerAttention, ...]  # every attention, in order; two per decoder with cross-attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +92,7 @@ class Transformer(Layer):
         positions: Any = None,
         caches: Sequence[Cache] | None = None,
         memory: Array | None = None,
-    ) -> Run:
+    ) -> ForwardPass:
         """The forward pass of tokens, (token,) or (batch, token), and of targets, if there are any.
 
         mask         of the tokens; target_mask, memory_mask: of the targets' self- and cross-attention
@@ -104,7 +104,7 @@ class Transformer(Layer):
         if caches is not None and len(caches) != len(blocks):
             raise errors.option("caches", f"{len(caches)} caches", f"{len(blocks)}, one per block")
         states: list[Array] = []
-        seen: list[Seen] = []
+        seen: list[LayerAttention] = []
         both = bool(self.encoders and self.decoders)
         if both != (targets is not None):
             fix = "Decoders that follow encoders read targets; decoders or encoders alone read tokens."
@@ -120,7 +120,7 @@ class Transformer(Layer):
             options.update(memory=memory, memory_mask=memory_mask)
         x = self._through(blocks, x, states, seen, options, caches)
         x = x if self.norm is None else self.norm(x)
-        return Run(x if self.head is None else self.head(x), tuple(states), tuple(seen))
+        return ForwardPass(x if self.head is None else self.head(x), tuple(states), tuple(seen))
 
     def embed(
         self, tokens: Any, start: Any = 0, embedding: Embedding | None = None, *, positions: Array | None = None
@@ -137,7 +137,7 @@ class Transformer(Layer):
         *,
         positions: Array | None = None,
         separate: bool = False,
-    ) -> Iterator[Step]:
+    ) -> Iterator[BlockStep]:
         """The steps embedding, positioned and normed; the last two only if the model has them.
 
         start       the position of the first token, one number or one per sequence
@@ -146,16 +146,16 @@ class Transformer(Layer):
         """
         x = (embedding or self.embedding)(tokens)
         x = x if self.embedding_scale == 1.0 else x * self.embedding_scale
-        yield Step("embedding", x)
+        yield BlockStep("embedding", x)
         if self.positions is not None:
             if positions is None and isinstance(self.positions, Learned) and self.positions.padding is not None:
                 x = self.positions(x, start, tokens)
             else:
                 positions = positions_of(start, x.shape[-2], x) if positions is None else positions
                 x = self.positions.at(x, positions, in_place=not separate)
-            yield Step("positioned", x)
+            yield BlockStep("positioned", x)
         if self.embedding_norm is not None:
-            yield Step("normed", self.embedding_norm(x))
+            yield BlockStep("normed", self.embedding_norm(x))
 
     def explain(
         self,
@@ -173,8 +173,10 @@ class Transformer(Layer):
         note: str | None = None,
     ) -> Any:
         """Every step of one block as a `Trace`, starting at the embedding; encoders count first, then decoders."""
-        asked = self._tracer.Asked(query=query, words=words, context_words=target_words, mask=mask, note=note)
-        return self._tracer.of_transformer(self, tokens, targets, block, which, asked, (target_mask, memory_mask))
+        options = self._tracer.ExplainOptions(
+            query=query, words=words, context_words=target_words, mask=mask, note=note
+        )
+        return self._tracer.of_transformer(self, tokens, targets, block, which, options, (target_mask, memory_mask))
 
     def caches(self) -> tuple[Cache, ...]:
         """Empty caches, one per block."""
@@ -185,7 +187,7 @@ class Transformer(Layer):
         blocks: Sequence[Encoder | Decoder],
         x: Array,
         states: list[Array],
-        seen: list[Seen],
+        seen: list[LayerAttention],
         options: dict[str, Any],
         caches: Sequence[Cache] | None = None,
     ) -> Array:

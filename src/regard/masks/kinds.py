@@ -12,7 +12,7 @@ from regard import errors, validate
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
 from regard.masks.parameters import Given, Numbers, document_ids, numbers, packed_ids, parameters, plain, sequences
-from regard.masks.visible import Dense, FromPositions, Keys, Place, Sizes, same_document
+from regard.masks.visible import Dense, FromPositions, ImpliedSizes, Keys, Region, same_document
 
 
 def causal() -> Mask:
@@ -33,11 +33,12 @@ class Causal(Mask):
 
     expression = "causal()"
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         return Keys((clipped(0, place.positions + 1, place.keys, place.xp),))
 
 
 _CAUSAL = Causal()  # one for all: the cache of evaluated masks finds it by identity
+
 
 def window(left: int, right: int | None = None) -> Mask:
     """Keys at most `left` positions before the query and `right` after it; `right` defaults to `left`.
@@ -70,7 +71,7 @@ class Window(Mask):
     def expression(self) -> str:
         return f"window({self.left})" if self.left == self.right else f"window({self.left}, {self.right})"
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         from_key, to_key = place.positions - min(self.left, FAR), place.positions + (min(self.right, FAR) + 1)
         return Keys((clipped(from_key, to_key, place.keys, place.xp),))
 
@@ -111,10 +112,10 @@ class Lengths(Mask):
         return isinstance(self.counts, int)
 
     @property
-    def _sizes(self) -> Sizes:
-        return Sizes(batch=sequences(self.counts))
+    def _sizes(self) -> ImpliedSizes:
+        return ImpliedSizes(batch=sequences(self.counts))
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         real = place.per_sequence("counts", plain(self.counts))
         first, last = (0, real) if self.side == "right" else (place.keys - real, place.keys)
         return Keys((clipped(first, last, place.keys, place.xp),))
@@ -157,10 +158,10 @@ class Prefix(Mask):
         return isinstance(self.n, int) and isinstance(self.start, int)
 
     @property
-    def _sizes(self) -> Sizes:
-        return Sizes(batch=max(sequences(self.n), sequences(self.start)))
+    def _sizes(self) -> ImpliedSizes:
+        return ImpliedSizes(batch=max(sequences(self.n), sequences(self.start)))
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         n, start = place.per_sequence("n", plain(self.n)), place.per_sequence("start", plain(self.start))
         return Keys((clipped(start, higher(start + n, place.positions + 1, place.xp), place.keys, place.xp),))
 
@@ -198,11 +199,11 @@ class Documents(Mask):
         return f"documents({self.ids})"
 
     @property
-    def _sizes(self) -> Sizes:
+    def _sizes(self) -> ImpliedSizes:
         shape = self.ids.array.shape
-        return Sizes(shape[-1], shape[-1], 1 if len(shape) == 1 else shape[0])
+        return ImpliedSizes(shape[-1], shape[-1], 1 if len(shape) == 1 else shape[0])
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         ids = self.ids.array if len(self.ids.array.shape) == 2 else self.ids.array[None]
         return same_document(ids, place)
 
@@ -230,7 +231,7 @@ class Chunks(Mask):
     def expression(self) -> str:
         return f"chunks({self.n})"
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         n = min(self.n, FAR)
         start = place.positions - place.positions % n
         return Keys((clipped(start, start + n, place.keys, place.xp),))
@@ -261,7 +262,7 @@ class First(Mask):
     def expression(self) -> str:
         return f"first({self.n})"
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         return Keys(((0, min(self.n, place.keys)),))
 
 
@@ -303,11 +304,11 @@ class Allowed(Mask):
         return f"allowed({self.array})"
 
     @property
-    def _sizes(self) -> Sizes:
+    def _sizes(self) -> ImpliedSizes:
         batch, heads, queries, keys = (1,) * (4 - len(self.array.array.shape)) + tuple(self.array.array.shape)
-        return Sizes(None if queries == 1 else queries, None if keys == 1 else keys, batch, heads)
+        return ImpliedSizes(None if queries == 1 else queries, None if keys == 1 else keys, batch, heads)
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         given = self.array.array
         dense = place.array(given)[(None,) * (4 - len(given.shape))]
         full = (place.batch, place.heads, place.queries, place.keys)
@@ -349,13 +350,11 @@ class Where(Mask):
     def expression(self) -> str:
         return f"where({getattr(self.function, '__name__', 'function').strip('<>')})"
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         xp = place.xp
         batch, heads = (place.array(xp.arange(count)) for count in (place.batch, place.heads))
         query_positions = place.array(place.positions, xp.int64)  # the product of two positions fits
         return Keys(
             None,
-            FromPositions(
-                self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device
-            ),
+            FromPositions(self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device),
         )

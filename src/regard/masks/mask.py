@@ -11,7 +11,7 @@ import numpy as np
 from regard import errors
 from regard.arrays import Array, is_tensor
 from regard.masks.intervals import Index, take
-from regard.masks.visible import Keys, Place, Sizes, Visible, drawing, positions
+from regard.masks.visible import ImpliedSizes, Keys, Region, Visible, drawing, positions
 
 DEEPEST = 100  # levels of `(a & b | c) & d | …`, one per change of operator; evaluating a level recurses four calls
 _CACHED_QUERIES = 4096  # at most 16 bytes per query and 64 masks: 4 MiB
@@ -122,10 +122,10 @@ class Mask:
         return 1
 
     @property
-    def _sizes(self) -> Sizes:
-        return Sizes()
+    def _sizes(self) -> ImpliedSizes:
+        return ImpliedSizes()
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         raise NotImplementedError
 
 
@@ -155,8 +155,8 @@ class Combined(Mask):
         return 1 + max(mask._depth for mask in self.masks)
 
     @property
-    def _sizes(self) -> Sizes:
-        sizes = Sizes()
+    def _sizes(self) -> ImpliedSizes:
+        sizes = ImpliedSizes()
         for mask in self.masks:
             sizes = sizes.with_(mask._sizes)
         return sizes
@@ -172,7 +172,7 @@ class Both(Combined):
     def expression(self) -> str:
         return " & ".join(_wrapped(mask, Either) for mask in self.masks)
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         return place.both([mask._keys(place) for mask in self.masks])
 
 
@@ -186,7 +186,7 @@ class Either(Combined):
     def expression(self) -> str:
         return " | ".join(mask.expression for mask in self.masks)
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         return place.either([mask._keys(place) for mask in self.masks])
 
 
@@ -216,15 +216,15 @@ class Inverse(Mask):
         return 1 + self.inner._depth
 
     @property
-    def _sizes(self) -> Sizes:
+    def _sizes(self) -> ImpliedSizes:
         return self.inner._sizes
 
-    def _keys(self, place: Place) -> Keys:
+    def _keys(self, place: Region) -> Keys:
         return place.neither(self.inner._keys(place))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Part(Mask):
+class SelectedMask(Mask):
     """A mask restricted to some of its sequences and heads."""
 
     whole: Mask
@@ -249,12 +249,12 @@ class Part(Mask):
         return self.whole.expression
 
     @property
-    def _sizes(self) -> Sizes:
+    def _sizes(self) -> ImpliedSizes:
         batch, heads = (len(np.arange(n)[some]) for n, some in ((self.sequences, self.batch), (self.heads, self.head)))
         return self.whole._sizes._replace(batch=batch, heads=heads)
 
-    def _keys(self, place: Place) -> Keys:
-        whole = Place(
+    def _keys(self, place: Region) -> Keys:
+        whole = Region(
             place.queries, place.keys, self.sequences, self.heads, self._positions(place), place.xp, place.device
         )
         keys = self.whole._keys(whole)
@@ -263,7 +263,7 @@ class Part(Mask):
             intervals = tuple((self._some(first), self._some(last)) for first, last in intervals)
         return Keys(intervals, None if keys.rest is None else keys.rest.select(self.batch, self.head))
 
-    def _positions(self, place: Place) -> Array:
+    def _positions(self, place: Region) -> Array:
         """Query positions for all sequences; only those of the selected ones matter."""
         if place.positions is None or place.positions.shape[0] == 1:
             return place.positions
@@ -314,7 +314,7 @@ def _wrapped(mask: Mask, looser: Any) -> str:
 
 def _placed(mask: Mask, queries: int, keys: int, batch: int, heads: int, offset: Any, xp: Any, device: Any) -> Visible:
     where = positions(queries, batch, offset, xp, device) if mask.needs_position else None
-    place = Place(queries, keys, batch, heads, where, xp, device)
+    place = Region(queries, keys, batch, heads, where, xp, device)
     return place.visible(mask._keys(place))
 
 

@@ -1,6 +1,6 @@
 """Evaluated masks: the visible keys of each query as intervals, plus a `Rest` for what intervals cannot express.
 
-`Place` holds the sizes and positions that a mask is evaluated for, and combines masks into `Keys`; `Visible` is the
+`Region` holds the sizes and positions that a mask is evaluated for, and combines masks into `Keys`; `Visible` is the
 result that engines take. A `Rest` is evaluated per tile of queries and keys, so that nothing of size query × key is
 built.
 """
@@ -305,7 +305,7 @@ class Keys(NamedTuple):
     rest: Rest | None = None
 
 
-class Sizes(NamedTuple):
+class ImpliedSizes(NamedTuple):
     """The sizes that the arrays of a mask imply."""
 
     queries: int | None = None
@@ -313,9 +313,9 @@ class Sizes(NamedTuple):
     batch: int = 1
     heads: int = 1
 
-    def with_(self, other: Sizes) -> Sizes:
+    def with_(self, other: ImpliedSizes) -> ImpliedSizes:
         """The sizes that both imply."""
-        return Sizes(
+        return ImpliedSizes(
             other.queries if self.queries is None else self.queries,
             other.keys if self.keys is None else self.keys,
             max(self.batch, other.batch),
@@ -324,7 +324,7 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Place:
+class Region:
     """What a mask is evaluated for: the numbers of queries and keys, and the query positions."""
 
     queries: int
@@ -439,18 +439,18 @@ def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None
         numbers = parameters.plain(parameters.numbers("offset", offset, lowest=-FAR))
     except errors.OptionError:
         raise errors.bad_offset(offset, batch) from None
-    start = Place(queries, 0, batch, 1, None, xp, device).per_sequence("offset", numbers)
+    start = Region(queries, 0, batch, 1, None, xp, device).per_sequence("offset", numbers)
     return start + xp.arange(queries, dtype=xp.int32, **on(device))
 
 
-def same_document(ids: Array, place: Place) -> Keys:
+def same_document(ids: Array, place: Region) -> Keys:
     """Keys with the id of the query, ids (batch or 1, position): intervals if every document is contiguous."""
     xp = place.xp
     if ids.shape[0] != 1 and ids.shape[0] != place.batch:
         raise _not_per_sequence("ids", ids.shape[0], place.batch)
     if xp is not np and tracing():  # the content of a traced tensor is unknown
         return Keys(None, _equal_ids(place.array(ids), place))
-    known = Place(place.queries, place.keys, place.batch, 1, None, np)
+    known = Region(place.queries, place.keys, place.batch, 1, None, np)
     stand = known.array(place.positions)
     if (stand.size and (stand.min() < 0 or stand.max() >= ids.shape[1])) or place.keys > ids.shape[1]:
         lowest, highest = (int(stand.min()), int(stand.max())) if stand.size else (0, -1)
@@ -467,7 +467,7 @@ def same_document(ids: Array, place: Place) -> Keys:
     return Keys((interval,), None if in_one_piece else _equal_ids(place.array(ids), place))
 
 
-def _equal_ids(ids: Array, place: Place) -> Rest:
+def _equal_ids(ids: Array, place: Region) -> Rest:
     sequence = place.xp.arange(ids.shape[0], **on(place.device))[:, None]
     return SameDocument(ids[sequence, place.array(place.positions, place.xp.int64)], ids[:, : place.keys])
 

@@ -60,7 +60,7 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BertSizes:
     """The settings that all blocks share."""
 
     width: int
@@ -71,13 +71,13 @@ class Sizes:
     activation: str
 
 
-def _sizes(tensors: Tensors, distil: bool) -> Sizes:
+def _sizes(tensors: Tensors, distil: bool) -> BertSizes:
     """The settings, with the defaults of transformers 5.22."""
     settings = tensors.settings
     if settings.part("per_layer_config").values:
         raise tensors.refuse("Settings for single layers (per_layer_config)")
     if distil:
-        return Sizes(
+        return BertSizes(
             settings.integer(settings.one_name("dim", "hidden_size"), 768),
             settings.integer(settings.one_name("n_layers", "num_hidden_layers"), 6),
             settings.integer(settings.one_name("n_heads", "num_attention_heads"), 12),
@@ -90,7 +90,7 @@ def _sizes(tensors: Tensors, distil: bool) -> Sizes:
     kind = settings.text("position_embedding_type", "absolute", null="absolute")
     if kind != "absolute":
         raise tensors.refuse(f"Position embeddings of type {kind[:40]!r}")
-    return Sizes(
+    return BertSizes(
         settings.integer("hidden_size", 768),
         settings.integer("num_hidden_layers", 12),
         settings.integer("num_attention_heads", 12),
@@ -100,7 +100,7 @@ def _sizes(tensors: Tensors, distil: bool) -> Sizes:
     )
 
 
-def _positions(tensors: Tensors, sizes: Sizes) -> tuple[Learned, int]:
+def _positions(tensors: Tensors, sizes: BertSizes) -> tuple[Learned, int]:
     """Learned positions, with the row of the first token type (the type of all tokens) added; and their number."""
     weight = tensors.take("embeddings.position_embeddings.weight", None, sizes.width)
     family, padding = tensors.checkpoint.family, None
@@ -113,7 +113,7 @@ def _positions(tensors: Tensors, sizes: Sizes) -> tuple[Learned, int]:
     return Learned(weight, padding), len(weight) if padding is None else len(weight) - padding - 1
 
 
-def _block(tensors: Tensors, names: Names, place: int, sizes: Sizes) -> Encoder:
+def _block(tensors: Tensors, names: Names, place: int, sizes: BertSizes) -> Encoder:
     at, width = names.block.format(place), sizes.width
     attention = MultiHead(
         *tensors.query_key_value([at + name for name in names.query_key_value], [width] * 3, width),

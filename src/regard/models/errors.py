@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from regard.errors import OptionError, RegardError
+from regard.errors import OptionError, RegardError, option
 
 Place = str | os.PathLike[str]
 
@@ -46,3 +46,14 @@ def missing(path: Place, expected: str, fix: str = "") -> MissingFile:
     There is no tiny; expected a folder with config.json, or a GGUF file.
     """
     return MissingFile(f"There is no {os.fspath(path)}; expected {expected}." + (f"\n{fix}" if fix else ""))
+
+
+def check_length(name: str, longest: int, count: int, more: int = 0) -> None:
+    """Refuse a text of so many tokens, with `more` to be generated, that a model cannot read."""
+    if count == 0:
+        raise option("text", "", "a text with at least one token")
+    if count + more > longest:
+        came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
+        fix = "Generate fewer tokens, or shorten the text" if more else "Read it in parts"
+        limit = f"{name} reads at most {longest}"
+        raise TooLong(f"{came}; {limit}.\n{fix}, or use a model that reads more.", count + more)

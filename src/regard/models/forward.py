@@ -16,12 +16,12 @@ import numpy as np
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.row_statistics import LONG
-from regard.layers import Heads, Learned, MultiHead, Rotary, Seen, Transformer
+from regard.layers import Heads, LayerAttention, Learned, MultiHead, Rotary, Transformer
 from regard.layers.encoder import Attend
 from regard.layers.positions import Turns
 
 
-class Place(NamedTuple):
+class TokenSpan(NamedTuple):
     """The tokens of a text, or of several texts of equal length, among all tokens."""
 
     start: int
@@ -36,8 +36,8 @@ class Packed:
     ids: Array  # (token,)
     positions: Array  # (token,): each within its text
     lengths: Array  # (token,): of the text of each token
-    groups: tuple[Place, ...]  # texts of equal length
-    places: tuple[Place, ...]  # of each text, in the order given
+    groups: tuple[TokenSpan, ...]  # texts of equal length
+    places: tuple[TokenSpan, ...]  # of each text, in the order given
 
 
 def packed(texts: Sequence[Sequence[int]]) -> Packed:
@@ -51,9 +51,9 @@ def packed(texts: Sequence[Sequence[int]]) -> Packed:
     for length, of_one_length in groupby(order, key=lambda text: len(texts[text])):
         first = start
         for text in of_one_length:
-            places[text] = Place(start, start + length, length)
+            places[text] = TokenSpan(start, start + length, length)
             start += length
-        groups.append(Place(first, start, length))
+        groups.append(TokenSpan(first, start, length))
     ids = np.fromiter((number for text in order for number in texts[text]), np.int64, start)
     positions = np.concatenate([np.arange(len(texts[text])) for text in order])
     lengths = np.repeat([len(texts[text]) for text in order], [len(texts[text]) for text in order])
@@ -66,7 +66,7 @@ class PackedHeads(NamedTuple):
     queries: Array  # (head, token, head_dim)
     keys: Array  # (key head, token, head_dim)
     values: Array
-    attentions: Mapping[Place, Attention]  # of long texts, whose row state is worth keeping
+    attentions: Mapping[TokenSpan, Attention]  # of long texts, whose row state is worth keeping
 
 
 class LayerRun(NamedTuple):
@@ -77,14 +77,14 @@ class LayerRun(NamedTuple):
     outputs: Array  # (token, head · head_dim): the outputs of all heads, concatenated
     heads: PackedHeads
 
-    def seen(self, layer: MultiHead, place: Place) -> Seen:
+    def seen(self, layer: MultiHead, place: TokenSpan) -> LayerAttention:
         """The attention of one text: views of the arrays of all texts."""
         tokens = slice(place.start, place.stop)
         heads = self.heads
         attention = heads.attentions.get(place) or layer.look(heads.queries[:, tokens], heads.keys[:, tokens])
-        return Seen(attention, heads.values[:, tokens])
+        return LayerAttention(attention, heads.values[:, tokens])
 
-    def outputs_of(self, layer: MultiHead, place: Place) -> Array:
+    def outputs_of(self, layer: MultiHead, place: TokenSpan) -> Array:
         """The outputs of the heads for one text, (head, token, head_dim)."""
         return layer.split(self.outputs[place.start : place.stop])
 
@@ -134,12 +134,12 @@ def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
     return rows
 
 
-def attend_packed(turns: Turns | None, groups: tuple[Place, ...]) -> Attend:
+def attend_packed(turns: Turns | None, groups: tuple[TokenSpan, ...]) -> Attend:
     """Attention within each of several texts whose tokens are packed into one sequence, (token, width)."""
 
     def attend(layer: MultiHead, x: Array) -> Heads:
         queries, keys, values = layer.projections(x, turns)
-        attentions: dict[Place, Attention] = {}
+        attentions: dict[TokenSpan, Attention] = {}
         rows = []
         for place in groups:
             tokens = slice(place.start, place.stop)

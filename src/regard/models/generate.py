@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
-from regard.layers import Heads, MultiHead, Seen, Transformer
+from regard.layers import Heads, LayerAttention, MultiHead, Transformer
 from regard.layers.encoder import Attend, result_of
 from regard.models.forward import LayerRun, packed, run
 from regard.models.tokens import Tokeniser
@@ -143,11 +143,13 @@ class Generation:
             self.append(number)
             yield number
 
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[LayerAttention, ...]:
         """The attention and values of every layer over all tokens."""
         written = slice(0, len(self.ids))
         return tuple(
-            Seen(block.attention.look(cache.queries[:, written], cache.keys[:, written]), cache.values[:, written])
+            LayerAttention(
+                block.attention.look(cache.queries[:, written], cache.keys[:, written]), cache.values[:, written]
+            )
             for block, cache in zip(self.transformer.encoders, self.caches, strict=True)
         )
 

@@ -53,7 +53,7 @@ FAMILIES = {
 
 
 @dataclass(frozen=True)
-class Sizes:
+class LlamaSizes:
     """The settings that all blocks share."""
 
     width: int
@@ -92,7 +92,7 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
     return Transformer(Embedding(embedding), None, blocks, norm=norm, head=head), longest
 
 
-def _sizes(tensors: Tensors, family: Family) -> Sizes:
+def _sizes(tensors: Tensors, family: Family) -> LlamaSizes:
     settings = tensors.settings
     width, heads = settings.integer("hidden_size", 4096), settings.integer("num_attention_heads", 32)
     by_width = max(width // heads, 1)
@@ -100,7 +100,7 @@ def _sizes(tensors: Tensors, family: Family) -> Sizes:
     stated = family.attention_bias and settings.flag("attention_bias", False)
     mlp_bias = family.mlp_bias and settings.flag("mlp_bias", False)
     in_gguf = tensors.checkpoint.is_gguf
-    return Sizes(
+    return LlamaSizes(
         width,
         heads,
         settings.integer("num_key_value_heads", family.kv_heads or heads, null=heads),
@@ -138,7 +138,7 @@ def _windows(tensors: Tensors, family: Family, count: int) -> Callable[[int], in
     return lambda place: window - 1 if window is not None and LAYER_TYPES[kinds[place]] else None
 
 
-def _positions(tensors: Tensors, sizes: Sizes, longest: int) -> Rotary:
+def _positions(tensors: Tensors, sizes: LlamaSizes, longest: int) -> Rotary:
     """Rotary positions; GGUF files may rotate only part of each head, or hold divisors of the frequencies."""
     settings = tensors.settings
     if not tensors.checkpoint.is_gguf:
@@ -158,7 +158,7 @@ def _positions(tensors: Tensors, sizes: Sizes, longest: int) -> Rotary:
     return Rotary(rotated, made.base, frequencies=tuple(frequencies.tolist()))
 
 
-def _block(tensors: Tensors, place: int, sizes: Sizes, positions: Rotary, window: int | None) -> Encoder:
+def _block(tensors: Tensors, place: int, sizes: LlamaSizes, positions: Rotary, window: int | None) -> Encoder:
     at, width = f"layers.{place}.", sizes.width
     outputs = [count * sizes.head_dim for count in (sizes.heads, sizes.kv_heads, sizes.kv_heads)]
     names = [f"{at}self_attn.{letter}_proj" for letter in "qkv"]

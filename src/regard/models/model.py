@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -16,16 +16,17 @@ from regard import errors, validate
 from regard.arrays import Array, unit_length
 from regard.layers import Encoder, Transformer
 from regard.models import progress
-from regard.models.errors import TooLong
+from regard.models.errors import check_length
 from regard.models.files import Checkpoint, open_checkpoint
 from regard.models.forward import packed, run
 from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
 from regard.models.regular_file import object_in
 from regard.models.settings import FAMILIES, Kind
-from regard.models.tokens import Encoded, Tokeniser
+from regard.models.tokens import Tokeniser
 from regard.reading import Reading, Token
+from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Reader, Task, check_can
 
-OnLayer = Callable[[int, int], None]
+NO_WRITING = "It is bidirectional, or has no language-model head: use a causal model such as smollm2."
 
 
 def model(name: str | os.PathLike[str] = "minilm") -> Model:
@@ -129,6 +130,31 @@ class Model:
         """
         return self.causal and self.transformer.head is not None
 
+    @property
+    def cannot(self) -> Mapping[Task, str]:
+        """What it cannot do, with the reason and what to do instead.
+
+        >>> list(model("minilm").cannot)
+        ['generate', 'next_tokens']
+        """
+        return {} if self.writes else {"generate": NO_WRITING, "next_tokens": NO_WRITING}
+
+    @property
+    def block_shapes(self) -> tuple[BlockShape, ...]:
+        """The sizes of each layer's attention, and its W_O.
+
+        >>> model("smollm2").block_shapes[0]
+        BlockShape(heads=9, key_heads=3, head_dim=64, value_dim=64)
+        """
+        layers = [block.attention for block in self.blocks]
+        return tuple(
+            BlockShape(
+                layer.heads, layer.groups, layer.head_dim, layer.w_v.outputs // layer.groups,
+                None if layer.w_o is None else layer.w_o.weight,
+            )
+            for layer in layers
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         sizes = f"{len(self.blocks)} layers × {self.heads} heads, width {self.width}"
         licence = f", {self.licence}" if self.licence else ""
@@ -182,6 +208,48 @@ class Model:
             )
         return readings[0] if isinstance(text, str) else tuple(readings)
 
+    def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
+        """What the heads of every layer, or of the first `layers`, compute for texts given as token ids.
+
+        Layer by layer, in groups of texts of equal length.
+
+        >>> minilm = model("minilm")
+        >>> ids = [minilm.tokeniser.encode(text).ids for text in ("The cat sat", "A dog ran")]
+        >>> next(minilm.observe(ids)).attention.shape
+        (2, 12, 5, 5)
+        """
+        together = packed(texts)
+        index_at = {place.start: index for index, place in enumerate(together.places)}
+        for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True)):
+            multi_head, values = self.blocks[layer].attention, step.heads.values
+            outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
+            of_layer = LayerHeads(layer, values, outputs)
+            for group in together.groups:
+                tokens, length = slice(group.start, group.stop), group.length
+                queries, keys = (
+                    part[:, tokens].reshape(len(part), -1, length, part.shape[-1]).swapaxes(0, 1)
+                    for part in (step.heads.queries, step.heads.keys)
+                )
+                indices = tuple(index_at[start] for start in range(group.start, group.stop, length))
+                yield Observed(of_layer, indices, tokens, multi_head.look(queries, keys))
+
+    def untrained(self, seed: int = 0) -> Model:
+        """A model of the same shape with random weights, as BERT begins: deviation 0.02, biases 0, norms 1.
+
+        >>> model("minilm").untrained()
+        Model(minilm, untrained: bert, 6 layers × 12 heads, width 384, up to 512 tokens, Apache-2.0)
+        """
+        names = {id(array): name for name, array in self.transformer.parameters().items()}
+        generator = np.random.default_rng(seed)
+
+        def drawn(array: Array) -> Array:
+            if array.ndim > 1:
+                return generator.standard_normal(array.shape, np.float32) * np.float32(0.02)
+            is_norm = "norm" in names[id(array)] and names[id(array)].endswith("weight")
+            return np.ones(array.shape, np.float32) if is_norm else np.zeros(array.shape, np.float32)
+
+        return replace(self, name=f"{self.name}, untrained", transformer=self.transformer.map(drawn))
+
     def beginning(self, text: str) -> str:
         """The text, cut after the last word that the model still reads; whole if it has at most `longest` tokens.
 
@@ -199,7 +267,7 @@ class Model:
         batch = validate.integer("batch", batch, 1)
         ids = [encoding.ids for encoding in self.tokeniser.engine.encode_batch(texts_of(texts))]  # one list per text
         for of_text in ids:
-            self._check_length(len(of_text))
+            check_length(self.name, self.longest, len(of_text))
         order = sorted(range(len(ids)), key=lambda text: len(ids[text]))  # texts of equal length are one batch
         vectors = np.empty((len(ids), self.width), np.float32)
         for start in range(0, len(order), batch):
@@ -235,14 +303,14 @@ class Model:
         >>> print(model("smollm2").generate("Once upon a time", tokens=3).text)
         Once upon a time, the city
         """
-        self._check_writes("Generating text")
+        check_can(self, "generate")
         if not isinstance(prompt, str):
             raise errors.option("prompt", prompt, 'a text, such as "Once upon a time"')
         tokens, stops = validate.integer("tokens", tokens, 1), stop_texts(stop)
         sampling = Sampling(temperature, top_k, top_p, seed)
         encoded = self.tokeniser.encode(prompt)
         count = len(encoded.ids)
-        self._check_length(count, tokens)
+        check_length(self.name, self.longest, count, tokens)
         check_rotary(self.transformer, self.name, count, tokens)
         generation = Generation(self.transformer, encoded.ids, tokens)
         stream = TextStream(self.tokeniser, stops, on_token)
@@ -275,7 +343,7 @@ class Model:
         >>> smollm2.next_logits(smollm2.read("Once upon a time").states[-1]).shape
         (4, 49152)
         """
-        self._check_writes("Probabilities of the next token")
+        check_can(self, "next_tokens")
         norm, head = self.transformer.norm, self.transformer.head
         assert head is not None
         return head(states if norm is None else norm(states))
@@ -301,18 +369,11 @@ class Model:
         likely = zip(order[:count].tolist(), probabilities[:count].tolist(), strict=True)
         return [(self.tokeniser.piece(number)[0], probability) for number, probability in likely]
 
-    def _check_writes(self, what: str) -> None:
-        if not self.writes:
-            raise errors.unsupported(
-                f"{what} with {self.name}",
-                "It is bidirectional, or has no language-model head: use a causal model such as smollm2.",
-            )
-
     def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
         """The tokens of each text; a text that is too long is refused."""
         found = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]
         for encoded in found:
-            self._check_length(len(encoded.ids))
+            check_length(self.name, self.longest, len(encoded.ids))
         return found
 
     def _depth(self, layers: int | None) -> int:
@@ -321,14 +382,8 @@ class Model:
             return count
         return validate.integer("layers", layers, 1, count)
 
-    def _check_length(self, count: int, more: int = 0) -> None:
-        if count == 0:
-            raise errors.option("text", "", "a text with at least one token")
-        if count + more > self.longest:
-            came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
-            fix = "Generate fewer tokens, or shorten the text" if more else "Read it in parts"
-            limit = f"{self.name} reads at most {self.longest}"
-            raise TooLong(f"{came}; {limit}.\n{fix}, or use a model that reads more.", count + more)
+
+_READER: type[Reader] = Model  # for mypy
 
 
 def texts_of(given: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +18,18 @@ _observer: ContextVar[Report | None] = ContextVar("observer", default=None)
 
 @contextmanager
 def observed(report: Report) -> Iterator[None]:
-    """Downloads of this thread are reported; `report` may raise to cancel them."""
-    before = _observer.set(report)
+    """Downloads of this thread are reported; `report` may raise to cancel them.
+
+    The share that has arrived never falls, whatever is downloaded again or from elsewhere.
+    """
+    most = 0.0
+
+    def rising(what: str, arrived: int, total: int) -> None:
+        nonlocal most
+        most = max(most, arrived / max(total, 1))
+        report(what, min(total, max(arrived, math.ceil(most * total))), total)
+
+    before = _observer.set(rising)
     try:
         yield
     finally:
@@ -76,10 +87,14 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def bar(what: str, total: int) -> Iterator[Advance]:
-    """A download bar: a function to call with the number of bytes that have arrived."""
+def bar(what: str, total: int, *, before: int = 0) -> Iterator[Advance]:
+    """A download bar: a function to call with the number of bytes that have arrived; the bar never goes back.
+
+    before  bytes that an observer was told of before these
+    """
     if not sys.stderr.isatty() or _observer.get() is not None:
-        yield reporter(what, total)
+        report = reporter(what, before + total)
+        yield lambda arrived: report(before + arrived)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -87,7 +102,14 @@ def bar(what: str, total: int) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda arrived: progress.update(task, completed=arrived)
+        most = 0
+
+        def advance(arrived: int) -> None:
+            nonlocal most
+            most = max(most, arrived)
+            progress.update(task, completed=most)
+
+        yield advance
 
 
 def note(line: str) -> None:

@@ -14,25 +14,12 @@ from typing import Any, Literal
 from regard.errors import RegardError, missing_package
 from regard.models.errors import broken
 from regard.models.regular_file import content_of
+from regard.reading.reader import Encoded
 
 Spelling = Literal["bytes", "pieces", "spaces"]  # byte-level BPE, WordPiece with ##, SentencePiece with ▁
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # how tokens of white space are shown
 PROBE = "A word, ünknown ones 漢😀, and 12."
 LARGEST = 256 * 2**20  # bytes of a tokenizer.json
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A text as tokens: every list has one entry per token."""
-
-    ids: list[int]
-    texts: list[str]  # readable: ing for ##ing, the for Ġthe
-    spans: list[tuple[int, int]]  # in characters, without leading white space; empty for added tokens
-    special: list[bool]  # [CLS], <|im_start|> and the like, added or in the text
-    joined: list[bool]  # continues the word of the token before
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from regard.output.scaling_figure import PLOT, Line, line_chart, linear, room_le
 from regard.output.svg import Svg, framed
 
 if TYPE_CHECKING:
-    from regard.heads.ablation import Effect
+    from regard.heads.ablation_effects import Effect
 
 
 def pruning(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str, *, title: str | None = None) -> Svg:

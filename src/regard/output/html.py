@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from regard.output.characters import printable
 from regard.output.svg import SUBSCRIPT, Svg
-from regard.output.table_formats import parts_of, printed
-from regard.output.weight_figures import heat_map, weights_of
+from regard.output.table_formats import parts_of, printed, shortened, sum_below
+from regard.output.weight_figures import heads, heat_map, weights_of
 from regard.tables import Column, Table
 
 FIGURE_SPACE = "\u2007"  # as wide as a digit
+FEW_NUMBERS = 8  # numbers of a vector that is shown whole
+SHOWN_NUMBERS = 6  # parts of a longer one: the first four, …, the last
+SHORTENED = "… stands for omitted numbers of vectors of up to {}; .csv and .json hold all of them."
+LEAST_SCALE = 0.75  # of a figure on a narrow screen, where its labels are still read
 FEW_TABLES = 12  # tables of a trace in a notebook
+MOST_MAPS, SMALL_CELLS = 12, 16  # small maps of an attention of several heads, and the cells of their sides
 FEW_CELLS = 64  # cells per side of an attention in a notebook
 MOST_WORK = 1 << 34  # multiplications to draw an attention unasked: 16,384 words of head_dim 64 take a few seconds
 
@@ -27,27 +33,33 @@ font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'
 .regard-still table{border-collapse:collapse;font-variant-numeric:tabular-nums;
 background:var(--ground);color:var(--ink)}
 .regard-still caption{text-align:left;font-weight:600;padding:.25rem 0 .5rem;color:var(--ink)}
-.regard-still thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted);white-space:nowrap}
-.regard-still th,.regard-still td{padding:.3rem .75rem;text-align:left;background:none;border:0}
+.regard-still thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted)}
+.regard-still th,.regard-still td{padding:.3rem .6rem;text-align:left;background:none;border:0}
 .regard-still tbody tr{border-bottom:1px solid var(--rule);background:none}
 .regard-still tbody th{font-weight:400}
 .regard-still .number{text-align:right;white-space:nowrap}
-.regard-still .vector{white-space:nowrap}
+.regard-still td.vector{text-wrap:balance}
+.regard-still tr.sum{font-weight:600;border-top:1px solid var(--muted)}
+@media (max-width:48rem){.regard-still th,.regard-still td{padding:.25rem .2rem;font-size:12px}
+.regard-still .shade{min-width:0}}
+@media (max-width:26rem){.regard-still th,.regard-still td{padding:.25rem .1rem;font-size:11px}
+.regard-still th:first-child{padding-right:.2rem}}
 .regard-still .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));
-min-width:5.5rem}
+min-width:3.5rem}
 .regard-still tr.query{background:var(--mark)}
 .regard-still tr.query th{font-weight:700}
 .regard-still sub{line-height:0;font-size:.75em}
 .regard-still .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
 .regard-still figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
 overflow-x:auto;width:fit-content;max-width:100%}
-.regard-still figure svg{display:block}
+.regard-still figure svg{display:block;max-width:100%;min-width:var(--least);height:auto}
 """
 _PAGE_STYLE = """
 body{margin:0}
 main.regard-still{background:var(--ground);min-height:100vh;box-sizing:border-box;
 padding:2rem max(1.25rem,calc(50vw - 36rem))}
 .regard-still h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
+@media (max-width:48rem){main.regard-still{padding:1rem .6rem}}
 @media print{main.regard-still{padding:0}}
 """
 
@@ -59,7 +71,7 @@ def page(
     """A whole page with figures and tables."""
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", *map(_note, notes), *map(_figure, figures), *map(_table, tables)]
+    body = [f"<h1>{_text(title)}</h1>", *map(_note, notes), *map(_figure, figures), *_tables(tables)]
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -75,14 +87,15 @@ def page(
 
 def fragment(*shown: Table | Svg) -> str:
     """Tables and figures as part of a page: what notebooks show."""
-    return _styled(_figure(one) if isinstance(one, Svg) else _table(one) for one in shown)
+    parts = [_figure(one) if isinstance(one, Svg) else _table(one) for one in shown]
+    return _styled([*parts, *_omitted(one for one in shown if isinstance(one, Table))])
 
 
 def trace(shown: Any) -> str:
     """A Trace in a notebook: the heat map of the first head and the tables of the first queries."""
     parts = [_figure(heat_map(shown))] if len(shown.query_words) > 1 else []
     count = min(len(shown.query_words), FEW_TABLES)
-    parts += [_table(shown.table(shown.first_query + row)) for row in range(count)]
+    parts += _tables([shown.table(shown.first_query + row) for row in range(count)])
     if count < len(shown.query_words):
         parts.append(_note(f"{len(shown.query_words) - count} more queries: trace.table(query=…) shows one's table."))
     if shown.heads > 1:
@@ -99,14 +112,25 @@ def attention(shown: Any) -> str:
 
 
 def _attention(shown: Any) -> list[str]:
-    """The first head of the first sequence."""
+    """The heat map of the first sequence: of its only head, or of its first heads as small multiples."""
     names = {2: (), 3: ("head",), 4: ("batch", "head")}[shown.ndim]
     first = shown.select(**dict.fromkeys(names, 0))
     first = first.select(head=0) if first.ndim == 3 else first
+    count = min(shown.shape[-3] if shown.ndim > 2 else 1, MOST_MAPS)
     parts = [_note(repr(shown))]
     queries, keys = first.shape
-    if queries * keys * first.queries.shape[-1] > MOST_WORK:
+    work = queries * keys * first.queries.shape[-1]
+    if work > MOST_WORK:
         return [*parts, _note("Too large to draw automatically: regard.output.figure.heat_map draws it.")]
+    if count > 1 and count * work <= MOST_WORK:
+        sequence = shown.select(batch=0) if shown.ndim == 4 else shown
+        maps = [replace(weights_of(sequence.select(head=head), most=SMALL_CELLS), head=head) for head in range(count)]
+        parts.append(_figure(heads(maps, title=f"{shown.shape[-3]} heads: rows are queries, columns are keys")))
+        left = [f"Heads 0 to {count - 1} of {shown.shape[-3]}: A.select(head=…) shows another."]
+        parts += map(_note, left if count < shown.shape[-3] else [])
+        if shown.ndim == 4 and shown.shape[0] > 1:
+            parts.append(_note(f"This is batch 0 of {shown.shape[0]}: A.select(batch=…) shows another."))
+        return parts
     parts.append(_figure(heat_map(weights_of(first, most=FEW_CELLS))))
     counts = {name: count for name, count in zip(names, shown.shape, strict=False) if count > 1}
     if counts:
@@ -121,20 +145,33 @@ def _styled(parts: Iterable[str]) -> str:
 
 
 def _figure(figure: Svg) -> str:
-    return f"<figure>{figure}</figure>"
+    return f'<figure style="--least:{LEAST_SCALE * figure.width:.0f}px">{figure}</figure>'
 
 
 def _note(note: str) -> str:
     return f'<p class="note">{_formula(note)}</p>'
 
 
+def _tables(tables: Sequence[Table]) -> list[str]:
+    return [*map(_table, tables), *_omitted(tables)]
+
+
+def _omitted(tables: Iterable[Table]) -> list[str]:
+    """A note below tables whose vectors are shortened."""
+    places = ((table, at) for table in tables for at, column in enumerate(table.columns) if column.kind == "vector")
+    longest = max((len(row[at]) for table, at in places for row in table.rows if row[at] is not None), default=0)
+    return [_note(SHORTENED.format(longest))] if longest > FEW_NUMBERS else []
+
+
 def _table(table: Table) -> str:
-    """A table with a caption, and row and column headers for screen readers."""
-    heads = "".join(f'<th scope="col" class="{column.kind}">{_formula(column.name)}</th>' for column in table.columns)
+    """A table with a caption, and row and column headers for screen readers; a sum of vectors is the last row."""
+    table, has_sum = sum_below(table)
+    heads = "".join(f'<th scope="col" class="{column.kind}">{_heading(column.name)}</th>' for column in table.columns)
     widths = [_component_width(table, place) for place in range(len(table.columns))]
     rows = []
     for place, row in enumerate(table.rows):
         marked = ' class="query"' if place == table.highlight else ""
+        marked = ' class="sum"' if has_sum and place == len(table.rows) - 1 else marked
         cells = "".join(
             _cell(cell, column, width, first=position == 0)
             for position, (cell, column, width) in enumerate(zip(row, table.columns, widths, strict=True))
@@ -142,7 +179,7 @@ def _table(table: Table) -> str:
         rows.append(f"<tr{marked}>{cells}</tr>")
     caption = f"<caption>{_formula(table.title)}</caption>" if table.title else ""
     name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
-    notes = "".join(map(_note, table.notes))
+    notes = "".join(map(_note, table.all_notes))
     body = "\n".join(rows)
     return (
         f'<div class="wide" tabindex="0"{name}><table>{caption}<thead><tr>{heads}</tr></thead>\n'
@@ -155,20 +192,37 @@ def _component_width(table: Table, place: int) -> int:
     column = table.columns[place]
     if column.kind != "vector":
         return 0
-    vectors = [parts_of(row[place], column.digits) for row in table.rows if row[place] is not None]
+    vectors = [_parts(row[place], column) for row in table.rows if row[place] is not None]
     return max((len(part) for parts in vectors for part in parts), default=0)
+
+
+def _padded(part: str, width: int) -> str:
+    return part if part == "…" else part.rjust(width, FIGURE_SPACE)
+
+
+def _parts(vector: Any, column: Column) -> list[str]:
+    """The printed numbers of a vector; of a long one the first ones and the last."""
+    if len(vector) <= FEW_NUMBERS:
+        return parts_of(vector, column.digits)
+    ends = [*vector[:SHOWN_NUMBERS], vector[-1]]  # only these are printed
+    return shortened(parts_of(ends, column.digits), SHOWN_NUMBERS)
 
 
 def _cell(cell: Any, column: Column, width: int, *, first: bool) -> str:
     text = _text(printed(cell, column))
     if column.kind == "vector" and cell is not None:
-        text = "[" + " ".join(part.rjust(width, FIGURE_SPACE) for part in parts_of(cell, column.digits)) + "]"
+        text = "[" + " ".join(_padded(part, width) for part in _parts(cell, column)) + "]"
     if first and column.kind in ("word", "text"):
         return f'<th scope="row">{text}</th>'
     if column.shade and cell is not None:
         share = min(max(float(cell), 0.0), 1.0) if float(cell) == float(cell) else 0.0
         return f'<td class="number shade" style="--share:{share:.2%}">{text}</td>'
     return f'<td class="{column.kind}">{text}</td>'
+
+
+def _heading(name: str) -> str:
+    """A heading that may break after a slash: score/√d_k."""
+    return "/<wbr/>".join(map(_formula, name.split("/")))
 
 
 def _formula(content: str) -> str:

@@ -161,7 +161,7 @@ def _character(character: str) -> str:
 
 def _set(table: Table, width: float, *, may_break: bool) -> str:
     longest = max((len(cell) for row in table.rows for cell in row if _is_vector(cell)), default=0)
-    notes = [*table.notes, *([SHORTENED.format(longest)] if longest > LONGEST else [])]
+    notes = [*table.all_notes, *([SHORTENED.format(longest)] if longest > LONGEST else [])]
     parts = [f"\\textbf{{{formula(table.title)}}}\\par\\nobreak\\smallskip"] if table.title else []
     parts += ["\n\\par\\medskip\n".join(block.set(may_break) for block in _blocks(table, width))]
     parts += [f"\\par\\smallskip{{\\footnotesize {formula(note)}\\par}}" for note in notes]

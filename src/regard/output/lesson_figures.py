@@ -25,9 +25,9 @@ from regard.output.svg import (
     titled,
     widest,
 )
-from regard.output.weight_figures import Weights, head_count, largest_weight, numbers_of, weights_of, weights_panel
+from regard.output.weight_figures import WeightMatrix, head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
-from regard.teaching.block import BlockLesson, Stage
+from regard.teaching.block import BlockLesson, BlockStage
 from regard.teaching.lookup import Answer, Lookup, said
 from regard.teaching.positions import PositionLesson
 
@@ -228,7 +228,7 @@ def _stage_name(name: str, x: float, above: float) -> list[str]:
     ]
 
 
-def _residuals(stages: tuple[Stage, ...], left: float, below: float, pitch: float) -> list[str]:
+def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float) -> list[str]:
     """Residual connections: curves from the input of a part to where its output is added."""
     parts = []
     for place, stage in enumerate(stages):
@@ -370,7 +370,7 @@ def fixed_and_computed(
 ) -> Svg:  # fmt: skip
     """Feed-forward weights, equal for both inputs, beside attention weights, computed from each input.
 
-    fixed           a feed-forward or linear layer, or its weights, (output, input)
+    fixed           a feed-forward or linear layer, or its W as in x · W, (input, output)
     first, second   the same attention on two inputs: a Trace, an Attention or an array each
     words           of both inputs, for subjects without words
     """
@@ -414,11 +414,11 @@ def fixed_and_computed(
 
 def _weight_of(fixed: Any) -> Numbers:
     """The matrix of a layer, or the array itself."""
-    for name in ("up", "weight"):
+    for name in ("up", "matrix"):
         fixed = getattr(fixed, name, fixed)
     array = numbers_of("fixed", fixed)
     if array.ndim != 2:
-        raise errors.ShapeError(f"`fixed` has shape {array.shape}; expected (output, input), the weights of one layer.")
+        raise errors.ShapeError(f"`fixed` has shape {array.shape}; expected (input, output), the W of one layer.")
     return array
 
 
@@ -426,12 +426,12 @@ def _fixed_panel(array: Numbers, scale: Scale) -> Panel:
     side = cell_size(max(array.shape), MATRIX_SIDE, 50)
     rows, columns = ([str(place + 1) for place in range(count)] for count in array.shape)
     return panel(
-        array, rows, columns, scale, (side, side), label_size=11, row_title="output", column_title="input",
-        hint="input {column} to output {row}: {number}",
+        array, rows, columns, scale, (side, side), label_size=11, row_title="input", column_title="output",
+        hint="input {row} to output {column}: {number}",
     )  # fmt: skip
 
 
-def _computed_panel(weights: Weights, scale: Scale) -> Panel:
+def _computed_panel(weights: WeightMatrix, scale: Scale) -> Panel:
     side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
     return weights_panel(weights, scale, side, 12, titles=("query", "key"))
 
@@ -443,12 +443,12 @@ def _fixed_note(array: Numbers, shown: Numbers) -> str:
     return f"{said} Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
 
 
-def _computed_note(weights: Weights) -> str:
+def _computed_note(weights: WeightMatrix) -> str:
     of_head = f", head {weights.head}" if weights.heads > 1 else ""
     return f"Computed from the words: a different matrix for every input{of_head}."
 
 
-def _computed_described(one: Weights, two: Weights, array: Numbers) -> str:
+def _computed_described(one: WeightMatrix, two: WeightMatrix, array: Numbers) -> str:
     said = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
     for name, weights in (("first", one), ("second", two)):
         query, key, weight = largest_weight(weights)
@@ -584,7 +584,7 @@ def _beside(one: Drawing, two: Drawing, title: str, description: str) -> Svg:
     return Svg(width + 2 * MARGIN, height + MARGIN, title, description, (heading.at(MARGIN, MARGIN), *parts))
 
 
-def _filters_described(heads: list[Weights], terms: Numbers) -> str:
+def _filters_described(heads: list[WeightMatrix], terms: Numbers) -> str:
     said = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
     for head in heads:
         query, key, weight = largest_weight(head)

@@ -165,7 +165,8 @@ def _cells(
         ]
         if hints:
             for column, fill in enumerate(fills):
-                number = printed_number(array[row, column], 4)
+                is_hidden = hidden is not None and hidden[row, column]
+                number = "masked" if is_hidden else printed_number(array[row, column], 4)
                 said = hint.format(row=rows[row], column=columns[column], number=number)
                 x = corner[0] + cell[0] * column
                 parts.append(rectangle(x, y, cell[0] - gap, cell[1] - gap, fill, hint=said))

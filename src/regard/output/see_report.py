@@ -15,15 +15,16 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table as Grid
 from rich.text import Text
 
-from regard import validate
 from regard.arrays import numpy_of
-from regard.heads.roles import TREEBANK, Role, known
+from regard.heads.roles import TREEBANK, known
+from regard.heads.sentence_relations import RelationAnswer, TaggedSentence, said_of_answer, said_of_link
 from regard.output import colours, html, table_formats, text
 from regard.output.characters import printable, printable_lines
 from regard.output.panel import Booleans
 from regard.output.svg import Svg
-from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, Weights, heads, heat_map
+from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, WeightMatrix, heads, heat_map
 from regard.reading import Reading
+from regard.reading.numbering import position, sizes_in_words
 from regard.reading.weights import WordWeights
 from regard.tables import Column, Table, printed_number
 
@@ -46,7 +47,7 @@ class Sight:
     pairs: Table
     looks: Table
     heads: Table
-    role: Role | None = None  # the relation by which the head was chosen
+    answer: RelationAnswer | None = None  # the relation by which word and head were chosen
 
     @property
     def word(self) -> str:
@@ -57,29 +58,51 @@ class Sight:
     def known(self) -> str | None:
         """What the head is known to do: "layer 2, head 0: object → verb 0.74 of 1,153 …"; None for unknown models."""
         found = known(self.reading)
-        return None if found is None else found.said(self.layer, self.head, self.role)
+        role = None if self.answer is None else self.answer.role
+        return None if found is None else found.said(self.layer, self.head, role)
+
+    @property
+    def here(self) -> str | None:
+        """What the head links in this text: "they → kids 0.81 here"; None for unknown models.
+
+        With the relation that it is known for only if this link can be one.
+        """
+        found = known(self.reading)
+        if found is None:
+            return None
+        sentence = TaggedSentence.of(self.reading)
+        if self.answer is not None:
+            return said_of_answer(found, sentence, self.answer)
+        link = sentence.link(self.layer, self.head, self.query)
+        return None if link is None else f"{said_of_link(found, sentence, link)}."
 
 
 def sight(
-    reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None, role: Role | None = None
+    reading: Reading,
+    query: Any = None,
+    layer: int | None = None,
+    head: int | None = None,
+    answer: RelationAnswer | None = None,
 ) -> Sight:
     """Choose what to show: the given or an interesting word, and the head with its largest weight on another word.
 
-    role   chooses the head that is known for it
+    answer   chooses layer, head and query: the link that can be what was asked for
     """
-    layer, head = (layer, head) if role is None else (role.layer, role.head)
-    layer = None if layer is None else validate.index("layer", layer, reading.layers)
-    head = None if head is None else validate.index("head", head, reading.heads)
+    if answer is not None:
+        layer, head, query = answer.link.layer, answer.link.head, answer.link.query
+    of_layer, of_head = reading._places(layer, head)
+    layer = None if of_layer is None else reading.layer_numbers[of_layer]  # −1 is the last one
+    head = None if of_head is None else reading.head_numbers[of_head]
     place = None if query is None else reading.words.index(reading.word(query))
     first = reading.opening(place, layer=layer, head=head)
-    place, partner = first.query, first.key
+    place, partner = first.query, first.key if answer is None else answer.link.key
     pairs = _pairs(reading, place, layer, head)
     looks = reading.looks(place, layer=layer, head=head)
     heads = reading.heads_for(place, partner)
     if partner is None:  # no other word except sinks
         looks = reading.looks(place, layer=layer, head=head, sinks=True, itself=True)
     looks = _with_heads(reading, place, looks, layer, head)
-    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS), role)
+    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS), answer)
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
@@ -87,14 +110,13 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
     looks = _first(looks, MOST_LOOKS)
     if layer is not None and head is not None:
         return looks
-    by_word = WordWeights(tuple(seen.attention for seen in reading.seen), reading.words)
-    found = list(by_word.rows(reading.words[place], layer, head))  # (layer, head, its weights)
+    found = list(reading._by_word.rows(reading.words[place], *reading._places(layer, head)))
     of_head = Column("layer", "number", 0), Column("head", "number", 0), Column("at most", "number", shade=True)
     rows = []
     for row in looks:
         key = reading.labels.index(row[0])
         best = max(found, key=lambda one: float(one[2][key]))
-        rows.append((*row, best[0], best[1], float(best[2][key])))
+        rows.append((*row, *reading._numbers(best[0], best[1]), float(best[2][key])))
     notes = (*looks.notes, "layer, head, at most: the head that gives this word the largest weight, and that weight.")
     return replace(looks, columns=(*looks.columns, *of_head), rows=tuple(rows), notes=notes)
 
@@ -149,8 +171,10 @@ def terminal(shown: Sight) -> Iterator[RenderableType]:
         )
         yield Group(Beside(looks, heads), *_notes(notes))
     yield WordMap(shown.reading, shown.layer, shown.head, shown.query)
-    if shown.known is not None:
-        yield Text(f"Measured on {TREEBANK}: {shown.known.partition(': ')[2]}.")
+    if shown.here is not None:
+        yield Text(f"Layer {shown.layer}, head {shown.head}: {shown.here.partition(': ')[2] or shown.here}")
+    if shown.known is not None and shown.answer is None:
+        yield Text(f"In general, measured on {TREEBANK}: {shown.known.partition(': ')[2]}.")
 
 
 def _notes(notes: Sequence[str]) -> list[Text]:
@@ -170,7 +194,7 @@ def closing(shown: Sight, seconds: float) -> Text:
     """The model, the certificate and the time taken."""
     reading = shown.reading
     took = f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    lines = [f"{_of_model(reading)} Loaded and read in {took}.", f"Certificate: {reading.certificate}.", CAUTION]
+    lines = [f"{_of_model(reading)} Loaded and read in {took}.", _certified(reading), CAUTION]
     return Text("\n".join(lines), "dim")
 
 
@@ -211,8 +235,9 @@ def heads_figure(shown: Sight) -> Svg:
     """All heads of one layer between words, on one colour scale."""
     reading, layer = shown.reading, shown.layer
     count = reading.attention(layer).shape[0]
-    weights = [weights_between_words(reading, layer, head, MOST_CELLS_PER_HEAD) for head in range(count)]
-    values = reading.seen[layer].values
+    numbers = reading.head_numbers[:count]
+    weights = [weights_between_words(reading, layer, head, MOST_CELLS_PER_HEAD) for head in numbers]
+    values = reading.seen[reading._place(layer)].values
     shapes = None
     if reading.states and values is not None:
         shapes = Shapes(count, len(reading.tokens), count * values.shape[-1], reading.states[0].shape[-1])
@@ -222,7 +247,7 @@ def heads_figure(shown: Sight) -> Svg:
 def page(shown: Sight, remarks: tuple[str, ...] = ()) -> str:
     """One file with the tables and the map."""
     reading = shown.reading
-    notes = [_of_model(reading), *remarks, f"Certificate: {reading.certificate}.", CAUTION]
+    notes = [_of_model(reading), *remarks, _certified(reading), CAUTION]
     return html.page([shown.looks, shown.heads, shown.pairs], figure(shown), title=reading.text, notes=notes)
 
 
@@ -238,8 +263,13 @@ def notebook(reading: Reading) -> str:
     return html.fragment(shown.looks, shown.heads, shown.pairs, figure(shown))
 
 
+def _certified(reading: Reading) -> str:
+    return f"Certificate: {reading.certificate}. {reading.unverified}".rstrip()
+
+
 def _of_model(reading: Reading) -> str:
-    return f"{reading.model}: {reading.layers} layers × {reading.heads} heads, {len(reading.tokens):,} tokens."
+    sizes = sizes_in_words(reading.layer_numbers, reading.head_numbers)
+    return f"{reading.model}: {sizes}, {len(reading.tokens):,} tokens."
 
 
 # Data
@@ -251,10 +281,13 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
     weights = weights_between_words(reading, shown.layer, shown.head)
     word = reading.words[shown.query]
     content = {
+        "source": reading.source(shown.layer, shown.head),
         "text": reading.text,
         "model": reading.model,
         "layers": reading.layers,
         "heads": reading.heads,
+        "layer_numbers": reading.layer_numbers,
+        "head_numbers": reading.head_numbers,
         "given": reading.given,
         "tokens": [
             {"text": token.text, "id": token.id, "start": token.start, "stop": token.stop, "special": token.special}
@@ -269,6 +302,7 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
         "map": {
             "layer": shown.layer,
             "head": shown.head,
+            "here": shown.here,
             "known": shown.known,
             "words": list(weights.key_words),
             "weights": [[_finite(weight) for weight in row] for row in weights.array.tolist()],
@@ -278,6 +312,7 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
         "certificate": {
             name: _finite(getattr(certificate, name)) for name in ("row_sums", "forbidden", "output", "rows")
         },
+        "unverified": reading.unverified or None,
         "seconds": seconds,
     }
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
@@ -306,13 +341,13 @@ GOES_ON = " …"  # after the first word of a cell with several
 LEGEND = "█ from 0.50, ▓ from 0.25, ▒ from 0.10, ░ from 0.03"
 
 
-def weights_between_words(reading: Reading, layer: int, head: int, most: int = MOST_CELLS) -> Weights:
+def weights_between_words(reading: Reading, layer: int, head: int, most: int = MOST_CELLS) -> WeightMatrix:
     """One head's weights between words; adjacent words are pooled if there are more than `most`."""
     words = reading.words
     groups = np.unique(np.linspace(0, len(words), min(len(words), most) + 1).astype(np.int64))
     pooled = len(groups) - 1 < len(words)
     edges = WordWeights((reading.attention(layer),), words).edges[groups]
-    attention = reading.attention(layer).select(head=head)
+    attention = reading.attention(layer).select(head=position("head", head, reading.head_numbers))
     array = numpy_of(attention.pooled(row_edges=edges, column_edges=edges, pool="words").array).astype(np.float64)
     labels = tuple(
         words[first].text if last - first == 1 else f"{words[first].text}{GOES_ON}" for first, last in pairwise(groups)
@@ -321,7 +356,7 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     if pooled:
         note = f"{len(words):,} words, pooled: the mean weight of a row's tokens on all words of the column"
     hidden = None if pooled else _hidden(attention, edges)
-    return Weights(array, labels, labels, hidden, head, reading.heads, note, f"{reading.model}, layer {layer}.")
+    return WeightMatrix(array, labels, labels, hidden, head, reading.heads, note, reading.source(layer))
 
 
 def _hidden(attention: Any, edges: Any) -> Booleans | None:
@@ -371,7 +406,7 @@ class WordMap:
         for note in self._notes(weights, numbers, coloured):
             yield Text(note, "dim italic")
 
-    def _notes(self, weights: Weights, numbers: bool, coloured: bool) -> list[str]:
+    def _notes(self, weights: WeightMatrix, numbers: bool, coloured: bool) -> list[str]:
         notes = ["· stands for less than 0.005."] if numbers else []
         if not numbers and not coloured:
             notes.append(f"{LEGEND}.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +23,12 @@ FONT = (
 SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[dhkqvxzEKNQVW])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
 LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
 MARGIN = 28.0  # around a figure
+UNITS_PER_INCH = 96  # as in browsers
+PAGE = """
+#set document(title: sys.inputs.title, description: sys.inputs.description, date: none)
+#set page(width: eval(sys.inputs.width), height: eval(sys.inputs.height), margin: 0pt)
+#image(bytes(sys.inputs.figure), format: "svg", width: 100%, height: 100%, alt: sys.inputs.description)
+"""  # of typst
 MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
 
 
@@ -68,14 +73,25 @@ class Svg:
         raise errors.option("path", str(path), "a name that ends in .svg, .png or .pdf")
 
     def pdf(self) -> bytes:
-        """The figure as a PDF page of its size with selectable text; needs an installed TrueType font."""
-        from regard.output.pdf import rendered
-
-        return rendered(str(self), self.title, self.description)
+        """The figure as a PDF page of its size, with selectable text; needs the package typst."""
+        return self._typeset("PDF", format="pdf")
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The figure as PNG with `scale` pixels per unit; needs the package resvg-py."""
-        return _pixels(str(self), scale)
+        """The figure as PNG with `scale` pixels per unit; needs the package typst."""
+        if not 0 < scale <= 16:
+            raise errors.option("scale", scale, "a number above 0 and up to 16: pixels for each unit of the figure")
+        return self._typeset("PNG", format="png", ppi=UNITS_PER_INCH * scale)
+
+    def _typeset(self, what: str, **options: Any) -> bytes:
+        """The figure on a page of its own, by typst, which brings fonts of its own where the system has none."""
+        try:
+            typst = import_module("typst")
+        except ImportError as problem:
+            instead = "Or save the figure as .svg, which slides and browsers take as well."
+            raise errors.missing_package(what, "typst", instead=instead) from problem
+        inputs = {"figure": str(self), "title": printable(self.title), "description": printable(self.description)}
+        inputs |= {"width": f"{self.width / UNITS_PER_INCH}in", "height": f"{self.height / UNITS_PER_INCH}in"}
+        return bytes(typst.compile(PAGE.encode(), sys_inputs=inputs, **options))
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -196,29 +212,3 @@ def _short(number: float) -> str:
     """At most two decimals: 12, 12.5, 12.25."""
     shown = f"{number:.2f}".rstrip("0").rstrip(".")
     return "0" if shown in ("-0", "") else shown
-
-
-def _pixels(svg: str, scale: float = 2.0) -> bytes:
-    """An SVG rendered to a PNG file with `scale` pixels per unit."""
-    if not 0 < scale <= 16:
-        raise errors.option("scale", scale, "a number above 0 and up to 16: pixels for each unit of the figure")
-    try:
-        renderer = import_module("resvg_py")
-    except ImportError as problem:
-        instead = "Or save the figure as .svg, which slides and browsers take as well."
-        raise errors.missing_package("PNG", "resvg-py", instead=instead) from problem
-    if "<text" in svg and not _has_fonts(renderer):
-        raise errors.Unsupported(
-            f"PNG needs a font to draw words and numbers with, and none of these is installed: {FONT}.\n"
-            "Install one, as in apt-get install fonts-dejavu-core, or save the figure as .svg."
-        )
-    return bytes(renderer.svg_to_bytes(svg_string=svg, zoom=scale))
-
-
-@cache
-def _has_fonts(renderer: Any) -> bool:
-    """Whether a letter is rendered: without fonts, resvg silently omits text."""
-    frame = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
-    letter = f'<text x="2" y="16" font-size="16" font-family={quoteattr(FONT)}>H</text>'
-    blank, written = (bytes(renderer.svg_to_bytes(svg_string=frame.format(part))) for part in ("", letter))
-    return blank != written

@@ -15,7 +15,7 @@ import numpy as np
 
 from regard import arrays
 from regard.output.characters import printable
-from regard.tables import Column, Table, printed_number
+from regard.tables import Column, Table, guarded_cell, printed_number
 from regard.tables import printed_cell as _printed_cell
 from regard.trace.steps import setup
 
@@ -76,8 +76,9 @@ def sum_below(table: Table) -> tuple[Table, bool]:
 def to_csv(tables: Table | Iterable[Table]) -> str:
     r"""Comma-separated values; a vector takes one column for each of its numbers: q_1, q_2, …
 
-    Several tables are written one after the other, with a first column that names the table.
-    Numbers are written in full, −inf as `-inf`.
+    Several tables are written one after the other, with a first column that names the table. A last column says where
+    the numbers come from, if that is known.
+    Numbers are written in full, −inf as `-inf`; text that a spreadsheet would compute has an apostrophe before it.
 
     >>> table = Table("T", (Column("Word", "word"), Column("q", "vector")), (("The", [1.0, 0.5]), ("cat", None)))
     >>> to_csv(table)
@@ -91,13 +92,15 @@ def to_csv(tables: Table | Iterable[Table]) -> str:
     for table in tables:
         sizes = [_size(table, place) for place in range(len(table.columns))]
         parts = [name for column, size in zip(table.columns, sizes, strict=True) for name in _names(column, size)]
+        source = [guarded_cell(table.source)] if table.source else []
+        parts += ["source"] if source else []
         names = parts if one else ["table", *parts]
         if names != heading:
-            writer.writerow(names)
+            writer.writerow(map(guarded_cell, names))
             heading = names
         for row in table.rows:
-            cells = [part for cell, size in zip(row, sizes, strict=True) for part in _fields(cell, size)]
-            writer.writerow(cells if one else [table.title, *cells])
+            cells = [part for cell, size in zip(row, sizes, strict=True) for part in _fields(cell, size)] + source
+            writer.writerow(cells if one else [guarded_cell(table.title), *cells])
     return stream.getvalue()
 
 
@@ -133,6 +136,7 @@ def _as_object(table: Table) -> dict[str, Any]:
         "columns": [{"name": column.name, "kind": column.kind} for column in table.columns],
         "rows": [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows],
         "notes": list(table.notes),
+        **({"source": table.source} if table.source else {}),
         "highlight": table.highlight,
     }
 
@@ -163,6 +167,8 @@ def _names(column: Column, size: int | None) -> list[str]:
 
 def _fields(cell: Any, size: int | None) -> list[Any]:
     if size is None:
+        if isinstance(cell, str):
+            return [guarded_cell(cell)]
         return ["" if cell is None else float(cell) if isinstance(cell, np.floating) else cell]
     numbers = [] if cell is None else [float(number) for number in cell]
     return [*numbers, *[""] * (size - len(numbers))]
@@ -193,7 +199,7 @@ def to_markdown(table: Table) -> str:
     for place, row in enumerate(table.rows):
         cells = zip(row, table.columns, largest, strict=True)
         lines.append(_line(_markdown_cell(*cell, highlighted=place == table.highlight) for cell in cells))
-    lines += [line for note in table.notes for line in ("", f"*{_escaped(note)}*")]
+    lines += [line for note in table.all_notes for line in ("", f"*{_escaped(note)}*")]
     return "\n".join(lines) + "\n"
 
 

@@ -23,6 +23,7 @@ WORDS = (24, 16, 12, 10)  # widths to which words are cut, tried in this order
 USUAL_WIDTH = 80
 SHORTENED = "… stands for numbers omitted to fit the terminal: --full, or render(table, full=True), shows all."
 MOST_BLOCKS = 2  # of columns that a table is split into before its vectors are shortened
+SOME = 6  # parts of a shortened vector: the first four, …, the last
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -181,8 +182,7 @@ def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = No
     columns = [_aligned(laid, of_parts) for laid, of_parts in zip(columns, widths, strict=True)]
     blocks = _whole(columns, width)
     if blocks is None:
-        columns = _in_one_block(columns, width, full) or _for_blocks(columns, width, full)
-        blocks = _blocks(columns, width)
+        blocks = _broken(columns, width, full)
     shown = [laid for block in blocks for laid in block]
     is_short = any("…" in cell for laid in shown if laid.column.kind == "vector" for cell in laid.cells)
     return Layout(tuple(blocks), is_short, has_sum)
@@ -223,19 +223,36 @@ def _whole(columns: list[Laid], width: int) -> list[tuple[Laid, ...]] | None:
     worded = [_clipped(laid, WORDS[1]) for laid in columns]
     if len(columns) < 3 or any(_total([worded[0], laid]) > width for laid in worded[1:]):
         return None
-    # Vectors of words in the first block, what is computed from them in the second, if that fits.
-    numbers = next((at for at, laid in enumerate(worded) if at > 1 and laid.column.kind == "number"), None)
-    if numbers is not None:
-        halves = [worded[:numbers], [worded[0], *worded[numbers:]]]
-        if all(_total(half) <= width for half in halves):
-            return [_filled(half) for half in halves]
+    halves = _halves(worded)
+    if halves and all(_total(half) <= width for half in halves):
+        return [_filled(half) for half in halves]
     blocks = _blocks(worded, width)
     return blocks if len(blocks) <= MOST_BLOCKS else None
 
 
-def _in_one_block(columns: list[Laid], width: int, full: bool) -> list[Laid] | None:
-    """All columns side by side, with vectors and words shortened to fit."""
-    for least in (4,) if full else (3, 2):
+def _halves(columns: list[Laid]) -> list[list[Laid]]:
+    """Vectors of words in the first block, what is computed from them in the second; none without numbers."""
+    numbers = next((at for at, laid in enumerate(columns) if at > 1 and laid.column.kind == "number"), None)
+    return [] if numbers is None else [columns[:numbers], [columns[0], *columns[numbers:]]]
+
+
+def _broken(columns: list[Laid], width: int, full: bool) -> list[tuple[Laid, ...]]:
+    """Vectors shortened, or with `full` in lines; in more blocks where one would leave too few of their numbers."""
+    fitted = _in_one_block(columns, width, full, (4,) if full else (SOME,))
+    if fitted is None and not full:
+        halves = [_in_one_block(half, width, full, (SOME,)) for half in _halves(columns)]
+        if halves and all(halves):
+            return [_filled(half) for half in halves if half]
+        blocks = _blocks([_narrow(_limited(_clipped(laid, WORDS[1]), SOME, full)) for laid in columns], width)
+        if len(blocks) <= MOST_BLOCKS + 1 and all(_total(block) <= width for block in blocks):
+            return blocks
+        fitted = _in_one_block(columns, width, full, (3, 2))
+    return _blocks(fitted or _for_blocks(columns, width, full), width)
+
+
+def _in_one_block(columns: list[Laid], width: int, full: bool, leasts: Sequence[int]) -> list[Laid] | None:
+    """All columns side by side, with vectors and words shortened to fit; at least so many numbers of a vector."""
+    for least in leasts:
         for longest in WORDS:
             worded = [_clipped(laid, longest) for laid in columns]
             found = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)

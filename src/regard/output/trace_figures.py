@@ -276,7 +276,7 @@ class _Flow:
         parts.append(rectangle(self.bar_left, y - 7, room, 14, colours.HIDDEN, radius=2))
         if entry.weight > 0:
             parts.append(rectangle(self.bar_left, y - 7, room * min(entry.weight, 1), 14, colours.ACCENT, radius=2))
-        shown = printed_number(entry.weight, 2) if entry.seen else "–"
+        shown = printed_number(entry.weight, 2) if entry.seen else ""
         parts.append(text(shown, self.bar_right + 4, y, SIZE, anchor="end", fill=ink, bold=entry.weight >= 0.005))
         if entry.value:
             wide = self.value_right - self.value_left
@@ -298,5 +298,5 @@ def _vector(vector: Numbers, digits: int) -> str:
 
 
 def _described(word: str, rows: list[_Row], output: str) -> str:
-    weights = ", ".join(f"{entry.word} {printed_number(entry.weight, 2)}" for entry in rows)
+    weights = ", ".join(f"{entry.word} {printed_number(entry.weight, 2) if entry.seen else 'masked'}" for entry in rows)
     return f"The query of {word} is compared with every key. Softmax gives the weights {weights}. The sum is {output}."

@@ -34,7 +34,7 @@ MOST_CELLS = 128  # along each side; larger matrices are pooled
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Weights:
+class WeightMatrix:
     """A matrix of weights to draw, (query, key)."""
 
     array: Numbers
@@ -50,12 +50,12 @@ class Weights:
 def weights_of(
     subject: Any, head: int = 0, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
     most: int = MOST_CELLS,
-) -> Weights:  # fmt: skip
+) -> WeightMatrix:  # fmt: skip
     """The weights of one head of a Trace, an Attention, or an array (query, key) or (head, query, key).
 
     An attention with more than `most` queries or keys is pooled to `most` cells per side.
     """
-    if isinstance(subject, Weights):
+    if isinstance(subject, WeightMatrix):
         return subject
     if isinstance(subject, Trace):
         return _of_trace(subject, head, most)
@@ -88,17 +88,17 @@ def numbers_of(name: str, given: Any) -> Numbers:
         raise errors.not_an_array(name, given) from None
 
 
-def _of_trace(trace: Trace, head: int, most: int) -> Weights:
+def _of_trace(trace: Trace, head: int, most: int) -> WeightMatrix:
     head = validate.index("head", head, trace.heads)
     array = numbers_of("weights", trace["weight"][head])
     hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
-    weights = Weights(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
+    weights = WeightMatrix(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
     return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
 def _of_attention(
     attention: Attention, head: int, words: Sequence[str] | None, query_words: Sequence[str] | None, most: int
-) -> Weights:
+) -> WeightMatrix:
     if attention.ndim == 4:
         if attention.shape[0] != 1:
             raise errors.ShapeError(
@@ -114,7 +114,7 @@ def _of_attention(
         hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
         return _worded(numbers_of("weights", attention[...]), words, query_words, hidden, head, heads, most)
     picture = attention.pooled((min(queries, most), min(keys, most)))
-    return Weights(
+    return WeightMatrix(
         numbers_of("map", picture.array),
         tuple(str(edge) for edge in picture.row_edges[:-1]),
         tuple(str(edge) for edge in picture.column_edges[:-1]),
@@ -124,13 +124,13 @@ def _of_attention(
     )
 
 
-def _pooled(weights: Weights, most: int) -> Weights:
+def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
     """Mean-pooled to at most `most` cells per side."""
     array = weights.array
     edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
-    return Weights(
+    return WeightMatrix(
         sums / np.outer(*covered),
         tuple(weights.query_words[place] for place in edges[0]),
         tuple(weights.key_words[place] for place in edges[1]),
@@ -145,12 +145,12 @@ def _pooled(weights: Weights, most: int) -> Weights:
 def _worded(
     array: Numbers, words: Sequence[str] | None, query_words: Sequence[str] | None, hidden: Booleans | None, head: int,
     heads: int, most: int,
-) -> Weights:  # fmt: skip
+) -> WeightMatrix:  # fmt: skip
     queries, keys = array.shape
     if query_words is None and queries == keys:
         query_words = words
     rows = _labels("query_words", query_words, queries)
-    weights = Weights(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
+    weights = WeightMatrix(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
     return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
@@ -168,7 +168,7 @@ def _checked_head(head: int, heads: int) -> int:
 
 
 def weights_panel(
-    weights: Weights, scale: Scale, side: float, label_size: float, titles: tuple[str, str] = ("", ""),
+    weights: WeightMatrix, scale: Scale, side: float, label_size: float, titles: tuple[str, str] = ("", ""),
     labelled: tuple[bool, bool] = (True, True),
 ) -> Panel:  # fmt: skip
     """The matrix of weights in square cells; numbers only if each cell is one weight."""
@@ -179,7 +179,7 @@ def weights_panel(
     )  # fmt: skip
 
 
-def largest_weight(weights: Weights) -> tuple[str, str, str]:
+def largest_weight(weights: WeightMatrix) -> tuple[str, str, str]:
     """The query and the key with the largest weight, and the weight, as printed."""
     row, column = np.unravel_index(int(np.nan_to_num(weights.array).argmax()), weights.array.shape)
     weight = printed_number(weights.array[row, column], 2)
@@ -218,7 +218,7 @@ def heat_map(
     return Svg(width, height, title or _title(weights), described(weights), parts)
 
 
-def side_notes(weights: Weights) -> list[str]:
+def side_notes(weights: WeightMatrix) -> list[str]:
     """Notes on pooling, masked keys, row sums and the source of the numbers."""
     notes = [weights.pooled] if weights.pooled else []
     if not weights.pooled and np.allclose(weights.array.sum(axis=1), 1, atol=1e-3):
@@ -228,7 +228,7 @@ def side_notes(weights: Weights) -> list[str]:
     return [*notes, weights.note] if weights.note else notes
 
 
-def described(weights: Weights) -> str:
+def described(weights: WeightMatrix) -> str:
     """The heat map in words, for screen readers."""
     rows, columns = weights.array.shape
     said = [f"Heat map of the weights that {rows} queries give to {columns} keys."]
@@ -239,14 +239,14 @@ def described(weights: Weights) -> str:
     return " ".join([*said, *side_notes(weights)])
 
 
-def _usual_top(weights: Weights) -> float | None:
+def _usual_top(weights: WeightMatrix) -> float | None:
     """The darkest number of a pooled map: its 99.5% quantile, since a few cells are often far larger than the rest."""
     if not weights.pooled:
         return None
     return scale_for(np.quantile(weights.array, [0.995])).top
 
 
-def _title(weights: Weights) -> str:
+def _title(weights: WeightMatrix) -> str:
     return f"Attention weights, head {weights.head} of {weights.heads}" if weights.heads > 1 else "Attention weights"
 
 
@@ -287,7 +287,7 @@ def heads(
 ) -> Svg:  # fmt: skip
     """The weights of all heads, small multiples on one colour scale.
 
-    subject      a Trace, an Attention, an array (head, query, key), or a list of `Weights`
+    subject      a Trace, an Attention, an array (head, query, key), or a list of `WeightMatrix`
     words        of the keys, and of the queries if there are as many; a Trace has its own
     top          the number with the darkest colour; by default the largest, rounded up
     shapes       of concatenate and W_O, for subjects that are not a Trace
@@ -295,7 +295,7 @@ def heads(
     For a Trace of a multi-head layer, the figure continues with the concatenated outputs, W_O and their product. At
     most 32 heads are drawn.
     """
-    given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], Weights)
+    given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], WeightMatrix)
     count = len(subject) if given else head_count(subject)
     shown = subject[:MOST_HEADS] if given else [
         weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, MOST_HEADS))
@@ -315,7 +315,7 @@ def heads(
     return Svg(width + 2 * MARGIN, y + MARGIN, name, _heads_described(shown, below is not None), tuple(parts))
 
 
-def _heads_notes(shown: Sequence[Weights], count: int) -> list[str]:
+def _heads_notes(shown: Sequence[WeightMatrix], count: int) -> list[str]:
     notes = ["Rows: queries. Columns: the keys they attend to. One colour scale for all heads."]
     notes += side_notes(replace(shown[0], note=None))
     if count > len(shown):
@@ -323,7 +323,7 @@ def _heads_notes(shown: Sequence[Weights], count: int) -> list[str]:
     return [*notes, shown[0].note] if shown[0].note else notes
 
 
-def _grid(shown: Sequence[Weights], scale: Scale) -> Drawing:
+def _grid(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     """The heat maps with one colour bar; words only left of each row and above each column of the grid."""
     across = min(len(shown), 4) if len(shown) != 6 else 3
     rows, columns = shown[0].array.shape
@@ -362,7 +362,7 @@ def _after(trace: Trace) -> Drawing | None:
         return None
     joined, result = (numbers_of(name, trace[name]) for name in ("concatenated", "projected"))
     made = trace.origin.parts.get("projected")
-    matrix = numbers_of("W_O", made.linear.weight).T if isinstance(made, Projection) else None  # (in, out)
+    matrix = numbers_of("W_O", made.linear.matrix) if isinstance(made, Projection) else None
     shapes = Shapes(trace.heads, len(joined), joined.shape[1], result.shape[1])
     if matrix is None or max(matrix.shape) > MOST_DRAWN or len(joined) > MOST_ROWS:
         return _after_shapes(shapes)
@@ -452,7 +452,7 @@ def _boxes(shapes: Shapes) -> Drawing:
     return Drawing(len(names) * (box + between) - between, height, (group(parts),))
 
 
-def _heads_described(shown: Sequence[Weights], goes_on: bool) -> str:
+def _heads_described(shown: Sequence[WeightMatrix], goes_on: bool) -> str:
     said = [f"Heat maps of {len(shown)} heads on one colour scale."]
     for one in shown:
         query, key, weight = largest_weight(one)

@@ -13,7 +13,7 @@ from regard.attention import Attention
 from regard.engines import generic, slicing
 from regard.engines.interface import ROW_STATE
 from regard.engines.select import engine_for
-from regard.layers import Seen
+from regard.layers import LayerAttention
 
 ROWS = 16  # queries of each head that are recomputed, evenly spaced from the first to the last
 AT_ONCE = 1 << 21  # weights
@@ -40,7 +40,7 @@ class Certificate:
         )
 
 
-def certify(seen: Sequence[Seen], outputs: Sequence[Array] = ()) -> Certificate:
+def certify(seen: Sequence[LayerAttention], outputs: Sequence[Array] = ()) -> Certificate:
     """Check some rows of every head against the reference engine; O(n) each.
 
     outputs   of each layer, as the model used them; where there are none, the engine computes them again

@@ -71,7 +71,7 @@ def opening(
     for place in layers:
         attention = attentions[place]
         heads = range(attention.shape[0]) if head is None else range(head, head + 1)
-        weights = _by_word(attention, spans, candidates, heads)  # (head, candidate, word)
+        weights = weights_by_word(attention, spans, candidates, heads)  # (head, candidate, word)
         for allowed, mask in enumerate(_allowed(candidates, keys, sinks, len(words))):
             found = np.where(mask, weights, -1.0)
             at = np.unravel_index(int(np.argmax(found)), found.shape)
@@ -99,7 +99,7 @@ def _allowed(
     return [keys & (apart > 1), keys & (apart > 0), usual & (apart > 0)]
 
 
-def _by_word(
+def weights_by_word(
     attention: Any, spans: Sequence[tuple[int, int]], queries: Sequence[int], heads: range
 ) -> NDArray[np.float64]:
     """Weights (head, query, word): to a word the sum over its tokens, from a word the mean (Clark et al., 2019)."""

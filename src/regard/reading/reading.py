@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,18 +17,33 @@ from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.index import LIMIT
 from regard.errors import count, size_in_bytes
-from regard.layers import Encoder, Seen
+from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
+from regard.provenance import provenance
 from regard.reading.certificate import Certificate, certify
 from regard.reading.links import UNRANKED, strongest, strongest_links
+from regard.reading.numbering import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.opening import Opening, opening
-from regard.reading.seen_codec import describe_seen, describe_token, kept, seen_of, token_of, typed
+from regard.reading.seen_codec import (
+    check_numbers,
+    describe_seen,
+    describe_token,
+    field,
+    finite,
+    kept,
+    listed,
+    prompt_of,
+    seen_of,
+    token_of,
+    typed,
+)  # fmt: skip
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
 from regard.trace.labels import numbered, place_of, words_for
 
 if TYPE_CHECKING:
+    from regard.reading.reader import Reader
     from regard.trace import Trace
 
 FEW_WORDS = 12  # of a text, in the repr
@@ -40,8 +56,9 @@ class Reading:
     """A text as a model has read it: tokens and words, and for each layer its attention and values.
 
     A word is given as "they"; with its occurrence, as "the:2" or ("the", 2); or as a position among the words, from 0,
-    special ones such as [CLS] included. Layers and heads count from 0; without one, a method averages over all of
-    them. The weight on a word is the sum over its pieces, the weights of a word are means over its pieces.
+    special ones such as [CLS] included. Layers and heads have the model's own numbers, which count from 0; without one,
+    a method averages over all of them. The weight on a word is the sum over its pieces, the weights of a word are means
+    over its pieces.
 
     >>> import numpy as np
     >>> from regard.attention import Attention
@@ -58,31 +75,39 @@ class Reading:
 
     text: str
     tokens: tuple[Token, ...]
-    seen: tuple[Seen, ...]  # per layer: attention (head, query, key), values (key head, key, value_dim)
+    seen: tuple[LayerAttention, ...]  # per layer: attention (head, query, key), values (key head, key, value_dim)
     outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, value_dim)
     states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
     blocks: tuple[Encoder, ...] = ()  # of the model
     model: str = "given vectors"  # its name
     given: int | None = None  # tokens of the prompt, where the rest was generated
-    reader: Any = None  # the `Model` that read it, which can read and write more; not saved
+    reader: Reader | None = None  # the model that read it, which can read and write more; not saved
+    file: str | None = None  # the name of the file it was loaded from; not saved
+    layer_numbers: tuple[int, ...] = ()  # in the model, one per layer of `seen`; 0, 1, 2 … by default
+    head_numbers: tuple[int, ...] = ()  # in each of these layers; 0, 1, 2 … by default
+    is_text_known: bool = True  # whether the tokens are those that the model was called with; not saved
 
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
 
         def check(what: str, place: int, array: Any, fits: bool, expected: str) -> None:
             if not fits:
+                number = self.layer_numbers[min(place, layers - 1)]
                 raise errors.ShapeError(
-                    f"{what} of layer {place} has shape {tuple(array.shape)}; expected {expected} for "
+                    f"{what} of layer {number} has shape {tuple(array.shape)}; expected {expected} for "
                     f"{count(tokens, 'token')}.\nIn every layer, each token of the text is one query and one key."
                 )
 
         if not layers:
             raise errors.ShapeError("`seen` holds no layer; a reading needs the attention of at least one.")
+        object.__setattr__(self, "layer_numbers", numbers_for("layer", self.layer_numbers, layers))
         for place, (attention, values) in enumerate(self.seen):
             fits = attention.ndim == 3 and attention.shape[1:] == (tokens, tokens)
             check("The attention", place, attention, fits, "(head, query, key)")
             fits = values.ndim == 3 and tuple(values.shape[:2]) == (attention.keys.shape[0], tokens)
             check("The array of values", place, values, fits, "(head, key, value_dim)")
+        heads = max(attention.shape[0] for attention, _ in self.seen)
+        object.__setattr__(self, "head_numbers", numbers_for("head", self.head_numbers, heads))
         for place, output in enumerate(self.outputs):
             attention, values = self.seen[min(place, layers - 1)]
             shape = (*attention.shape[:2], values.shape[-1])
@@ -231,7 +256,20 @@ class Reading:
         >>> reading.attention(0)
         Attention(head 1, query 3, key 3; head_dim 4, float64)
         """
-        return self.seen[validate.index("layer", layer, self.layers)].attention
+        return self.seen[self._place(layer)].attention
+
+    def _place(self, layer: int) -> int:
+        """The position in `seen` of a layer of the model."""
+        return position("layer", layer, self.layer_numbers)
+
+    def _places(self, layer: int | None, head: int | None) -> tuple[int | None, int | None]:
+        """The positions of a layer and a head of the model; None stays None."""
+        of_layer = None if layer is None else self._place(layer)
+        return of_layer, None if head is None else position("head", head, self.head_numbers)
+
+    def _numbers(self, layer: int, head: int) -> tuple[int, int]:
+        """The model's numbers of a layer and a head at two positions."""
+        return self.layer_numbers[layer], self.head_numbers[head]
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, by: Unit = "word", limit: int | None = LIMIT
@@ -256,6 +294,7 @@ class Reading:
                 f"{size_in_bytes(limit)}.\nUse looks(word) for one word, attention(layer).pooled((512, 512)) for a "
                 f"picture, or raise the limit: weights(…, limit={needed})."
             )
+        layer, head = self._places(layer, head)
         if by == "word":
             return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
         total, layers = np.zeros((count, count)), self._by_word.layers(layer)
@@ -285,7 +324,7 @@ class Reading:
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
         asking = self.word(word, "word")
-        found = self._by_word.mean_row(asking, layer, head)
+        found = self._by_word.mean_row(asking, *self._places(layer, head))
         own = self.words.index(asking)
         listed = self._listed(own, sinks, itself)
         order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
@@ -300,7 +339,8 @@ class Reading:
         if omitted := int(listed.sum()) - len(order):
             notes.append(f"{omitted:,} word{' is' if omitted == 1 else 's are'} not listed: masked, or of weight 0.")
         title = f"{self.labels[own]} attends to, {self._scope(layer, head)}"
-        return Table(title, tuple(columns), tuple(zip(*cells, strict=True)), tuple(notes))
+        rows = tuple(zip(*cells, strict=True))
+        return Table(title, tuple(columns), rows, tuple(notes), source=self.source(layer, head))
 
     def pairs(
         self,
@@ -325,7 +365,7 @@ class Reading:
         aside = [] if sinks else list(self.sink_words)
         rows: list[tuple[Any, ...]] = []
         to_sinks, to_itself = [], []
-        for first, block in self._by_word.mean_blocks(layer, head, self._span(words)):
+        for first, block in self._by_word.mean_blocks(*self._places(layer, head), self._span(words)):
             for place, row in enumerate(block, first):
                 if place in aside:
                     continue
@@ -339,7 +379,7 @@ class Reading:
         if rows and not itself:
             notes.append(f"Weight of words on themselves: {printed_number(np.mean(to_itself), 2)} on average.")
         title = f"Strongest attention per word, {self._scope(layer, head)}"
-        return Table(title, columns, tuple(rows), tuple(notes))
+        return Table(title, columns, tuple(rows), tuple(notes), source=self.source(layer, head))
 
     def opening(self, word: Any = None, *, layer: int | None = None, head: int | None = None) -> Opening:
         """Where a report opens: the strongest link between content words, a pronoun's first.
@@ -358,7 +398,10 @@ class Reading:
         words = [one.text for one in self.words]
         spans = [(one.first, one.last) for one in self.words]
         attentions = [one.attention for one in self.seen]
-        return opening(words, spans, attentions, set(self.sink_words), query=query, layer=layer, head=head)
+        layer, head = self._places(layer, head)
+        link = opening(words, spans, attentions, set(self.sink_words), query=query, layer=layer, head=head)
+        layer, head = self._numbers(link.layer, link.head)
+        return link._replace(layer=layer, head=head)
 
     def heads_for(self, word: Any, key: Any = None) -> Table:
         """All heads, ranked by the weight of one word on `key`, or on the other word it attends to most; O(n) per head.
@@ -379,7 +422,8 @@ class Reading:
         for layer, head, row in self._by_word.rows(asking, None, None):
             to_sinks.append(float(row[list(self.sink_words)].sum()))
             places = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
-            rows += [(layer, head, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
+            numbers = self._numbers(layer, head)
+            rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
         rows.sort(key=lambda row: (-row[3], row[0], row[1]))
         columns = [
             Column("layer", "number", 0), Column("head", "number", 0), Column("key", "word"),
@@ -390,7 +434,8 @@ class Reading:
         )
         if not self.sink_words:
             columns, rows = columns[:-1], [row[:-1] for row in rows]
-        return Table(title, tuple(columns), tuple(rows), tuple(self._sink_notes(np.mean(to_sinks), " on average")))
+        notes = tuple(self._sink_notes(np.mean(to_sinks), " on average"))
+        return Table(title, tuple(columns), tuple(rows), notes, source=self.source())
 
     def top(
         self,
@@ -414,7 +459,7 @@ class Reading:
         best: list[tuple[float, int, int, int, int]] = []  # minus the weight, layer, head, query, key
         aside = [] if sinks else list(self.sink_words)
         in_sinks, rows_seen = 0.0, 0
-        for block in self._by_word.blocks(layer, head):
+        for block in self._by_word.blocks(*self._places(layer, head)):
             queries = np.arange(block.first, block.first + block.weights.shape[1])
             kept = ~np.isin(queries, aside)
             in_sinks += float(block.weights[:, kept][:, :, list(self.sink_words)].sum())
@@ -427,7 +472,7 @@ class Reading:
                 ]
             best = sorted(best)[:k]
         cells = tuple(
-            (place, of_head, self.labels[query], self.labels[key], -weight)
+            (*self._numbers(place, of_head), self.labels[query], self.labels[key], -weight)
             for weight, place, of_head, query, key in best
         )
         columns = (
@@ -435,7 +480,8 @@ class Reading:
             Column("weight", "number", shade=True),
         )  # fmt: skip
         notes = self._sink_notes(in_sinks / rows_seen if rows_seen else 0.0, " on average")
-        return Table(f"Largest weights, {self._scope(layer, head)}", columns, cells, tuple(notes))
+        title = f"Largest weights, {self._scope(layer, head)}"
+        return Table(title, columns, cells, tuple(notes), source=self.source(layer, head))
 
     def norms(
         self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
@@ -454,11 +500,12 @@ class Reading:
         """
         asking = self.word(word, "word")
         own = self.words.index(asking)
-        layers = self._by_word.layers(layer)
+        place_of_layer, place_of_head = self._places(layer, head)
+        layers = self._by_word.layers(place_of_layer)
         matrices = [self._output_weights(place) for place in layers]
         known = all(w_o is not None for w_o in matrices)
         of_layers = [
-            self._by_word.contributions(asking, place, head, self.seen[place].values, w_o)
+            self._by_word.contributions(asking, place, place_of_head, self.seen[place].values, w_o)
             for place, w_o in zip(layers, matrices, strict=True)
         ]
         shares, alone, total = np.mean(of_layers, axis=0)
@@ -474,7 +521,7 @@ class Reading:
         if not known:
             notes.append("W_O is not known: these are the norms of the values themselves.")
         title = f"Contribution of each word to {self.labels[own]}, {self._scope(layer, head)}"
-        return Table(title, columns, tuple(cells), tuple(notes))
+        return Table(title, columns, tuple(cells), tuple(notes), source=self.source(layer, head))
 
     def _output_weights(self, layer: int) -> Array | None:
         """W_O of a layer, (width, head · value_dim), where it is known."""
@@ -513,7 +560,8 @@ class Reading:
             apart, lengths = float(np.linalg.norm(first - second)), (np.linalg.norm(first), np.linalg.norm(second))
             cosine = float(first @ second / max(lengths[0] * lengths[1], np.finfo(float).tiny))
             relative = apart / max(float(np.mean(lengths)), float(np.finfo(float).tiny))
-            rows.append(("embedded" if place == 0 else f"after layer {place - 1}", cosine, apart, relative))
+            after = f"after layer {self.layer_numbers[place - 1]}" if place else "embedded"
+            rows.append((after, cosine, apart, relative))
         columns = (
             Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
             Column("distance / length", "number"),
@@ -522,7 +570,7 @@ class Reading:
             one if len(one) <= LONGEST_QUOTE else f"{one[: LONGEST_QUOTE - 1]}…" for one in (self.text, other.text)
         ]
         title = f"{here.text}: distance of its vectors in two texts"
-        return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"))
+        return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"), source=self.source())
 
     def next_tokens(
         self,
@@ -552,7 +600,8 @@ class Reading:
             numpy_of(self.states[-1])[last - 1], count, temperature=temperature, top_k=top_k, top_p=top_p
         )
         title = f"Next token after {self.tokens[last - 1].text}, {self.model}"
-        return Table(title, (Column("token", "word"), Column("probability", "number", 3)), tuple(found))
+        columns = Column("token", "word"), Column("probability", "number", 3)
+        return Table(title, columns, tuple(found), source=self.source())
 
     def rollout(self, word: Any = None, *, limit: int | None = LIMIT) -> Numbers:
         """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), with rows of sum 1.
@@ -586,8 +635,9 @@ class Reading:
 
     # Every number
 
-    def explain(self, word: Any = None, *, layer: int = 0) -> Trace:
-        """Every step of one layer as a `Trace`: of all tokens of a short text, or in O(n) of one word's last piece.
+    def explain(self, word: Any = None, *, layer: int | None = None) -> Trace:
+        """Every step of one layer, the first by default, as a `Trace`: of all tokens of a short text, or in O(n) of one
+        word's last piece.
 
         >>> import numpy as np
         >>> from regard.attention import Attention
@@ -596,19 +646,21 @@ class Reading:
         >>> reading.explain("cat")
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
-        layer = validate.index("layer", layer, self.layers)
+        place = 0 if layer is None else self._place(layer)
         asking = None if word is None else self.word(word, "word")
         query = None if asking is None else asking.last - 1
         pieces = [piece(token, self.text) for token in self.tokens]
-        note = f"{self.model}, layer {layer}"
+        note = f"{self.model}, layer {self.layer_numbers[place]}"
+        if not are_counted(self.head_numbers):
+            note += f"; the heads, in this order, are {in_words(self.head_numbers)} of the model"
         if asking is not None and asking.last - asking.first > 1:
             parts = " + ".join(pieces[asking.first : asking.last])
             note += f"; {asking.text} is read as {parts}, and the last of these is the query"
         trace: Trace
         if self.blocks and self.states:
-            trace = self.blocks[layer].explain(self.states[layer], words=pieces, query=query, note=f"{note}.")
+            trace = self.blocks[place].explain(self.states[place], words=pieces, query=query, note=f"{note}.")
             return trace
-        attention, values = self.seen[layer]
+        attention, values = self.seen[place]
         trace = attention.explain(values, query=query, words=pieces)
         return trace.noted(f"{note}.")
 
@@ -629,12 +681,15 @@ class Reading:
         """
         asking = self.word(word, "word")
         listed = self._listed(self.words.index(asking), sinks, itself)
-        of_heads = self._by_word.rows(asking, layer, head)
+        of_heads = self._by_word.rows(asking, *self._places(layer, head))
         found = max(of_heads, key=lambda one: float(np.where(listed, one[2], UNRANKED).max()))
-        table = self.explain(asking, layer=found[0]).table(head=found[1])
+        layer, head = self._numbers(found[0], found[1])
+        table = self.explain(asking, layer=layer).table(head=found[1])
         name, _, sizes = table.title.rpartition(": d_k")
-        of_head = f", head {found[1]}" if name.endswith(f", head {found[1]}") else ""
-        return replace(table, title=f"{name.removesuffix(of_head)}, layer {found[0]}{of_head}: d_k{sizes}")
+        alone = are_counted(self.head_numbers) and self.seen[found[0]].attention.shape[0] == 1
+        of_head = "" if alone else f", head {head}"
+        title = f"{name.removesuffix(f', head {found[1]}')}, layer {layer}{of_head}: d_k{sizes}"
+        return replace(table, title=title)
 
     def _listed(self, own: int, sinks: bool, itself: bool) -> NDArray[np.bool_]:
         """Which words a ranking for the word at `own` contains."""
@@ -658,12 +713,31 @@ class Reading:
             raise errors.option("words", words, f"(start, stop) with at least one of {total:,} words")
         return range(start, stop)
 
+    def source(self, layer: int | None = None, head: int | None = None) -> str:
+        """Where the numbers come from, in one sentence that files carry: model, layer, head and text.
+
+        >>> import numpy as np
+        >>> from regard.attention import Attention
+        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).source(0, 0)
+        'given vectors, layer 0, head 0: “The cat sat”'
+        """
+        model = f"{self.model} (unverified)" if self.file else self.model
+        of_layer, of_head = self._places(layer, head)
+        number = None if of_layer is None else self.layer_numbers[of_layer]
+        heads = () if of_head is None else (self.head_numbers[of_head],)
+        return provenance(model, layer=number, heads=heads, text=self.text)
+
     def _scope(self, layer: int | None, head: int | None) -> str:
         """Which heads are meant, in words."""
         if layer is None and head is None:
-            return "all heads" if self.layers * self.heads > 1 else "the only head"
-        place = "every layer" if layer is None else f"layer {validate.index('layer', layer, self.layers)}"
-        heads = "all heads" if head is None else f"head {validate.index('head', head, self.heads)}"
+            recorded = are_counted(self.layer_numbers) and are_counted(self.head_numbers)
+            if self.layers * self.heads > 1:
+                return "all heads" if recorded else "all recorded heads"
+            return "the only head" if recorded else f"layer {self.layer_numbers[0]}, head {self.head_numbers[0]}"
+        of_layer, of_head = self._places(layer, head)
+        place = "every layer" if of_layer is None else f"layer {self.layer_numbers[of_layer]}"
+        heads = "all heads" if of_head is None else f"head {self.head_numbers[of_head]}"
         return f"{place}, {heads}"
 
     def _sink_notes(self, share: Any, on_average: str = "") -> list[str]:
@@ -692,6 +766,23 @@ class Reading:
         """
         return certify(self.seen, self.outputs)
 
+    @property
+    def unverified(self) -> str:
+        """What the certificate cannot know of a loaded reading, or of a text given for a watched model that was called
+        without token ids; empty for a text that was read here.
+
+        >>> import numpy as np
+        >>> from regard.attention import Attention
+        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).unverified
+        ''
+        """
+        if self.file is None and not self.is_text_known:
+            return "The text is not verified: the model was called without token ids."
+        if self.file is None:
+            return ""
+        return f"The text and the model's name, {self.model}, are those that {self.file} states: they are not verified."
+
     # Files and notebooks
 
     def save(self, path: str | os.PathLike[str], *, blocks: bool = False) -> None:
@@ -705,7 +796,7 @@ class Reading:
         >>> with TemporaryDirectory() as folder:
         ...     reading.save(f"{folder}/cat.safetensors")
         ...     Reading.load(f"{folder}/cat.safetensors")
-        Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors)
+        Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors, unverified: cat.safetensors)
         """
         tensors: dict[str, Array] = {}
         written = enumerate(self.blocks if blocks else ())
@@ -718,6 +809,8 @@ class Reading:
             "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
             "model": self.model,
             "given": self.given,
+            "layer_numbers": list(self.layer_numbers),
+            "head_numbers": list(self.head_numbers),
         }
         codec.save(path, tensors, metadata, kind="reading")
 
@@ -736,17 +829,26 @@ class Reading:
         ('The', 'cat', 'sat')
         """
 
+        def numbers_in(metadata: dict[str, Any], name: str) -> tuple[int, ...]:
+            numbers = metadata.get(name, [])  # missing in files of before
+            return field({name: numbers}, name, lambda rows: tuple(typed("a number", one, int) for one in listed(rows)))
+
         def built(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
-            blocks = tuple(codec.build(one, tensors, LAYER_KINDS) for one in metadata["blocks"])
+            check_numbers(tensors)
+            text = field(metadata, "text", lambda text: typed("it", text, str))
+            tokens = field(metadata, "tokens", lambda rows: tuple(token_of(row, text) for row in listed(rows)))
             return cls(
-                typed("the text", metadata["text"], str),
-                tuple(token_of(one) for one in metadata["tokens"]),
-                tuple(seen_of(one, tensors) for one in metadata["layers"]),
-                tuple(codec.tensor(name, tensors) for name in metadata["outputs"]),
-                tuple(codec.tensor(name, tensors) for name in metadata["states"]),
-                tuple(typed("a block", block, Encoder) for block in blocks),
-                typed("the model", metadata["model"], str),
-                None if metadata["given"] is None else typed("the prompt's length", metadata["given"], int),
+                text,
+                tokens,
+                field(metadata, "layers", lambda layers: tuple(seen_of(layer, tensors) for layer in listed(layers))),
+                field(metadata, "outputs", lambda names: tuple(finite(name, tensors) for name in listed(names))),
+                field(metadata, "states", lambda names: tuple(finite(name, tensors) for name in listed(names))),
+                field(metadata, "blocks", lambda blocks: tuple(block_of(block, tensors) for block in listed(blocks))),
+                field(metadata, "model", lambda model: typed("it", model, str)),
+                field(metadata, "given", lambda prompt: prompt_of(prompt, len(tokens))),
+                file=Path(path).name,
+                layer_numbers=numbers_in(metadata, "layer_numbers"),
+                head_numbers=numbers_in(metadata, "head_numbers"),
             )
 
         return codec.load_as(path, "reading", built)
@@ -762,7 +864,7 @@ class Reading:
     ) -> None:
         """Write the viewer and the reading as one page, which opens from disk with the network off.
 
-        layers, heads  keep only these, counted from 0: a smaller page, as exact as a full one
+        layers, heads  keep only these, by their numbers in the model: a smaller page, as exact as a full one
         steps          include the values, so that every step can be followed; a third smaller without
         beside         another reading, to compare with: *Love Apple phones* beside *Love apple pie*
 
@@ -785,9 +887,9 @@ class Reading:
         words = [word.text for word in self.words if not word.special]
         shown = words if len(words) <= FEW_WORDS else [*words[: FEW_WORDS - 1], "…"]
         tokens = f"{len(self.tokens):,} token{'' if len(self.tokens) == 1 else 's'}"
-        layers = f"{self.layers} layer{'' if self.layers == 1 else 's'}"
-        heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
-        return f"Reading({' '.join(shown)}; {tokens}, {layers} × {heads}, {self.model})"
+        source = self.model if self.file is None else f"{self.model}, unverified: {self.file}"
+        sizes = sizes_in_words(self.layer_numbers, self.head_numbers)
+        return f"Reading({' '.join(shown)}; {tokens}, {sizes}, {source})"
 
     def _repr_html_(self) -> str:
         from regard.output import reading_html
@@ -800,12 +902,17 @@ class Reading:
         return mimebundle(self)
 
 
+def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
+    """The block of a model that a file describes."""
+    return typed("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+
+
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:
     if came != expected:
         raise errors.ShapeError(f"`{name}` holds {came} for {count(layers, 'layer')}; expected {expected}, or none.")
 
 
-def _three_axes(attention: Any, values: Any) -> Seen:
+def _three_axes(attention: Any, values: Any) -> LayerAttention:
     """One sequence as (head, query, key) and (key head, key, value_dim)."""
     if not isinstance(attention, Attention):
         raise errors.option("attention", attention, "an Attention, or a list of them, one per layer")
@@ -819,4 +926,4 @@ def _three_axes(attention: Any, values: Any) -> Seen:
     if attention.ndim == 2:
         attention = replace(attention, queries=attention.queries[None], keys=attention.keys[None])
     values = values if hasattr(values, "ndim") else np.asarray(values, dtype=np.float64)
-    return Seen(attention, values[None] if values.ndim == 2 else values)
+    return LayerAttention(attention, values[None] if values.ndim == 2 else values)

@@ -24,7 +24,7 @@ Unit = Literal["word", "token"]
 BLOCK = 1 << 20  # weights in a block of rows: 8 MiB of float64
 
 
-class Block(NamedTuple):
+class WordRows(NamedTuple):
     """Some rows of one layer's weights by word."""
 
     layer: int
@@ -84,7 +84,7 @@ class WordWeights:
         mean: Numbers = np.mean(layers, axis=0)
         return mean
 
-    def blocks(self, layer: int | None, head: int | None, queries: range | None = None) -> Iterator[Block]:
+    def blocks(self, layer: int | None, head: int | None, queries: range | None = None) -> Iterator[WordRows]:
         """The weights of all or some query words, a few rows at a time, pooled exactly."""
         count = len(self.words)
         queries = range(count) if queries is None else queries
@@ -95,7 +95,7 @@ class WordWeights:
             for first in range(queries.start, queries.stop, step):
                 rows = self.edges[first : min(first + step, queries.stop) + 1]
                 pooled = part.pooled(row_edges=rows, column_edges=self.edges, pool="words")
-                yield Block(place, heads, first, numpy_of(pooled.array).astype(np.float64))
+                yield WordRows(place, heads, first, numpy_of(pooled.array).astype(np.float64))
 
     def mean_blocks(
         self, layer: int | None, head: int | None, queries: range | None = None
@@ -135,7 +135,7 @@ class WordWeights:
 
 
 def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
-    """The length of every word's vector, all heads together, after W_O: √(v W_Oᵀ W_O vᵀ), in O(n · head_dim)."""
+    """The length of every word's vector, all heads together, after W_O: √(v W_O W_Oᵀ vᵀ), in O(n · head_dim)."""
     vectors = np.concatenate(of_heads, axis=1)  # (word, head · value_dim)
     product = vectors if w_o is None else vectors @ (w_o.T @ w_o)
     lengths: Numbers = np.sqrt(np.maximum(np.einsum("ws,ws->w", product, vectors), 0))

@@ -1,8 +1,9 @@
 """Access control: only the browser that was given the address, and only from the studio's own page.
 
-The address holds a ticket in its fragment, which no request line, log or referrer contains. The page exchanges it once
-for the key (POST /session), keeps the key in its origin's storage, and sends it with every request. A cookie would go
-to every port of the machine. The page and the viewer's modules are public: they contain nothing of the user's.
+The address holds a ticket in its fragment, which no request line, log or referrer contains. The page exchanges it for
+the key (POST /session), once and within ten minutes, keeps the key in its origin's storage, and sends it with every
+request. A cookie would go to every port of the machine. The page and the viewer's modules are public: they contain
+nothing of the user's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import re
 import secrets
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,8 @@ Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_TICKETS = 8
+TICKET_SECONDS = 600.0  # that an address stays valid
+MINUTES = f"{TICKET_SECONDS / 60:g}"
 STALLED = 60.0  # seconds that a part of an answer waits to be read
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 SAFE_METHODS = ("GET", "HEAD")
@@ -46,25 +50,27 @@ HEADERS = (
 class Access:
     """One-time tickets, and the key they are exchanged for."""
 
-    def __init__(self, key: str | None = None) -> None:
+    def __init__(self, key: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.key = key or secrets.token_urlsafe(32)
         self.redeemed = threading.Event()  # set once a ticket was exchanged
-        self._tickets: list[str] = []
+        self._tickets: dict[str, float] = {}  # and when each was made
+        self._clock = clock
         self._lock = threading.Lock()
 
     def ticket(self) -> str:
-        """A new ticket; the oldest of more than a few expires."""
+        """A new ticket, valid once and for `TICKET_SECONDS`; the oldest of more than a few expires."""
         made = secrets.token_urlsafe(32)
         with self._lock:
-            self._tickets = [*self._tickets[1 - MOST_TICKETS :], made]
+            self._tickets = dict([*list(self._tickets.items())[1 - MOST_TICKETS :], (made, self._clock())])
         return made
 
     def redeem(self, ticket: str) -> bool:
         """Whether the ticket is valid; from now on it is not."""
         with self._lock:
-            left = [other for other in self._tickets if not _same(other, ticket)]
-            found = len(left) < len(self._tickets)
-            self._tickets = left
+            latest = self._clock() - TICKET_SECONDS
+            valid = {other: made for other, made in self._tickets.items() if made > latest}
+            self._tickets = {other: made for other, made in valid.items() if not _same(other, ticket)}
+            found = len(self._tickets) < len(valid)
         if found:
             self.redeemed.set()
         return found
@@ -137,7 +143,8 @@ class Guard:
     async def _sign_in(self, headers: dict[str, str], send: Send) -> None:
         """Exchange the ticket of an address for the key."""
         if not self.access.redeem(_credential(headers, "Ticket")):
-            raise Refused(401, f"This address has been used or is wrong; each works once. {NEW_ADDRESS}")
+            why = f"This address has been used, is too old or is wrong; each works once, for {MINUTES} minutes."
+            raise Refused(401, f"{why} {NEW_ADDRESS}")
         await _reply(send, 200, json.dumps({"key": self.access.key}).encode(), b"application/json")
 
 

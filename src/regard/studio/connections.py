@@ -1,13 +1,47 @@
-"""HTTP connections with time limits: uvicorn alone waits forever for the rest of a request."""
+"""HTTP connections with limits: uvicorn alone waits forever for the rest of a request, and accepts any number.
+
+Of more than `MOST` connections the oldest that is not being answered is closed: a flood costs neither the descriptors
+of this process nor the user's own connection, and is said once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0  # from the first byte, or the connection, to the end of a request's headers
+LOG = logging.getLogger("regard.studio")
+
+
+def most_connections() -> int:
+    """128, or a quarter of the file descriptors that this process may have."""
+    try:
+        import resource
+    except ImportError:  # Windows, where sockets are no descriptors
+        return 128
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 128 if limit == resource.RLIM_INFINITY else max(8, min(128, limit // 4))
+
+
+MOST = most_connections()
+
+
+class OutOfDescriptors(logging.Filter):
+    """Lets asyncio say once that a connection cannot be accepted; it would at every attempt, with a traceback."""
+
+    said = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if "out of system resource" not in record.getMessage():
+            return True
+        if not self.said:
+            LOG.warning("No connection can be accepted: this process has all the file descriptors it may have.")
+        self.said = True
+        return False
 
 
 class LimitedConnection(H11Protocol):  # type: ignore[misc]
@@ -17,11 +51,28 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     """
 
     _limit: asyncio.TimerHandle | None = None
+    _since = 0.0
+    said = False  # whether there were too many connections
 
     def connection_made(self, transport: Any) -> None:
         """A client connected."""
         super().connection_made(transport)
+        self._since = self.loop.time()
         self._watch()
+        if len(self.connections) > MOST:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection that is not being answered, or this one."""
+        if not LimitedConnection.said:
+            LOG.warning("More than %d connections at once: the oldest are closed. This is said once.", MOST)
+            LimitedConnection.said = True
+        idle = [one for one in self.connections if not one._is_answering and not one.transport.is_closing()]
+        min(idle, key=lambda one: one._since, default=self).transport.abort()
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request arrived."""
@@ -35,13 +86,13 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
 
     def _watch(self) -> None:
         """Start the clock unless it runs, while no request is being answered."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_answering:
             self._stop()
         elif self._limit is None:
             self._limit = self.loop.call_later(HEADER_SECONDS, self._expire)
 
     def _expire(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._is_answering:
             self.transport.close()
 
     def _stop(self) -> None:

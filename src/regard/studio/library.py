@@ -5,30 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from regard.reading import Reading
+from regard.reading.reader import Reader
 from regard.studio.auth import Refused
 
 LOADED = 2  # models in memory at once
 QUICK = 1_500  # characters that a small model reads between two keystrokes
-
-
-class Reader(Protocol):
-    """The part of a model that the studio uses."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether it can generate text."""
-
-    def beginning(self, text: str) -> str:
-        """The beginning of a text, as long as it reads."""
-
-    def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
-        """Read a text; `on_layer` is called after each layer and may raise to cancel."""
-
-    def generate(self, prompt: str, tokens: int, *, on_token: Any, **sampling: Any) -> Reading:
-        """Continue the prompt."""
 
 
 class Library:
@@ -37,7 +20,7 @@ class Library:
     def __init__(
         self,
         chosen: str | None = None,
-        load: Callable[[str], Any] | None = None,
+        load: Callable[[str], Reader] | None = None,
         fetch: Callable[[str], Any] | None = None,
     ) -> None:
         self._load = _load if load is None else load
@@ -105,7 +88,7 @@ class Library:
                 if name in self._loaded:
                     self._loaded.move_to_end(name)
                     return self._loaded[name]
-            found: Reader = self._load(name)
+            found = self._load(name)
             with self._lock:
                 self._loaded[name] = found
                 while len(self._loaded) > LOADED:
@@ -113,7 +96,7 @@ class Library:
             return found
 
 
-def _load(name: str) -> Any:
+def _load(name: str) -> Reader:
     from regard.models.model import model
 
     return model(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import logging
 import os
 import socket
 import sys
@@ -17,9 +19,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from regard.errors import OptionError, missing_package
-from regard.studio.auth import LOCAL, Access, Guard
+from regard.studio.auth import LOCAL, MINUTES, Access, Guard
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
+WAITING = 16  # connections that asyncio accepts at once, before any of them is counted
 SLOW_BROWSER = 15.0  # seconds after which the address is printed as well
 # Opened from disk, it forwards to the studio: the address itself is on no command line, which every user can read.
 FORWARD = (
@@ -41,7 +44,7 @@ def serve(
         raise missing_package("The studio", *missing)
     import uvicorn
 
-    from regard.studio.connections import LimitedConnection
+    from regard.studio.connections import LimitedConnection, OutOfDescriptors
 
     listening = _socket(host, port)
     bound, access = listening.getsockname()[1], Access()
@@ -57,8 +60,9 @@ def serve(
     settings = uvicorn.Config(
         guard, http=LimitedConnection, log_level="warning", access_log=False, server_header=False, date_header=False,
         lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
-        ws="none",
+        ws="none", backlog=WAITING,
     )  # fmt: skip
+    logging.getLogger("asyncio").addFilter(OutOfDescriptors())
 
     def address() -> str:
         return f"{own}#ticket={access.ticket()}{selected}"
@@ -68,11 +72,15 @@ def serve(
             tell(f"The studio is at {own} and opens in the browser.")
             opened.enter_context(_in_browser(address, access, tell))
         else:
-            tell(f"The studio is at {address()}\nThis address works once, in one browser.")
+            tell(f"The studio is at {address()}\nThis address works once, in one browser, for {MINUTES} minutes.")
             if "SSH_CONNECTION" in os.environ:
                 tell(f"From your own machine, connect by: ssh -L {bound}:{name}:{bound} …, and open the address there.")
-        if host not in LOCAL:
-            tell(f"It listens on {host}: anyone who can reach this machine and has an unused address can use it.")
+        if not _is_loopback(host):
+            tell(
+                f"It listens on {host}: anyone who can reach this machine and has an unused address can use it.\n"
+                "It speaks plain HTTP, which can be overheard on the way, the studio's key included. In a network\n"
+                f"that you do not trust, leave --host out and connect by ssh -L {bound}:127.0.0.1:{bound} …"
+            )
         if _may_read_terminal():
             tell("Enter prints an address for another browser, Ctrl+C ends the studio.")
             threading.Thread(target=_print_addresses, args=(address, tell), daemon=True).start()
@@ -96,7 +104,7 @@ def _in_browser(address: Callable[[], str], access: Access, tell: Callable[[str]
         def open_it() -> None:
             opened = webbrowser.open(path.as_uri())
             if not (opened and access.redeemed.wait(SLOW_BROWSER)) and not over.is_set():
-                tell(f"No browser has opened the studio yet. This address works once: {address()}")
+                tell(f"No browser has opened the studio yet. This works once, for {MINUTES} minutes: {address()}")
             access.redeemed.wait()
             path.unlink(missing_ok=True)
 
@@ -112,7 +120,7 @@ def _print_addresses(address: Callable[[], str], tell: Callable[[str], None]) ->
     """Print a new address for every line typed."""
     try:
         while sys.stdin.readline():
-            tell(f"This address works once: {address()}")
+            tell(f"This address works once, for {MINUTES} minutes: {address()}")
     except (OSError, ValueError):  # in the background, or closed
         pass
 
@@ -125,8 +133,18 @@ def _may_read_terminal() -> bool:
         import signal
 
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        try:
+            return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        except OSError:  # a terminal, but not the one that controls this process: setsid
+            return False
     return True
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() in LOCAL
 
 
 def _has_display() -> bool:

@@ -35,6 +35,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
 from mimetypes import guess_type
@@ -83,7 +84,7 @@ class Studio:
         self.workers = Workers()
         self.jobs = Jobs()
         self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
-        self.texts = Texts()
+        self.texts = RecentTexts()
         self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
 
     def application(self) -> Starlette:
@@ -242,7 +243,7 @@ class Studio:
 
             def work(token: CancelToken) -> dict[str, Any]:
                 try:
-                    found = Reading.load(path)
+                    found = replace(Reading.load(path), file="the opened file")
                     token.stop()
                     return self._opened(found)
                 except RegardError as problem:
@@ -462,7 +463,7 @@ LONG_TEXT = 2_000  # UTF-16 units that an address holds
 MOST_STORED = 64  # texts
 
 
-class Texts:
+class RecentTexts:
     """Recent long texts by id, so that an address can name them."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stage:
+class BlockStage:
     """The vectors of all tokens after one part of a block."""
 
     name: str
@@ -43,7 +43,7 @@ class BlockLesson:
     kind: Kind
     words: tuple[str, ...]
     context_words: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[BlockStage, ...]
     traces: tuple[Trace, ...]
     memory: Floats | None
     note: str
@@ -132,7 +132,7 @@ def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
     return np.stack([start.part("embedding").part(word).normal((width,), np.float64) for word in words])
 
 
-def _stages(x: Floats, traces: tuple[Trace, ...], norm_first: bool) -> tuple[Stage, ...]:
+def _stages(x: Floats, traces: tuple[Trace, ...], norm_first: bool) -> tuple[BlockStage, ...]:
     """Self-attention, cross-attention if there is a second trace, feed-forward; each followed by its addition."""
     own, last = traces[0], traces[-1]
     add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
@@ -141,8 +141,8 @@ def _stages(x: Floats, traces: tuple[Trace, ...], norm_first: bool) -> tuple[Sta
     if len(traces) > 1:
         parts += [(f"{norm}cross-attention", last, "projected"), (add, last, "attended")]
     parts += [(f"{norm}feed-forward", last, "fed_forward"), (add, last, "result")]
-    stages = [Stage("embeddings", "as given", x)]
+    stages = [BlockStage("embeddings", "as given", x)]
     for place, (name, trace, step) in enumerate(parts):
         adds = place - 1 if name == add else None
-        stages.append(Stage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds))
+        stages.append(BlockStage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds))
     return tuple(stages)

@@ -16,6 +16,7 @@ import numpy as np
 from regard import errors, validate
 from regard.attention.attention import Attention
 from regard.errors import shown
+from regard.provenance import LOOK_UP
 from regard.tables import Column, Table, digits_for, printed_number, printed_vector
 from regard.teaching.lookup_vectors import (
     BY_ATTENTION,
@@ -79,7 +80,8 @@ class Answer:
             Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True),
         )
         where = "SELECT value WHERE key ≈ query" if soft else "SELECT value WHERE key = query"
-        return Table(where, columns, tuple(rows), (self._said(), *self.notes), 0 if rows and rows[0][2] else None)
+        highlight = 0 if rows and rows[0][2] else None
+        return Table(where, columns, tuple(rows), (self._said(), *self.notes), highlight, LOOK_UP)
 
     def best(self) -> Table:
         """One row per query: its most probable key."""
@@ -511,7 +513,8 @@ def _cooling(title: str, keys_and_values: Lookup, query: Any, why: str) -> Table
         Column("from hard", "number"),
     )
     asked = " ".join(f"{number:g}" for number in query)
-    return Table(title, columns, tuple(rows), (f"Query [{asked}], which the hard look-up answers {said(hard)}.", why))
+    notes = f"Query [{asked}], which the hard look-up answers {said(hard)}.", why
+    return Table(title, columns, tuple(rows), notes, source=LOOK_UP)
 
 
 def _two_similarities() -> Table:
@@ -532,5 +535,5 @@ def _two_similarities() -> Table:
     )
     return Table(
         "What the dot product and the negative distance find for each query of the notes as temperature → 0",
-        columns, rows, notes,
+        columns, rows, notes, source=LOOK_UP,
     )  # fmt: skip

@@ -8,8 +8,7 @@ from typing import Any, Literal, cast
 
 from regard import arrays, errors, validate
 from regard.arrays import Array
-from regard.layers import Decoder, Encoder, FeedForward, Heads, LayerNorm, MultiHead, RMSNorm, Transformer
-from regard.layers import Step as BlockStep
+from regard.layers import BlockStep, Decoder, Encoder, FeedForward, Heads, LayerNorm, MultiHead, RMSNorm, Transformer
 from regard.layers.encoder import Attend
 from regard.layers.layer import token_ids, token_rows
 from regard.masks import Mask
@@ -25,7 +24,7 @@ QUERIES = ("query", "width")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Asked:
+class ExplainOptions:
     """What to explain: the query, the words and the mask."""
 
     query: Any = None
@@ -45,19 +44,21 @@ class Before:
     parts: dict[str, Provenance] = field(default_factory=dict)
 
 
-def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: Asked) -> Trace:
+def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: ExplainOptions) -> Trace:
     """From tokens to the outputs of all heads, concatenated and through W_O."""
     before = _given(x, layer)
     heads = _attend(before, _context(context, layer), asked)(layer, before.tokens)
     return _projected(heads.seen, layer, layer.output(heads.outputs))
 
 
-def of_encoder(block: Encoder, x: Any, asked: Asked) -> Trace:
+def of_encoder(block: Encoder, x: Any, asked: ExplainOptions) -> Trace:
     """A whole block: attention, feed-forward, residuals and norms."""
     return _whole_block(block, block.norm_2, _given(x, block.attention), asked)
 
 
-def of_decoder(block: Decoder, x: Any, memory: Any, which: Which, asked: Asked, memory_mask: Mask | None) -> Trace:
+def of_decoder(
+    block: Decoder, x: Any, memory: Any, which: Which, asked: ExplainOptions, memory_mask: Mask | None
+) -> Trace:
     """The self-attention, or the cross-attention and the rest of the block."""
     before = _given(x, block.attention)
     memory = None if block.cross is None else _context(memory, block.cross)
@@ -65,7 +66,13 @@ def of_decoder(block: Decoder, x: Any, memory: Any, which: Which, asked: Asked, 
 
 
 def of_transformer(
-    model: Transformer, tokens: Any, targets: Any, place: int, which: Which, asked: Asked, masks: Sequence[Mask | None]
+    model: Transformer,
+    tokens: Any,
+    targets: Any,
+    place: int,
+    which: Which,
+    asked: ExplainOptions,
+    masks: Sequence[Mask | None],
 ) -> Trace:
     """One block of a stack, encoders counted first; earlier blocks run without a trace."""
     blocks = (*model.encoders, *model.decoders)
@@ -75,7 +82,13 @@ def of_transformer(
 
 
 def _of_block(
-    model: Transformer, tokens: Any, targets: Any, place: int, which: Which, asked: Asked, masks: Sequence[Mask | None]
+    model: Transformer,
+    tokens: Any,
+    targets: Any,
+    place: int,
+    which: Which,
+    asked: ExplainOptions,
+    masks: Sequence[Mask | None],
 ) -> Trace:
     blocks = (*model.encoders, *model.decoders)
     block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
@@ -153,7 +166,7 @@ def _moved_on(before: Before, tokens: Array) -> Before:
 # Attention and projections
 
 
-def _attend(before: Before, context: Array | None, asked: Asked, normed: bool = False) -> Attend:
+def _attend(before: Before, context: Array | None, asked: ExplainOptions, normed: bool = False) -> Attend:
     """A function that computes the attention of a block as a trace up to the concatenated outputs."""
 
     def attend(layer: MultiHead, x: Array) -> Heads:
@@ -179,7 +192,7 @@ def _projected(trace: Trace, layer: MultiHead, projected: Array) -> Trace:
     if layer.w_o is None:
         return trace
     shift = "" if layer.w_o.bias is None else " + b_O"
-    step = Step("projected", as_step(projected), QUERIES, f"projected = concatenated · W_Oᵀ{shift}")
+    step = Step("projected", as_step(projected), QUERIES, f"projected = concatenated · W_O{shift}")
     return _with(trace, step, Projection(trace.steps[-1].array, layer.w_o, "O"))
 
 
@@ -195,7 +208,7 @@ def _projected_step(step: Step, layer: MultiHead, x: str) -> Step:
         return step
     letter = step.name[0]
     linear = {"q": layer.w_q, "k": layer.w_k, "v": layer.w_v}[letter]
-    formula = f"{x} · W_{letter}ᵀ" + ("" if linear.bias is None else f" + b_{letter}")
+    formula = f"{x} · W_{letter}" + ("" if linear.bias is None else f" + b_{letter}")
     norm = {"q": layer.q_norm, "k": layer.k_norm, "v": None}[letter]
     formula = formula if norm is None else f"norm({formula})"
     if layer.rotary is not None and letter != "v":
@@ -218,8 +231,8 @@ def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Proven
 def _feeding(layer: FeedForward, x: str) -> str:
     up, down = ("" if part.bias is None else f" + b_{place}" for place, part in ((1, layer.up), (2, layer.down)))
     if layer.gate is not None:
-        return f"({layer.activation}({x} · W_gᵀ) · ({x} · W_1ᵀ{up})) · W_2ᵀ{down}"
-    return f"{layer.activation}({x} · W_1ᵀ{up}) · W_2ᵀ{down}"
+        return f"({layer.activation}({x} · W_g) · ({x} · W_1{up})) · W_2{down}"
+    return f"{layer.activation}({x} · W_1{up}) · W_2{down}"
 
 
 def _with(trace: Trace, step: Step, part: Provenance) -> Trace:
@@ -263,14 +276,14 @@ def _observed(
     return cast("Trace", trace)
 
 
-def _whole_block(block: Encoder | Decoder, last_norm: Norm | None, before: Before, asked: Asked) -> Trace:
+def _whole_block(block: Encoder | Decoder, last_norm: Norm | None, before: Before, asked: ExplainOptions) -> Trace:
     x = before.tokens
     steps = block.observe(x, attend=_attend(before, None, asked, block.norm_first), separate=True)
     return _observed(steps, block.attention, x, block.norm_1, block, last_norm)
 
 
 def _decoder(
-    block: Decoder, before: Before, memory: Array | None, which: Which, asked: Asked, memory_mask: Mask | None
+    block: Decoder, before: Before, memory: Array | None, which: Which, asked: ExplainOptions, memory_mask: Mask | None
 ) -> Trace:
     validate.choice("which", which, ("self", "cross"))
     if block.cross is None or block.norm_2 is None:

@@ -85,9 +85,15 @@ class Projection:
     rows: Array  # (token, in)
     linear: Linear
     letter: str  # the q of W_q and b_q
-    heads: int = 1  # each with its share of the weight's rows
+    heads: int = 1  # each with its share of the columns of W
     shared_by: int = 1  # query heads per head
     then: str = ""  # what follows the product: "normed", "rotated by its position"
+
+    @property
+    def matrices(self) -> Any:
+        """W of each head as in x · W, (head, in, out)."""
+        matrix = numpy_of(self.linear.matrix)
+        return matrix.reshape(len(matrix), self.heads, -1).swapaxes(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,22 +295,18 @@ def setup(trace: Steps) -> dict[str, Any]:
     projections = [parts.get(name) for name in ("query", "key", "value")]
     if all(isinstance(part, Projection) and _is_plain(part) for part in projections):
         found["product"] = "x W"
-        found |= {f"W_{part.letter}": _typed(part) for part in projections if part is not None}
+        found |= {f"W_{part.letter}": numpy_of(part.linear.matrix) for part in projections if part is not None}
         if trace.own_key is None:
             found["context"] = parts["key"].rows
     through = parts.get("projected")
     if isinstance(through, Projection) and through.linear.bias is None:
-        found["W_O"] = _typed(through)
+        found["W_O"] = numpy_of(through.linear.matrix)
     return found
 
 
 def _is_plain(part: Projection) -> bool:
     """Whether vectors are x · W and nothing else, for every query head."""
     return part.linear.bias is None and not part.then and part.shared_by == 1
-
-
-def _typed(part: Projection) -> Any:
-    return numpy_of(part.linear.weight).T
 
 
 def read_only(array: Array) -> Array:

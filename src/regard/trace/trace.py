@@ -10,9 +10,10 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import Array, numpy_of
+from regard.provenance import provenance, source_of_note
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
-from regard.trace.steps import Steps, own_key_of, query_label, read_only, row_of, weighted_values_of
+from regard.trace.steps import Steps, last_stage, own_key_of, query_label, read_only, row_of, weighted_values_of
 from regard.trace.why import Why, why
 
 STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
@@ -127,7 +128,8 @@ class Trace(Steps):
 def _table(trace: Steps, row: int, head: int) -> Table:
     """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
 
-    q and sum are in the row of the query, or in the first row if the query is not among the keys.
+    q and sum are in the row of the query, or in the first row if the query is not among the keys. A masked key has
+    neither weight nor weighted value: its cells are blank.
     """
     count = len(trace.words)
     place = own_key_of(trace, row)
@@ -153,13 +155,15 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         Column("softmax × v", "vector", fine),
         Column("sum", "vector", fine),
     ]
-    cells += [weights.tolist(), weighted, _only(output, asking, count)]
+    hidden = np.isneginf(numpy_of(trace[last_stage(trace)][head, row]))
+    cells += [_seen(weights.tolist(), hidden), _seen(weighted, hidden), _only(output, asking, count)]
     return Table(
         _title(trace, row, head),
         tuple(columns),
         tuple(zip(*cells, strict=True)),
         _notes(trace, row, head, weights, weighted, output, fine),
         place,
+        provenance(source_of_note(trace.note), text=" ".join(trace.words)),
     )
 
 
@@ -168,6 +172,11 @@ def _scaled_heading(trace: Steps) -> str:
     if trace.origin.is_root:
         return "score/√d_k"
     return f"score·{trace.origin.scale:.4g}"
+
+
+def _seen(cells: Any, hidden: Any) -> list[Any]:
+    """The cells, None for hidden keys."""
+    return [None if is_hidden else cell for cell, is_hidden in zip(cells, hidden, strict=True)]
 
 
 def _only(vector: Any, place: int, count: int) -> list[Any]:

@@ -2,15 +2,17 @@
 
 run.safetensors     what the run goes on from: parameters, both moments of AdamW, and the state of the curriculum
 record.safetensors  what was measured so far: see `record`
-model.safetensors, config.json, tokenizer.json    the model in GPT-2's format, for `regard.model` and transformers
+model.safetensors, config.json, tokenizer.json, tokenizer_config.json
+                    the model in GPT-2's format, for `regard.model` and transformers
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,44 @@ from regard.training.tasks import Task
 
 RUN = "run.safetensors"
 LOCK = ".lock"
+OTHERS = {
+    "shapes": "another shape of model",
+    "data": "other data: the text or an option of the task has changed",
+    "weights": "other initial weights",
+}  # settings that a message does not print
 KIND = "training_checkpoint"
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is."""
+
+    step: int
+    level: int  # of the curriculum, an index of the task's levels
+    running: float  # accuracy on recent batches
+    losses: list[float]  # since the last snapshot
+    snapshots: int  # in the record
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any], steps: int, levels: int) -> State:
+        """The state of a run of so many steps and levels; a ValueError where it is not one."""
+        state = cls(**saved)
+        integers = {"step": steps + 1, "level": levels, "snapshots": steps + 2}  # name, limit
+        is_valid = all(
+            type(getattr(state, name)) is int and 0 <= getattr(state, name) < limit for name, limit in integers.items()
+        )
+        if not is_valid or any(type(number) not in (int, float) for number in (state.running, *state.losses)):
+            raise ValueError(errors.shown(dict(saved)))
+        return state
 
 
 @dataclass(frozen=True, eq=False)
-class Checkpoint:
+class TrainingState:
     """The state of a run after some steps."""
 
     tensors: Mapping[str, Array]
-    state: Mapping[str, Any]  # step, level and running accuracy of the curriculum
+    state: State
     record: Record
 
 
@@ -60,43 +91,75 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def write(
-    folder: Path, tensors: Mapping[str, Array], state: Mapping[str, Any], settings: Mapping[str, Any], record: Record
+    folder: Path, tensors: Mapping[str, Array], state: State, settings: Mapping[str, Any], record: Record
 ) -> None:
     """Replace the checkpoint. The record goes first: one that is ahead of the run is cut when it is read."""
+    record.run = _identity(settings)
     record.save(folder / RECORD)
-    codec.save(folder / RUN, tensors, {"state": state, "settings": settings}, kind=KIND)
+    metadata = {"state": asdict(state), "settings": settings}
+    codec.save(folder / RUN, tensors, metadata, kind=KIND, version=VERSION, sealed=True)
 
 
-def read(folder: Path, settings: Mapping[str, Any]) -> Checkpoint | None:
-    """The checkpoint of a folder, None where there is none; one of a run with other settings is refused."""
+def read(folder: Path, tensors: Mapping[str, Array], settings: Mapping[str, Any], levels: int) -> TrainingState | None:
+    """The checkpoint of a folder, None where there is none; one of a run with other settings is refused.
+
+    `tensors` have the names, shapes and types that are expected.
+    """
     path = folder / RUN
     if not path.exists():
         return None
-    tensors, metadata = codec.load(path, KIND)
+
+    saved, metadata = codec.load(path, KIND, version=VERSION, sealed=True)
     try:
-        state, saved = metadata["state"], metadata["settings"]
-        _check_same(path, saved, json.loads(json.dumps(settings)))
-        step = state["step"]
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its metadata is invalid ({problem}).") from None
+        _check_same(path, metadata["settings"], json.loads(json.dumps(settings)))
+        _check_tensors(path, saved, tensors)
+        state = State.of(metadata["state"], settings["recipe"]["steps"], levels)
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        if isinstance(problem, errors.RegardError):
+            raise
+        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its state is invalid ({problem}).") from None
+    if not (folder / RECORD).exists():
+        raise errors.OptionError(f"{folder / RECORD} is missing. Restore it, or delete {path} to begin again.")
     record = Record.load(folder / RECORD)
-    record.snapshots = [one for one in record.snapshots if one.step <= step]
-    return Checkpoint(tensors, state, record)
+    if record.run != _identity(settings):
+        raise errors.OptionError(f"{folder / RECORD} is the record of another run. Restore it, or delete {path}.")
+    record.snapshots = [one for one in record.snapshots if one.step <= state.step]
+    if len(record.snapshots) != state.snapshots:
+        raise errors.OptionError(
+            f"{folder / RECORD} has {len(record.snapshots)} snapshots up to step {state.step:,}, expected "
+            f"{state.snapshots}: it is older than {path}. Restore it, or delete both."
+        )
+    return TrainingState(saved, state, record)
+
+
+def _identity(settings: Mapping[str, Any]) -> str:
+    """Tells runs apart."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _check_tensors(path: Path, saved: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Refuse tensors that are missing, or that would be broadcast or converted."""
+    for name in sorted({*saved, *expected}):
+        came, expects = (
+            f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
+            for array in (saved.get(name), expected.get(name))
+        )
+        if came != expects:
+            raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expects}.")
 
 
 def _check_same(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse to resume with other settings: the result would belong to neither run."""
-    for name, value in given.items():
-        if name != "recipe" and saved[name] != value:
-            came = "another shape of model" if name == "shapes" else f"{name} {errors.shown(saved[name])}"
-            wanted = "" if name == "shapes" else f", not {errors.shown(value)}"
-            raise errors.OptionError(f"{path} is of a run with {came}{wanted}. Choose another folder, or delete it.")
-    before, now = saved["recipe"], given["recipe"]
-    different = [f"{name} {before.get(name)}, not {value}" for name, value in now.items() if before.get(name) != value]
-    if different:
-        raise errors.OptionError(
-            f"{path} is of a run with {'; '.join(different)}. Choose another folder, or delete it."
-        )
+    for name, value in given.items():  # in their order: other weights may follow from another seed of the recipe
+        if saved[name] == value:
+            continue
+        if name == "recipe":
+            before = saved[name]
+            different = [key for key in value if before.get(key) != value[key]]
+            came = "; ".join(f"{key} {before.get(key)}, not {value[key]}" for key in different)
+        else:
+            came = OTHERS.get(name, f"{name} {errors.shown(saved[name])}, not {errors.shown(value)}")
+        raise errors.OptionError(f"{path} is of a run with {came}. Choose another folder, or delete it.")
 
 
 def export(folder: Path, model: Transformer, task: Task) -> None:
@@ -105,6 +168,10 @@ def export(folder: Path, model: Transformer, task: Task) -> None:
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     atomic_file.write(folder / "model.safetensors", safetensors_bytes(contiguous, {"format": "pt"}))
     atomic_file.write(folder / "tokenizer.json", json.dumps(tokeniser_of(task), ensure_ascii=False))
+    # Without it, transformers looks for the byte pairs of GPT-2, which the model's format names.
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    settings["model_max_length"] = task.length
+    atomic_file.write(folder / "tokenizer_config.json", json.dumps(settings, ensure_ascii=False, indent=1))
     atomic_file.write(folder / "config.json", json.dumps(config, indent=1))
 
 
@@ -117,6 +184,6 @@ def tokeniser_of(task: Task) -> dict[str, Any]:
     return {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
         "normalizer": {"type": "Lowercase"} if by_word else None,
-        "pre_tokenizer": split, "post_processor": None, "decoder": None,
+        "pre_tokenizer": split, "post_processor": None, "decoder": None if by_word else {"type": "Fuse"},
         "model": {"type": "WordLevel", "vocab": task.number_of, "unk_token": task.words[0]},
     }  # fmt: skip

@@ -29,7 +29,7 @@ from regard.training.loop import Recipe
 from regard.training.measurement import held_out_batch
 from regard.training.network import Module
 from regard.training.optimiser import AdamW
-from regard.training.tasks import Batch, Lookup, Task
+from regard.training.tasks import Batch, LookupTask, Task
 
 NETWORKS = ("feed-forward", "convolution", "dilated", "gated convolution", "one head", "eight heads")
 KERNEL = 4
@@ -76,7 +76,7 @@ class GatedConvolution(nn.Module):  # type: ignore[misc]
         return self.out(self.gate(x) * (mixed + self.bias))
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class MixerBlock(nn.Module):  # type: ignore[misc]
     """x + mixer(norm(x)), then x + feed-forward(norm(x)); without `hidden`, the mixer alone."""
 
     def __init__(self, mixer: nn.Module, width: int, hidden: int) -> None:
@@ -116,7 +116,7 @@ class Stack(nn.Module):  # type: ignore[misc]
         return self.head(self.norm(x)[where])
 
 
-class Window(nn.Module):  # type: ignore[misc]
+class WindowNetwork(nn.Module):  # type: ignore[misc]
     """A feed-forward network over the flattened window up to a position: (token · width) → hidden → hidden → logits."""
 
     def __init__(self, task: Task, hidden: int) -> None:
@@ -148,11 +148,11 @@ def build(
         "eight heads": lambda layer: _heads(width, 8, layer),
     }
     if name == "feed-forward":
-        return Window(task, width)
+        return WindowNetwork(task, width)
     if name not in mixers:
         hint = errors.did_you_mean(name, NETWORKS)
         raise errors.OptionError(f"`network` is {name!r}; expected one of {', '.join(NETWORKS)}.{hint}")
-    return Stack(task, width, [Block(mixers[name](layer), width, hidden) for layer in range(layers)], tied)
+    return Stack(task, width, [MixerBlock(mixers[name](layer), width, hidden) for layer in range(layers)], tied)
 
 
 def _heads(width: int, heads: int, layer: int) -> nn.Module:
@@ -186,7 +186,7 @@ def matched(name: str, task: Task, count: int, layers: int = 2) -> nn.Module:
 
 
 @dataclass(frozen=True)
-class Result:
+class TrainedNetwork:
     """One network after training with one seed."""
 
     network: str
@@ -201,7 +201,8 @@ class Result:
 class Comparison:
     """What `compare` found: results by network and seed.
 
-    >>> results = [Result("one head", seed, 100, accuracy, {1: 1.0}, {}) for seed, accuracy in ((0, 0.9), (1, 1.0))]
+    >>> accuracies = {0: 0.9, 1: 1.0}
+    >>> results = [TrainedNetwork("one head", seed, 100, accuracies[seed], {1: 1.0}, {}) for seed in accuracies]
     >>> print(Comparison("copy", 10, results).tables()[0])
     Accuracy on copy after 10 steps
     network   parameters   mean  lowest  highest
@@ -211,14 +212,14 @@ class Comparison:
 
     task: str
     steps: int
-    results: list[Result]
+    results: list[TrainedNetwork]
 
     @property
     def networks(self) -> list[str]:
         """The names, in the order of training."""
         return list(dict.fromkeys(result.network for result in self.results))
 
-    def of(self, network: str) -> list[Result]:
+    def of(self, network: str) -> list[TrainedNetwork]:
         """The results of one network, one per seed."""
         return [result for result in self.results if result.network == network]
 
@@ -332,16 +333,16 @@ def right_ones(network: nn.Module, batch: Batch) -> Any:
         return (logits.argmax(dim=-1) == targets).numpy()
 
 
-def _measured(name: str, seed: int, network: nn.Module, task: Task) -> Result:
+def _measured(name: str, seed: int, network: nn.Module, task: Task) -> TrainedNetwork:
     batch = held_out_batch(task, TEST_SEQUENCES, seed)
     right = right_ones(network, batch)
     by_pairs = {}
-    if isinstance(task, Lookup):
+    if isinstance(task, LookupTask):
         for pairs in sorted({max(1, task.pairs >> power) for power in range(task.pairs.bit_length())}):
-            fewer = Lookup(pairs, vocabulary=task.vocabulary).batch(TEST_SEQUENCES, seed=seed, split="test")
+            fewer = LookupTask(pairs, vocabulary=task.vocabulary).batch(TEST_SEQUENCES, seed=seed, split="test")
             by_pairs[pairs] = float(right_ones(network, fewer).mean())
     parameters = parameter_count(network)
-    return Result(name, seed, parameters, float(right.mean()), by_distance(batch, right), by_pairs)
+    return TrainedNetwork(name, seed, parameters, float(right.mean()), by_distance(batch, right), by_pairs)
 
 
 def by_distance(batch: Batch, right: Any) -> dict[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -143,7 +144,7 @@ def train(
     if model is None:
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
     _check(model, task)
-    run = Run(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
+    run = TrainingRun(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
     if out is None:
         return run.finish(None, on_step)
     with checkpoint.held(Path(out)):
@@ -159,7 +160,7 @@ def _check(model: Transformer, task: Task) -> None:
         )
 
 
-class Run:
+class TrainingRun:
     """One training run: tensors, the optimiser, and how far it is."""
 
     def __init__(self, model: Transformer, task: Task, recipe: Recipe, record: Record) -> None:
@@ -168,6 +169,7 @@ class Run:
         self.tensors = parameters(self.model)
         self.optimiser = AdamW(self.tensors.values(), betas=recipe.betas, weight_decay=recipe.weight_decay)
         self.test = measurement.held_out_batch(task)
+        self.data, self.initial = task.digest(), _digest(self.tensors)
         self.step, self.level, self.running = 0, 0, 0.0  # level: an index of the task's levels
         if recipe.curriculum is None:
             self.level = len(task.levels) - 1
@@ -254,8 +256,8 @@ class Run:
             found |= {f"exp_avg.{name}": moments.exp_avg, f"exp_avg_sq.{name}": moments.exp_avg_sq}
         return found
 
-    def _state(self) -> dict[str, Any]:
-        return {"step": self.step, "level": self.level, "running": self.running, "losses": self.losses}
+    def _state(self) -> checkpoint.State:
+        return checkpoint.State(self.step, self.level, self.running, self.losses, len(self.record.snapshots))
 
     def _settings(self) -> Mapping[str, Any]:
         """All that must be the same for a run to be resumed."""
@@ -264,23 +266,30 @@ class Run:
         probes = self.record.probes.tolist()
         return {
             "task": self.task.name, "length": self.task.length, "words": words, "shapes": shapes,
-            "heads": [block.attention.heads for block in self.model.encoders], "sentences": probes,
-            "recipe": asdict(self.recipe),
+            "heads": [block.attention.heads for block in self.model.encoders], "data": self.data, "sentences": probes,
+            "recipe": asdict(self.recipe), "weights": self.initial,
         }  # fmt: skip
 
     def _resume(self, out: Path) -> None:
-        found = checkpoint.read(out, self._settings())
+        found = checkpoint.read(out, self._tensors(), self._settings(), len(self.task.levels))
         if found is None:
             return
-        step = int(found.state["step"])
+        state = found.state
         with torch.no_grad():
             for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
                 tensor.copy_(torch.from_numpy(found.tensors[f"model.{name}"]))
                 moments.exp_avg.copy_(torch.from_numpy(found.tensors[f"exp_avg.{name}"]))
                 moments.exp_avg_sq.copy_(torch.from_numpy(found.tensors[f"exp_avg_sq.{name}"]))
-                moments.step.fill_(step)
-        self.step, self.level, self.running = step, int(found.state["level"]), float(found.state["running"])
-        self.losses, self.record = list(found.state["losses"]), found.record
+                moments.step.fill_(state.step)
+        self.step, self.level, self.running = state.step, state.level, state.running
+        self.losses, self.record = state.losses, found.record
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors.values():
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def limit_threads(model: Transformer, task: Task, recipe: Recipe) -> bool:

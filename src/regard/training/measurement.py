@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from regard.layers import Seen, Transformer
+from regard.layers import LayerAttention, Transformer
 from regard.training.record import LARGEST_WEIGHT, Record, Snapshot
 from regard.training.tasks import NONE, Batch, Task, Text
 
@@ -31,9 +31,7 @@ def new_record(task: Task, seed: int, sentences: Sequence[str] = ()) -> Record:
         keys = relations = np.full_like(probes, NONE)
     else:
         drawn = task.batch(2 if task.length <= SHORT_PROBE else 1, seed=seed + 1, split="test")
-        probes, keys, relations = (
-            array[:, :LONGEST_PROBE] for array in (drawn.tokens, drawn.keys, drawn.relations)
-        )
+        probes, keys, relations = (array[:, :LONGEST_PROBE] for array in (drawn.tokens, drawn.keys, drawn.relations))
         if task.padding is not None:
             probes = np.where(probes == task.number_of[task.padding], NONE, probes)
     return Record(task.name, task.words, task.relations, probes, keys, relations)
@@ -71,7 +69,7 @@ def snapshot(model: Transformer, record: Record, batch: Batch, step: int, loss: 
     )
 
 
-def head_accuracy(seen: Sequence[Seen], batch: Batch, relations: int) -> NDArray[np.float32]:
+def head_accuracy(seen: Sequence[LayerAttention], batch: Batch, relations: int) -> NDArray[np.float32]:
     """(layer, head, relation): the share of queries whose largest weight is on the right key; NaN without a query."""
     heads = max(layer.attention.shape[1] for layer in seen)
     found = np.full((len(seen), heads, relations), np.nan, np.float32)

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from regard import errors, validate
-from regard.layers import Embedding, Encoder, Layer, LayerNorm, Learned, Linear, Transformer, sinusoidal
+from regard.engines import memory
+from regard.layers import (
+    BlockStep,
+    Decoder,
+    Embedding,
+    Encoder,
+    Layer,
+    LayerNorm,
+    Learned,
+    Linear,
+    MultiHead,
+    Transformer,
+    sinusoidal,
+)
 from regard.layers.layer import Seed, seed_of
 
 WAVE_BASE = 100.0  # longest wavelength / 2π: sequences are short
+COPIES = 4  # of each parameter: itself, its gradient and two moments of AdamW
 
 
 def network(
@@ -47,6 +65,7 @@ def network(
         validate.integer(name, size, 1)
     if width % heads:
         raise errors.OptionError(f"`width` is {width}; expected a multiple of `heads`, {heads}.")
+    _check_memory(layers * (4 * width**2 + 2 * width * (hidden or 4 * width)) + (2 * vocabulary + length) * width)
     root = seed_of(seed)
     blocks = tuple(
         Encoder.seeded(width, heads, hidden, activation="gelu_tanh", norm_first=True, causal=True, dtype=dtype)
@@ -69,6 +88,17 @@ def network(
     return replace(model, positions=Learned((amplitude * sinusoidal(length, width, WAVE_BASE)).astype(dtype)))
 
 
+def _check_memory(parameters: int) -> None:
+    """Refuse a model that cannot be trained here, before its weights are drawn."""
+    size, most = COPIES * 4 * parameters, memory.of_machine()
+    if size > most:
+        needed, room = errors.sizes_apart(size, most)
+        raise errors.TooLarge(
+            f"The model would have {parameters:,} parameters: {needed} to train; this process may use {room}.\n"
+            "Choose a smaller width, or fewer layers or tokens."
+        )
+
+
 def _deviation(width: int) -> float:
     """GPT-2's deviation of weights, 0.02 at width 768, scaled to keep the size of x @ weightᵀ at other widths."""
     return 0.02 * math.sqrt(768 / width)
@@ -84,8 +114,19 @@ def _start(name: str, array: Any, width: int, layers: int, seed: Seed) -> Any:
     return (seed.part(name).normal(array.shape, np.float64) * deviation).astype(array.dtype)
 
 
+class Part(nn.Module):  # type: ignore[misc]
+    """A part of a layer: it has the part's parameters, and hooks registered on it fire when the part is called."""
+
+    def forward(self, call: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
+        """What the part computes."""
+        return call(*inputs, **options)
+
+
 class Module(nn.Module):  # type: ignore[misc]
     """A layer as a `torch.nn.Module`: its arrays are parameters under their own names, for training loops of any kind.
+
+    Forward hooks on its submodules fire with the inputs and the output of the part; those of an attention get the
+    concatenated outputs of its heads and a `LayerAttention`. `regard.watch` records it like any other model.
 
     >>> import torch
     >>> from regard.layers import Linear
@@ -104,13 +145,83 @@ class Module(nn.Module):  # type: ignore[misc]
             *path, last = name.split(".")
             for part in path:
                 if part not in home._modules:
-                    home.add_module(part, nn.Module())
+                    home.add_module(part, Part())
                 home = home.get_submodule(part)
             home.register_parameter(last, parameter)
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """As calling the layer."""
-        return self.layer(*inputs, **options)
+        """As calling the layer; inside torch.autocast in its type, parameters and gradients staying in their own."""
+        device = next((parameter.device.type for parameter in self.parameters()), "cpu")
+        if not torch.is_autocast_enabled(device):
+            return self._observed(self.layer)(*inputs, **options)
+        lower = torch.get_autocast_dtype(device)
+
+        def lowered(value: Any) -> Any:
+            is_float = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
+            return value.to(lower) if is_float else value
+
+        options = {name: lowered(value) for name, value in options.items()}
+        return self._observed(self.layer.map(lowered))(*map(lowered, inputs), **options)
+
+    def _observed(self, layer: Layer) -> Any:
+        """The layer itself, or one whose parts are called through their modules where anything observes those."""
+        watch = sys.modules.get("regard.watch.regard_layers")
+        is_watched = watch is not None and watch.is_watched(self)
+        hooks = (_global_forward_hooks, _global_forward_pre_hooks)
+        parts = [module for module in self.modules() if module is not self]
+        if not is_watched and not any(hooks) and not any(
+            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts
+        ):
+            return layer
+        return _through_modules(layer, self, is_root=True)
+
+
+def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) -> Any:
+    """A copy of a layer that is called, unless it is the root, through its module, and so are its parts."""
+
+    def changed(value: Any, name: str) -> Any:
+        if isinstance(value, Layer):
+            return _through_modules(value, module.get_submodule(name))
+        if isinstance(value, tuple) and any(isinstance(part, Layer) for part in value):
+            return tuple(changed(part, f"{name}.{place}") for place, part in enumerate(value))
+        return value
+
+    values = {entry.name: getattr(layer, entry.name) for entry in fields(layer)}
+    owners = {name for name, _ in module.named_modules()}
+    copy = replace(layer, **{name: changed(value, name) for name, value in values.items() if name in owners})
+    kind = type(layer)
+    methods: dict[str, Any] = {}
+    if issubclass(kind, MultiHead):
+
+        def attend(self: MultiHead, *inputs: Any, **options: Any) -> Any:
+            rows, seen = kind.attend(self, *inputs, **options)
+            watch = sys.modules.get("regard.watch.regard_layers")
+            if watch is not None:
+                watch.record(module, seen.attention, seen.values, rows)
+            return rows, seen
+
+        call = partial(attend, copy)
+        methods["attend"] = lambda self, *inputs, **options: (
+            call(*inputs, **options) if is_root else module(call, *inputs, **options)
+        )
+    elif isinstance(layer, (Encoder, Decoder)) and not is_root:
+
+        def observe(self: Any, *inputs: Any, **options: Any) -> Iterator[BlockStep]:
+            steps: list[BlockStep] = []
+
+            def result(*inputs: Any, **options: Any) -> Any:
+                steps.extend(kind.observe(copy, *inputs, **options))
+                return steps[-1].value
+
+            output = module(result, *inputs, **options)
+            yield from steps[:-1]
+            yield BlockStep(steps[-1].name, output)
+
+        methods["observe"] = observe
+    elif not is_root:
+        methods["__call__"] = lambda self, *inputs, **options: module(partial(kind.__call__, copy), *inputs, **options)
+    object.__setattr__(copy, "__class__", type(kind.__name__, (kind,), methods))
+    return copy
 
 
 def hidden(model: Transformer, tokens: Tensor) -> Tensor:

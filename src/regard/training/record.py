@@ -15,7 +15,8 @@ w_q, w_k       (snapshot, layer, head, row, column) the projections of each head
 
 and once: probes (probe, token), the token ids of the sentences shown, padded with −1 at the end; probe_keys and
 probe_relations (probe, token), the right key and relation of each query, −1 where there is none. The metadata of the
-file (kind "training_record") has task, words (the text of each token) and relations (their names).
+file (kind "training_record") has task, words (the text of each token), relations (their names) and run (a digest of the
+settings of the run that it belongs to).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from regard.tables import Column, Table
 Numbers = NDArray[Any]
 FILE = "record.safetensors"
 KIND = "training_record"
+VERSION = 2
 LARGEST_WEIGHT = 255
 
 
@@ -77,6 +79,7 @@ class Snapshot:
 
 NUMBERS = ("step", "loss", "test_loss", "accuracy")
 ARRAYS = ("entropy", "head_accuracy", "weights", "w_q", "w_k")
+AXES = {**dict.fromkeys(NUMBERS, 1), **dict(zip(ARRAYS, (3, 4, 6, 5, 5), strict=True))}
 
 
 @dataclass(eq=False)
@@ -90,6 +93,7 @@ class Record:
     probe_keys: Numbers
     probe_relations: Numbers
     snapshots: list[Snapshot] = field(default_factory=list)
+    run: str = ""  # a digest of the settings of the run, where it is saved with a checkpoint
 
     def __repr__(self) -> str:
         last = f", the last at {self.snapshots[-1]}" if self.snapshots else ""
@@ -107,23 +111,28 @@ class Record:
         }
         arrays |= {name: np.stack([getattr(one, name) for one in self.snapshots]) for name in ARRAYS}
         arrays |= {name: getattr(self, name) for name in ("probes", "probe_keys", "probe_relations")}
-        codec.save(path, arrays, {"task": self.task, "words": self.words, "relations": self.relations}, kind=KIND)
+        metadata = {"task": self.task, "words": self.words, "relations": self.relations, "run": self.run}
+        codec.save(path, arrays, metadata, kind=KIND, version=VERSION, sealed=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
         """Read the file, or the one in a folder of `regard train`."""
         path = Path(path)
-        return codec.load_as(path / FILE if path.is_dir() else path, KIND, cls._of)
+        return codec.load_as(path / FILE if path.is_dir() else path, KIND, cls._of, version=VERSION, sealed=True)
 
     @classmethod
     def _of(cls, arrays: Mapping[str, Numbers], metadata: Mapping[str, Any]) -> Record:
         snapshots = []
-        for row in range(len(arrays["step"])):
+        count = len(arrays["step"])
+        for name, axes in AXES.items():
+            if arrays[name].ndim != axes or len(arrays[name]) != count:
+                raise errors.OptionError(f"its tensor {name!r} has shape {arrays[name].shape}, not {count} rows")
+        for row in range(count):
             numbers = {name: arrays[name][row].item() for name in NUMBERS}
             snapshots.append(Snapshot(**numbers, **{name: arrays[name][row] for name in ARRAYS}))
         probes = {name: arrays[name] for name in ("probes", "probe_keys", "probe_relations")}
         words, relations = tuple(metadata["words"]), tuple(metadata["relations"])
-        return cls(metadata["task"], words, relations, **probes, snapshots=snapshots)
+        return cls(metadata["task"], words, relations, **probes, snapshots=snapshots, run=metadata["run"])
 
     def table(self) -> Table:
         """Loss, accuracy and the best head for each relation, by step."""

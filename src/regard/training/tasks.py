@@ -6,9 +6,12 @@ A batch is a function of seed, split and step, so that a resumed run sees the sa
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -24,6 +27,7 @@ from regard.training import grammar
 
 Integers = NDArray[np.int64]
 Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
 NONE = -1  # no target, no right key, no relation at this position
 
 
@@ -79,6 +83,20 @@ class Task(ABC):
     @abstractmethod
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch: ...
 
+    def digest(self) -> str:
+        """Tells tasks with other words, options or texts apart."""
+        about = [self.name, self.length, self.words, self.relations, self.levels]
+        digest = hashlib.sha256(json.dumps(about).encode())
+        for array in self._samples():
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def _samples(self) -> Iterator[Integers]:
+        """Arrays that differ wherever the batches of two tasks do."""
+        for split, level in product(SPLITS, self.levels):
+            batch = self._draw(8, np.random.default_rng(0), split, level)
+            yield from (batch.tokens, batch.targets, batch.keys, batch.relations)
+
     @cached_property
     def number_of(self) -> dict[str, int]:
         """The token of each word."""
@@ -117,7 +135,7 @@ def _distinct(rng: np.random.Generator, count: int, number: int, limit: int) -> 
 LEAST_PAIRS, LEAST_KEYS = 4, 8  # of the easiest level
 
 
-class Lookup(Task):
+class LookupTask(Task):
     """Multi-query associative recall (MQAR, Arora et al., 2023): pairs of key and value, then the keys again.
 
     A sequence starts with `pairs` pairs "k v". Each key occurs once more, and its value is the target there. Distances
@@ -128,7 +146,7 @@ class Lookup(Task):
     vocabulary  half of it keys, half of it values
     power       exponent of the power law
 
-    >>> lookup = Lookup(pairs=2, vocabulary=8)
+    >>> lookup = LookupTask(pairs=2, vocabulary=8)
     >>> batch = lookup.batch(1, seed=1)
     >>> lookup.text(batch.tokens[0])
     'k3 v1 k1 v0 k1 . k3 v1'
@@ -421,6 +439,9 @@ class Text(Task):
         _, right, relations = _empty(tokens)
         return Batch(tokens, targets, right, relations)
 
+    def _samples(self) -> Iterator[Integers]:
+        yield from self.parts.values()
+
     def windows(self, count: int, split: Split = "test") -> Integers:
         """`count` evenly spaced windows of length + 1 characters: the same text for every evaluation."""
         text = self.parts[split]
@@ -445,7 +466,7 @@ def _read_text(path: str | Path) -> str:
     return text
 
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Lookup, Relations, Facts, Induction, Copy, Sort, Text)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (LookupTask, Relations, Facts, Induction, Copy, Sort, Text)}
 
 
 def task(name: str, **options: Any) -> Task:

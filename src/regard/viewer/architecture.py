@@ -35,15 +35,14 @@ def architecture(subject: Subject) -> dict[str, Any]:
         "parameters": total,
         "width": width,
         "tokens": subject.queries,
-        "longest": getattr(subject.reader, "longest", None),
+        "longest": None if subject.reader is None else subject.reader.longest,
         "place": _place(subject, model),
     }
 
 
 def _transformer(subject: Subject) -> Transformer | None:
     if subject.reader is not None:
-        found: Transformer = subject.reader.transformer
-        return found
+        return subject.reader.transformer
     origin = None if subject.trace is None else subject.trace.origin
     return None if origin is None else origin.model
 
@@ -155,7 +154,7 @@ def _attention(name: str, title: str, layer: MultiHead) -> Stage:
         "key_heads": layer.groups,
         "head_dim": layer.head_dim,
         "parameters": layer.count(),
-        "shapes": [[label, list(one.weight.shape)] for label, one in linears.items() if one is not None],
+        "shapes": [[label, list(one.matrix.shape)] for label, one in linears.items() if one is not None],
         "note": ", ".join(note for note in notes if note),
     }
 
@@ -167,7 +166,7 @@ def _feed_forward(layer: FeedForward) -> Stage:
         "title": "Feed-forward",
         "hidden": layer.up.outputs,
         "parameters": layer.count(),
-        "shapes": [[label, list(one.weight.shape)] for label, one in linears.items() if one is not None],
+        "shapes": [[label, list(one.matrix.shape)] for label, one in linears.items() if one is not None],
         "note": f"{layer.activation}{', gated' if layer.gate is not None else ''}",
     }
 
@@ -178,7 +177,7 @@ def _norm(name: str, title: str, norm: Norm) -> Stage:
 
 
 def _linear(name: str, title: str, linear: Linear, label: str) -> Stage:
-    return {"id": name, "title": title, "parameters": linear.count(), "shapes": [[label, list(linear.weight.shape)]]}
+    return {"id": name, "title": title, "parameters": linear.count(), "shapes": [[label, list(linear.matrix.shape)]]}
 
 
 def _table(name: str, title: str, weight: Array) -> Stage:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +12,22 @@ import numpy as np
 
 from regard import atomic_file, errors
 from regard.arrays import numpy_of
+from regard.examples import named
 from regard.heads import roles
+from regard.reading.numbering import are_counted
 from regard.viewer import frames
 from regard.viewer.page import block, document
 
 if TYPE_CHECKING:
     from regard.heads.roles import KnownHeads
     from regard.reading import Reading
+    from regard.reading.reader import Reader
 
 ENTRY = "hosts/heads.js"
 LARGEST = 24 << 20  # bytes of attention weights of one model in the page
 LONGEST = 64  # tokens of a text whose maps are in the page
 DIGITS = 4  # of statistics
+SENTENCES = ("keys", "kids", "action")  # examples whose maps a page has where no short text is given
 
 
 def save(
@@ -52,8 +57,64 @@ def pieces(heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Readi
     yield from document(title, ENTRY, [block("heads", frames.pack({"title": title, "models": models}, arrays))])
 
 
+def page(sources: Sequence[str | os.PathLike[str]], tell: Callable[[str], None] = lambda _line: None) -> str:
+    """The page of what earlier runs wrote: folders of atlases, or .json files, of one model or of two to compare.
+
+    tell   called with a line where the attention maps of a model are left out
+    """
+    if len(sources) > 2:
+        raise errors.OptionError(f"A page compares at most two models; {len(sources)} came.")
+    data = [_stored(Path(source)) for source in sources]
+    readings = [_stored_maps(heads, Path(source), tell) for heads, source in zip(data, sources, strict=True)]
+    return "".join(pieces(data, readings))
+
+
+def maps(reader: Reader, texts: Sequence[str] = ()) -> list[Reading]:
+    """Short texts as a model reads them, whose attention maps a page has: the given ones, then examples."""
+    most = min(LONGEST, reader.longest)
+    sentences = [*texts[:6], *(str(named(name).content) for name in SENTENCES)]
+    return [reader.read(text) for text in sentences if len(reader.tokeniser.encode(text).ids) <= most]
+
+
+def _stored(source: Path) -> dict[str, Any]:
+    """What `regard heads` wrote as JSON: the file, or heads.json of an atlas."""
+    path = source / "heads.json" if source.is_dir() else source
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != 1 or not content["labels"]:
+            raise errors.OptionError(f"{str(path)!r} has format {content['format']!r}; this version reads 1.")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise errors.OptionError(f"{str(path)!r} cannot be read: {reason}.") from None
+    except (KeyError, TypeError, ValueError) as problem:
+        if isinstance(problem, errors.OptionError):
+            raise
+        raise errors.OptionError(f"{str(path)!r} is not what regard heads text --out heads.json writes.") from None
+    return dict(content)
+
+
+def _stored_maps(data: Mapping[str, Any], source: Path, tell: Callable[[str], None]) -> list[Reading]:
+    """The example sentences, where the model that the numbers are of can be opened."""
+    from regard.heads import atlas_folder
+    from regard.models.model import model
+
+    try:
+        reader = model(data["model"])
+    except errors.RegardError as problem:
+        tell(f"{source}: without attention maps. {str(problem).splitlines()[0]}")
+        return []
+    changed = bool(data.get("weights")) and data["weights"] != [roles.digest(block) for block in reader.blocks]
+    if (source / "atlas.json").is_file():
+        changed |= atlas_folder.Manifest.read(source).weights != atlas_folder.digest(reader)
+    if changed:
+        tell(f"{source}: without attention maps, because {data['model']} has other weights now.")
+        return []
+    return maps(reader)
+
+
 def _fits(reading: Reading, data: Mapping[str, Any]) -> bool:
-    same = (reading.layers, reading.heads) == (data["layers"], data["heads"])
+    whole = are_counted(reading.layer_numbers) and are_counted(reading.head_numbers)
+    same = whole and (reading.layers, reading.heads) == (data["layers"], data["heads"])
     weights = reading.layers * reading.heads * len(reading.tokens) ** 2
     return same and len(reading.tokens) <= LONGEST and weights <= LARGEST
 

@@ -41,7 +41,7 @@ LEAST = 48 << 20  # bytes of cells always kept: one head, both pools
 
 
 @dataclass(frozen=True)
-class Asked:
+class MapRequest:
     """A requested map: a region and its cells."""
 
     rows: tuple[int, int]
@@ -75,7 +75,7 @@ class Pyramids:
         self._lock = threading.Lock()
         self._turns = Turns()
 
-    def tile(self, layer: int, head: int, asked: Asked, exact: bool, stop: Stop) -> Found:
+    def tile(self, layer: int, head: int, asked: MapRequest, exact: bool, stop: Stop) -> Found:
         """A pooled map, exact if asked for or cheap, and how it was computed."""
         of_head = self._head(layer, head)
         if asked.weights <= NEAR and (exact or of_head.is_quick(asked.rows)):
@@ -145,7 +145,7 @@ class Head:
         """Whether the cells of this pool are computed."""
         return pool in self._cells
 
-    def pooled(self, asked: Asked, stop: Stop) -> Floats:
+    def pooled(self, asked: MapRequest, stop: Stop) -> Floats:
         """The exact map of a region, from its weights."""
         for first, last in self._unknown(*asked.rows):
             stop()
@@ -174,7 +174,7 @@ class Head:
         finally:
             self._making.release()
 
-    def from_cells(self, asked: Asked) -> Found:
+    def from_cells(self, asked: MapRequest) -> Found:
         """A map from cells, exact where its edges coincide with theirs; a cell across an edge is split by area."""
         wanted, own = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
         exact = all(np.isin(edges, there).all() for edges, there in zip(wanted, own, strict=True))
@@ -295,7 +295,7 @@ class Sample:
     said: str | None
 
 
-def sampled_map(attention: Attention, head: int, asked: Asked, stop: Stop) -> tuple[Floats, str | None]:
+def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
     """One sampled row per row of cells, pooled exactly along the keys, and how it was sampled; O(cells · n)."""
     edges = asked.row_edges
     rows = (edges[:-1] + edges[1:] - 1) // 2
@@ -349,9 +349,7 @@ def sampled_blocks(subject: Subject) -> tuple[list[Integers], str | None]:
     return list(_blocks(rows, subject.keys)), said
 
 
-def _of_rows(
-    subject: Subject, attention: Attention, head: int, rows: Integers, stop: Stop
-) -> dict[str, Floats]:
+def _of_rows(subject: Subject, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
     keys = np.arange(subject.keys, dtype=np.float32)
     found: dict[str, list[Floats]] = {name: [] for name in ("entropy", "peak", "sinks", "distance")}
     received = np.zeros(subject.keys)

@@ -15,7 +15,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.heads.ablation import silenced
+from regard.heads.ablation_effects import without_heads
 from regard.layers import Heads, MultiHead
 from regard.layers.encoder import result_of
 from regard.masks import causal
@@ -87,7 +87,7 @@ def next_token(subject: Subject, query: int) -> Parts:
 
 def likelihood(subject: Subject, stop: Callable[[], None]) -> Parts:
     """How likely the model found each token after those before it: probability and rank, from 0; the first has none."""
-    model, states = subject.reader, numpy_of(subject.states[-1])
+    model, states = subject.require_reader(), numpy_of(subject.states[-1])
     count = len(subject.ids)
     found = np.full((2, count), np.nan, np.float32)
     for first in range(0, count - 1, ROWS):
@@ -117,7 +117,7 @@ def flow(subject: Subject, changes: Changes, query: int, stop: Callable[[], None
         one, other = (numpy_of(rows)[query].astype(np.float64) for rows in (before, after))
         moved.append(float(np.linalg.norm(other - one)) / max(float(np.linalg.norm(one)), 1e-30))
     found: Parts = ({"query": query}, {})
-    if subject.reader.writes:
+    if subject.require_reader().writes:
         found = _said(subject, query, numpy_of(states[-1])[query])
     return found[0], {**found[1], "moved": np.array(moved, np.float32)}
 
@@ -127,7 +127,7 @@ def _changed_states(subject: Subject, changes: Changes, stop: Callable[[], None]
     first = changes.first
     if first is None:
         return list(subject.states)
-    model = silenced(subject.reader, changes.silenced).transformer
+    model = without_heads(subject.require_transformer(), changes.silenced)
     together = packed([subject.ids])
     states, at = list(subject.states[: first + 1]), first
     if changes.of_head:
@@ -165,7 +165,7 @@ def changed_head(attention: Attention, changes: Changes) -> Attention:
 
 
 def _said(subject: Subject, query: int, state: Floats) -> Parts:
-    model = subject.reader
+    model = subject.require_reader()
     logits = numpy_of(model.next_logits(state[None]))[0].astype(np.float32)
     order = np.argsort(-logits, kind="stable")
     follows = query + 1 < len(subject.ids)

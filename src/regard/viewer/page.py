@@ -15,7 +15,7 @@ from hashlib import sha256
 from html import escape
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from regard import atomic_file, errors, validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.engines.interface import Scores
+from regard.reading.numbering import are_counted, in_words, position
 from regard.viewer import bundle, frames
+from regard.viewer.description import Start
 from regard.viewer.measures import grams, over_layers
 from regard.viewer.page_parts import LARGEST_HALF, parts, short
 from regard.viewer.queries import Answers, steps_after
@@ -65,22 +67,27 @@ def pieces(
 ) -> Iterator[str]:
     """The page in pieces.
 
-    layers, heads  keep only these, counted from 0: a smaller page, in which every number is as exact as in a full one
+    layers, heads  keep only these, by their numbers in the model: a smaller page, as exact as a full one
     steps          include the values, so that every step can be followed; a third smaller without
-    start          where it opens: layer, head, query (a token)
+    start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
     """
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
     _check(subject, kept)
+    if start is not None:
+        numbers = {"layer": subject.layer_numbers, "head": subject.head_numbers}
+        places = {axis: position(axis, start[axis], numbers[axis]) for axis in numbers if axis in start}
+        start = {**start, **places}
     first, rest = _blocks(subject, kept, steps, start)
     if beside is not None:
         other = subject_of(beside)
-        _check(other, Kept())
-        begins, ends = _blocks(other, Kept(), steps, None, "2-")
+        _check(other, PageContents())
+        begins, ends = _blocks(other, PageContents(), steps, None, "2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
     certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
-    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=certificate)
+    fallback = f"{certificate} {subject.unverified}".rstrip()
+    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=fallback)
 
 
 def document(
@@ -99,7 +106,7 @@ def document(
     yield "</body>\n</html>\n"
 
 
-def _check(subject: Subject, kept: Kept) -> None:
+def _check(subject: Subject, kept: PageContents) -> None:
     count = max(subject.queries, subject.keys)
     if count > LONGEST:
         raise errors.OptionError(
@@ -114,7 +121,7 @@ def _check(subject: Subject, kept: Kept) -> None:
 
 
 def _blocks(
-    subject: Subject, kept: Kept, steps: bool, start: Mapping[str, int] | None, prefix: str = ""
+    subject: Subject, kept: PageContents, steps: bool, start: Mapping[str, int] | None, prefix: str = ""
 ) -> tuple[Iterator[str], Iterator[str]]:
     """What is needed to begin, with the layer that is shown first; and all the rest. `prefix` is that of the ids."""
 
@@ -128,7 +135,7 @@ def _blocks(
     has += ["vectors"] if steps and has else []
     has += ["steps"] if after else []
     layers = kept.layers_of(subject)
-    wanted = (start or start_of(subject) or {}).get("layer", 0)
+    wanted = int((start or start_of(subject) or {}).get("layer", 0))
     shown = wanted if wanted in layers else layers[0] if layers else 0
     room = (ROOMY - size_of(subject, kept)) // 2
     more = parts(subject, shown, room) if has and kept.layers is None else {}
@@ -141,7 +148,7 @@ def _blocks(
         shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
     description = describe(subject, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
-        description["start"] = start
+        description["start"] = cast(Start, dict(start))
     if "embed" in more:
         description["compared"] = COMPARED
 
@@ -164,8 +171,10 @@ def _blocks(
             yield part(f"steps-{layer}", frame)
         for name, frame in more.items():
             yield part(name, frame)
-        if over := {name: over_layers(subject, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}:
-            yield part("over-layers", frames.pack({}, over))
+        over = [name for name in OVER_LAYERS if name in shown_as]
+        if over:
+            matrices = {str(name): over_layers(subject, name).astype(np.float16) for name in over}
+            yield part("over-layers", frames.pack({}, matrices))
 
     return first(), rest()
 
@@ -218,7 +227,7 @@ MOST_STEPS = 2 << 20  # bytes of the steps after attention, for all queries and 
 
 
 @dataclass(frozen=True)
-class Kept:
+class PageContents:
     """The layers and heads that a page holds; None is all of them."""
 
     layers: tuple[int, ...] | None = None
@@ -234,25 +243,31 @@ class Kept:
         return tuple(range(count)) if self.heads is None else tuple(head for head in self.heads if head < count)
 
 
-def kept_of(subject: Subject, layers: Any, heads: Any) -> Kept:
-    """The `layers` and `heads` of a page, checked: each a number or several, counted from 0; None keeps all."""
+def kept_of(subject: Subject, layers: Any, heads: Any) -> PageContents:
+    """The `layers` and `heads` of a page, checked: each a number in the model or several; None keeps all."""
     most = min((A.shape[0] for A in subject.attentions), default=0)
-    return Kept(_positions("layers", layers, subject.layers), _positions("heads", heads, most))
+    of_heads = _positions("heads", heads, subject.head_numbers[:most])
+    return PageContents(_positions("layers", layers, subject.layer_numbers), of_heads)
 
 
-def _positions(name: str, given: Any, count: int) -> tuple[int, ...] | None:
+def _positions(name: str, given: Any, numbers: Sequence[int]) -> tuple[int, ...] | None:
     if given is None:
         return None
+    count = len(numbers)
     if not count:
         raise errors.option(name, given, "None: there are none to choose from")
     several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    found = {validate.integer(name, one, 0, count - 1) for one in several}
+    if are_counted(numbers):
+        found = {validate.integer(name, one, 0, count - 1) for one in several}
+    else:
+        found = {position(name.removesuffix("s"), validate.integer(name, one, 0), numbers) for one in several}
     if not found:
-        raise errors.option(name, [], f"at least one integer from 0 to {count - 1}")
+        expected = f"integer from 0 to {count - 1}" if are_counted(numbers) else f"of {in_words(numbers)}"
+        raise errors.option(name, [], f"at least one {expected}")
     return tuple(sorted(found))
 
 
-def size_of(subject: Subject, kept: Kept) -> int:
+def size_of(subject: Subject, kept: PageContents) -> int:
     """Bytes of the kept queries, keys and values in 16 bits."""
     size = 0
     for place in kept.layers_of(subject):
@@ -352,7 +367,7 @@ def _visible(scores: Scores) -> tuple[dict[str, Any], str]:
     return {name: numpy_of(end)[0].astype(np.int32) for name, end in ends.items() if end is not None}, "intervals"
 
 
-def steps_frames(subject: Subject, kept: Kept) -> dict[int, bytes]:
+def steps_frames(subject: Subject, kept: PageContents) -> dict[int, bytes]:
     """The steps after attention of all queries, one frame per kept layer; empty where too large or not known."""
     if subject.trace is None and (not subject.blocks or not subject.states):
         return {}

@@ -59,7 +59,7 @@ def parts(subject: Subject, shown: int, room: int) -> dict[str, bytes]:
         found["likelihood"] = frames.pack(header, arrays)
     if "embed" in has:
         texts = [subject.text, *similar.COMPARED]
-        header, arrays = similar.embedded(subject.reader, [text[: similar.LONGEST] for text in texts])
+        header, arrays = similar.embedded(subject.require_reader(), [text[: similar.LONGEST] for text in texts])
         found["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
     return found
 
@@ -79,7 +79,7 @@ def _blocks(subject: Subject, shown: int, left: int) -> Iterator[tuple[str, byte
 
 def _next_tokens(subject: Subject) -> bytes:
     """The logits after every position, largest first, relative to the largest: single ones, then means of buckets."""
-    model, states = subject.reader, numpy_of(subject.states[-1])
+    model, states = subject.require_reader(), numpy_of(subject.states[-1])
     texts: dict[int, tuple[str, bool]] = {}
     heads, tails, ids, ranks = [], [], [], []
     for query in range(subject.queries):

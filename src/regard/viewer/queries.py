@@ -24,7 +24,8 @@ from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
 from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, similar
 from regard.viewer.architecture import architecture
-from regard.viewer.long_texts import Asked, Pyramids
+from regard.viewer.description import Description
+from regard.viewer.long_texts import MapRequest, Pyramids
 from regard.viewer.subject import Subject, answered, describe, known_heads, measures_of, subject_of
 
 if TYPE_CHECKING:
@@ -60,11 +61,13 @@ class Answers:
             found: bytes = getattr(self, f"_{kind}")({} if parameters is None else parameters, stop)
             return found
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Description:
         """The `describe` answer, ready for JSON."""
         has = answered(self.subject)
-        more = {"compared": similar.COMPARED} if "embed" in has else {}
-        return describe(self.subject, has=[*has, "meaning"] if self._embedder.is_here() else has) | more
+        description = describe(self.subject, has=[*has, "meaning"] if self._embedder.is_here() else has)
+        if "embed" in has:
+            description["compared"] = similar.COMPARED
+        return description
 
     # Queries
 
@@ -83,7 +86,7 @@ class Answers:
         quality = params.word("quality", given.get("quality"), QUALITIES)
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         measure = params.word("measure", given.get("measure"), measures_of(self.subject))
-        asked = Asked(rows, columns, shape, pool)
+        asked = MapRequest(rows, columns, shape, pool)
         if measure != "weight":
             whole = measures.of_head(self.subject, layer, head) if measure == "norm" else self._matrix(measure)
             found = measures.pooled(whole, asked.row_edges, asked.column_edges, pool)
@@ -158,7 +161,7 @@ class Answers:
         shape = (min(shape[0], most[0]), min(shape[1], most[1]))
         if not self.subject.is_long:
             return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
-        whole = Asked((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
+        whole = MapRequest((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
         found = []
         for head in range(attention.shape[0]):
             stop()
@@ -261,7 +264,8 @@ class Answers:
         return frames.pack(*next_token.likelihood(self.subject, stop))
 
     def _embed(self, given: Any, stop: Stop) -> bytes:
-        return frames.pack(*similar.embedded(self.subject.reader, params.parameters(given, ("texts",)).get("texts")))
+        texts = params.parameters(given, ("texts",)).get("texts")
+        return frames.pack(*similar.embedded(self.subject.require_reader(), texts))
 
     def _meaning(self, given: Any, stop: Stop) -> bytes:
         """Vectors by the default model, whatever read the text."""
@@ -446,7 +450,7 @@ def steps_after(subject: Subject, layer: int, query: int) -> Parts:
 
 def embedding_steps(subject: Subject, tokens: Sequence[int]) -> Parts:
     """How the first layer's input came about: the token's row of the table, + position, normed; (token, width) each."""
-    model = subject.reader.transformer
+    model = subject.require_transformer()
     found = {step.name: numpy_of(step.value) for step in model.embedding_steps(np.array(subject.ids), separate=True)}
     arrays = {"embedding": found["embedding"][tokens]}
     if "positioned" in found:

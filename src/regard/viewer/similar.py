@@ -11,6 +11,7 @@ import numpy as np
 
 from regard import errors
 from regard.arrays import numpy_of
+from regard.reading.reader import Reader
 from regard.viewer import params
 
 MOST_TEXTS = 64
@@ -27,7 +28,7 @@ COMPARED = (
 )
 
 
-def embedded(model: Any, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def embedded(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """One vector of length 1 per text, (text, width)."""
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise errors.option("texts", texts, f"a list of 1 to {MOST_TEXTS} texts")
@@ -40,7 +41,7 @@ class Embedder:
     """The model that looks up by meaning: whether it is on this machine, and the model; nothing is downloaded."""
 
     is_here: Callable[[], bool]
-    model: Callable[[], Any]
+    model: Callable[[], Reader]
 
 
 def _is_kept() -> bool:
@@ -50,7 +51,7 @@ def _is_kept() -> bool:
 
 
 @lru_cache(maxsize=1)
-def _opened() -> Any:
+def _opened() -> Reader:
     from regard.models.model import model
 
     return model(DEFAULT)

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 
 from regard import errors
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.heads.roles import TREEBANK, known
-from regard.layers import Encoder, Linear
+from regard.heads.roles import TREEBANK, KnownHeads, known
+from regard.heads.sentence_relations import (
+    EXAMPLES,
+    POSSIBLE,
+    REFERENCE,
+    RelationAnswer,
+    TaggedSentence,
+    also_best,
+    answers,
+    not_here,
+)  # fmt: skip
+from regard.layers import Encoder, Linear, Transformer
 from regard.masks import Mask, allowed
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
+from regard.provenance import GIVEN, LOOK_UP, source_of_note
 from regard.reading import Reading
+from regard.reading.numbering import numbers_for
 from regard.reading.opening import opening
+from regard.reading.reader import Reader
 from regard.teaching.lookup import Lookup
 from regard.trace import Trace
 from regard.trace.steps import Projection
+from regard.viewer.description import (
+    CertificateNumbers,
+    Description,
+    Editable,
+    HeadRoles,
+    KeptParts,
+    Kind,
+    LookupParts,
+    Measure,
+    RoleAnswer,
+    RoleScore,
+    Sizes,
+    Start,
+)
 
-Kind = Literal["reading", "trace", "lookup"]
 LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for
 
 
@@ -48,11 +74,19 @@ class Subject:
     blocks: tuple[Encoder, ...] = ()
     ids: tuple[int, ...] = ()  # of the tokens, in the model's vocabulary
     stops: tuple[int, ...] = ()  # where each token ends in the text, in characters
-    reader: Any = None  # the `Model` that read the text, where it is at hand
+    reader: Reader | None = None  # the model that read the text, where it is at hand
     note: str | None = None
     certificate: Callable[[], Any] | None = None
+    unverified: str = ""  # what the certificate cannot know of a reading from a file
     trace: Trace | None = None
     lookup: Lookup | None = None
+    layer_numbers: tuple[int, ...] = ()  # in the model, for people: queries and frames go by position
+    head_numbers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        heads = max((attention.shape[0] for attention in self.attentions), default=0)
+        object.__setattr__(self, "layer_numbers", numbers_for("layer", self.layer_numbers, self.layers))
+        object.__setattr__(self, "head_numbers", numbers_for("head", self.head_numbers, heads))
 
     @property
     def layers(self) -> int:
@@ -73,6 +107,21 @@ class Subject:
     def has_all_states(self) -> bool:
         """Whether the states after every block are known."""
         return bool(self.blocks) and len(self.states) == len(self.blocks) + 1 == self.layers + 1
+
+    def require_reader(self) -> Reader:
+        """The model that read the text."""
+        if self.reader is None:
+            raise errors.Unsupported("The model that read this text is not at hand: read the text again.")
+        return self.reader
+
+    def require_transformer(self) -> Transformer:
+        """The layers of the model that read the text."""
+        transformer = self.require_reader().transformer
+        if transformer is None:
+            raise errors.unsupported(
+                f"Computing layers of {self.model} again", "Read the text with a model that Regard computes itself."
+            )
+        return transformer
 
     @property
     def is_long(self) -> bool:
@@ -126,6 +175,9 @@ def _of_reading(reading: Reading) -> Subject:
         stops=tuple(token.stop for token in tokens),
         reader=reading.reader,
         certificate=(lambda: reading.certificate) if hasattr(type(reading), "certificate") else None,
+        unverified=reading.unverified,
+        layer_numbers=reading.layer_numbers,
+        head_numbers=reading.head_numbers,
     )
 
 
@@ -229,9 +281,9 @@ def describe(
     subject: Subject,
     *,
     has: Sequence[str] | None = None,
-    measures: Sequence[str] | None = None,
-    kept: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    measures: Sequence[Measure] | None = None,
+    kept: KeptParts | None = None,
+) -> Description:
     """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
     first = subject.attentions[0] if subject.attentions else None
     return {
@@ -240,6 +292,7 @@ def describe(
         "title": subject.title,
         "text": subject.text,
         "model": subject.model,
+        "source": source_of(subject),
         "tokens": subject.tokens,
         "special": subject.special,
         "joined": subject.joined,
@@ -247,7 +300,9 @@ def describe(
         "given": subject.given,
         "stops": _stops(subject),
         "layers": subject.layers,
-        **_sizes(subject, first),
+        "layer_numbers": subject.layer_numbers,
+        **_sizes(subject, first),  # type: ignore[typeddict-item]  # it has no `compared`
+        "head_numbers": subject.head_numbers,
         "sinks": subject.sinks,
         "queries": subject.queries,
         "query_tokens": subject.query_tokens,
@@ -257,13 +312,23 @@ def describe(
         "has": answered(subject) if has is None else list(has),
         "measures": measures_of(subject) if measures is None else list(measures),
         "w_o": has_w_o(subject),
-        "kept": {name: (kept or {}).get(name) for name in ("layers", "heads")},
+        "kept": kept or {"layers": None, "heads": None},
         "editable": None if subject.trace is None else _editable(subject.trace),
         "lookup": None if subject.lookup is None else _lookup_description(subject.lookup),
         "note": subject.note,
         "known": known_heads(subject),
         "start": start_of(subject),
     }
+
+
+def source_of(subject: Subject) -> str:
+    """Where the numbers come from, as exports say: a model, or typed by hand, random numbers, a look-up, vectors."""
+    if subject.kind == "lookup":
+        return LOOK_UP
+    if subject.trace is not None:
+        return source_of_note(subject.trace.note)
+    model = GIVEN if subject.model == "given" else subject.model
+    return f"{model} (unverified)" if subject.unverified else model
 
 
 def _stops(subject: Subject) -> list[int] | None:
@@ -274,50 +339,77 @@ def _stops(subject: Subject) -> list[int] | None:
     return [int(stop + wide[min(stop, len(subject.text))]) for stop in subject.stops]
 
 
-def known_heads(subject: Subject) -> dict[str, Any] | None:
-    """What the heads of the subject's model are known to do; None for other models."""
+def known_heads(subject: Subject) -> HeadRoles | None:
+    """What the heads of the subject's model do, in general and in this text; None for other models."""
     found = known(subject)
     if found is None:
         return None
     places = [[(layer, head) for head in range(found.heads)] for layer in range(subject.layers)]
+    sentence = TaggedSentence(_word_texts(subject), subject.words, subject.attentions, _sink_words(subject))
     return {
         "treebank": TREEBANK,
         "source": found.source,
         "labels": [[found.label(*place) for place in row] for row in places],
         "said": [[found.short(*place) for place in row] for row in places],
+        "relations": [
+            [[[role.relation, role.direction, role.arrow] for role in found.roles_of(*place)] for place in row]
+            for row in places
+        ],
+        "possible": POSSIBLE,
+        "classes": [sorted(of_word) for of_word in sentence.classes],
         "asks": [
             {
                 "name": name,
-                "roles": [
-                    {**role._asdict(), "arrow": role.arrow, "said": str(role)}
-                    for role in roles
-                    if role.named and role.layer < subject.layers
-                ],
-                "nothing": found.nothing_for(name),
+                "answers": [_answer(found, subject, answer) for answer in answers(found, name, sentence)],
+                "nothing": not_here(found, name, sentence),
+                "example": EXAMPLES[name],
             }
-            for name, roles in found.groups.items()
-            if name != "grammar"
+            for name in found.groups
+            if name in EXAMPLES
         ],
     }
 
 
-def start_of(subject: Subject) -> dict[str, int] | None:
+def _answer(found: KnownHeads, subject: Subject, answer: RelationAnswer) -> RoleAnswer:
+    """An answer for the page: the head, the link by its tokens, and the score of the head in general."""
+    layer, head, query, key, weight = answer.link
+    return {
+        "layer": layer,
+        "head": head,
+        "query": subject.words[query][0],
+        "key": subject.words[key][0],
+        "weight": weight,
+        "arrow": answer.arrow,
+        "scored": None if answer.role is None else cast(RoleScore, answer.role._asdict()),
+        "same": "" if answer.role is None else also_best(found, answer.role),
+        "unscored": found.nothing_for(REFERENCE) if answer.role is None else None,
+    }
+
+
+def start_of(subject: Subject) -> Start | None:
     """Layer, head and query token of the strongest link between content words: where a view opens; None if unknown."""
     whole = subject.first_query == 0 and subject.queries == subject.keys
     if not whole or not subject.words or subject.is_long:
         return None
-    texts = ["".join(subject.tokens[first:last]) for first, last in subject.words]
-    sinks = {place for place, (first, last) in enumerate(subject.words) if set(range(first, last)) & set(subject.sinks)}
-    found = opening(texts, subject.words, subject.attentions, sinks)
+    found = opening(_word_texts(subject), subject.words, subject.attentions, _sink_words(subject))
     return {"layer": found.layer, "head": found.head, "query": subject.words[found.query][0]}
+
+
+def _word_texts(subject: Subject) -> list[str]:
+    return ["".join(subject.tokens[first:last]) for first, last in subject.words]
+
+
+def _sink_words(subject: Subject) -> set[int]:
+    sinks = set(subject.sinks)
+    return {place for place, (first, last) in enumerate(subject.words) if sinks.intersection(range(first, last))}
 
 
 MEASURED = 1024  # tokens of a text whose means and rollout are computed, as whole matrices
 
 
-def measures_of(subject: Subject) -> list[str]:
+def measures_of(subject: Subject) -> list[Measure]:
     """What can be shown: weights, ‖weight · v · W_O‖, the mean over all layers and heads, rollout."""
-    found = ["weight"]
+    found: list[Measure] = ["weight"]
     square = subject.first_query == 0 and subject.queries == subject.keys
     if not subject.attentions or not square or subject.keys > MEASURED:
         return found
@@ -345,8 +437,8 @@ def answered(subject: Subject) -> list[str]:
         found.append("states")
     if subject.blocks:
         found.append("block")
-    if subject.reader is not None and subject.has_all_states:
-        complete = len(subject.reader.blocks) == len(subject.blocks)
+    if subject.reader is not None and subject.reader.transformer is not None and subject.has_all_states:
+        complete = len(subject.reader.block_shapes) == len(subject.blocks)
         found += ["embedding", *(["flow"] if complete and not subject.is_long else [])]
         found += ["next", "likelihood"] if complete and subject.reader.writes else []
         found += [] if subject.reader.causal else ["embed"]
@@ -355,10 +447,12 @@ def answered(subject: Subject) -> list[str]:
     return found
 
 
-def _sizes(subject: Subject, attention: Attention | None) -> dict[str, Any]:
+def _sizes(subject: Subject, attention: Attention | None) -> Sizes:
     if attention is None:
-        names = ("heads", "key_heads", "head_dim", "value_dim", "scale", "softcap", "mask", "causal", "window")
-        return {**dict.fromkeys(names), "causal": False, "heads": 0}
+        return {
+            "heads": 0, "key_heads": None, "head_dim": None, "value_dim": None, "scale": None, "softcap": None,
+            "mask": None, "causal": False, "window": None,
+        }  # fmt: skip
     values = subject.values[0]
     return {
         "heads": attention.shape[0],
@@ -402,7 +496,7 @@ def _parts(mask: Mask | None) -> list[Mask]:
     return [] if mask is None else [mask]
 
 
-def _certificate(subject: Subject) -> dict[str, Any] | None:
+def _certificate(subject: Subject) -> CertificateNumbers | None:
     if subject.certificate is None or subject.queries > CERTIFIED:
         return None
     found = subject.certificate()
@@ -412,14 +506,18 @@ def _certificate(subject: Subject) -> dict[str, Any] | None:
         "output": found.output,
         "rows": found.rows,
         "line": str(found),
+        "unverified": subject.unverified,
     }
 
 
 # Small examples
 
 
-def _editable(trace: Trace) -> dict[str, Any] | None:
-    """Embeddings and projection matrices, if small enough to edit by hand."""
+def _editable(trace: Trace) -> Editable | None:
+    """Embeddings and projection matrices as in x · W, if small enough to edit by hand.
+
+    w_q, w_k, w_v (head, width, head_dim), w_o (head · value_dim, width), with b_q, b_k, b_v (head, head_dim) and b_o.
+    """
     parts = trace.origin.parts
     made = [parts.get(name) for name in ("query", "key", "value")]
     if "embedding" not in trace or len(trace.words) > SMALL or len(trace.query_words) != len(trace.words):
@@ -429,29 +527,30 @@ def _editable(trace: Trace) -> dict[str, Any] | None:
         return None
     if not all(np.array_equal(embedding, numpy_of(part.rows)) for part in made if isinstance(part, Projection)):
         return None
-    found: dict[str, Any] = {"tokens": trace.words, "embedding": embedding.tolist(), "note": trace.note}
-    for letter, part in zip("qkv", made, strict=True):
-        assert isinstance(part, Projection)
-        found[f"w_{letter}"], found[f"b_{letter}"] = _of_heads(part)
+    (w_q, b_q), (w_k, b_k), (w_v, b_v) = (_of_heads(part) for part in made if isinstance(part, Projection))
     last = parts.get("projected")
-    found["w_o"], found["b_o"] = _matrix(last.linear) if isinstance(last, Projection) else (None, None)
-    return found
+    w_o, b_o = _matrix(last.linear) if isinstance(last, Projection) else (None, None)
+    return {
+        "tokens": trace.words, "embedding": embedding.tolist(), "note": trace.note,
+        "w_q": w_q, "b_q": b_q, "w_k": w_k, "b_k": b_k, "w_v": w_v, "b_v": b_v, "w_o": w_o, "b_o": b_o,
+    }  # fmt: skip
 
 
 def _of_heads(part: Projection) -> tuple[Any, Any]:
-    """Weights (head, head_dim, width) and biases (head, head_dim), repeated for heads that share them."""
-    weight, bias = (None if array is None else numpy_of(array) for array in (part.linear.weight, part.linear.bias))
-    assert weight is not None
-    split = np.repeat(weight.reshape(part.heads, -1, weight.shape[1]), part.shared_by, 0)
-    shift = None if bias is None else np.repeat(bias.reshape(part.heads, -1), part.shared_by, 0).tolist()
-    return split.tolist(), shift
+    """The matrix and bias of each query head, repeated for heads that share them."""
+    bias = None if part.linear.bias is None else numpy_of(part.linear.bias).reshape(part.heads, -1)
+    return _repeated(part.matrices, part.shared_by), None if bias is None else _repeated(bias, part.shared_by)
+
+
+def _repeated(of_heads: Any, times: int) -> Any:
+    return np.repeat(of_heads, times, 0).tolist()
 
 
 def _matrix(linear: Linear) -> tuple[Any, Any]:
-    return numpy_of(linear.weight).tolist(), None if linear.bias is None else numpy_of(linear.bias).tolist()
+    return numpy_of(linear.matrix).tolist(), None if linear.bias is None else numpy_of(linear.bias).tolist()
 
 
-def _lookup_description(lookup: Lookup) -> dict[str, Any]:
+def _lookup_description(lookup: Lookup) -> LookupParts:
     how = lookup._how
     numbers = lookup._value_numbers
     return {

@@ -13,6 +13,7 @@ import numpy as np
 from regard import atomic_file, errors
 from regard.training.record import LARGEST_WEIGHT, Record
 from regard.viewer import frames
+from regard.viewer.description import Probe, TrainingHeader
 from regard.viewer.page import block, document
 
 ENTRY = "hosts/training.js"
@@ -43,14 +44,14 @@ def pieces(record: Record) -> Iterator[str]:
     yield from document(title, ENTRY, [block("training", frames.pack(*film(record, title)))])
 
 
-def film(record: Record, title: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
     """What the page shows: a header, and arrays with one row per snapshot."""
     if not record.snapshots:
         raise errors.OptionError("`record` has no snapshot: nothing was measured yet.")
     shown = _evenly(record)
     layers, heads = shown[0].entropy.shape
     probes = [_probe(record, probe) for probe in range(len(record.probes))]
-    header = {
+    header: TrainingHeader = {
         "title": title,
         "about": ABOUT.get(record.task, ""),
         "steps": [one.step for one in shown],
@@ -67,8 +68,8 @@ def film(record: Record, title: str) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {
         "head_accuracy": np.stack([one.head_accuracy for one in shown]).astype(np.float32),
         "entropy": np.stack([one.entropy for one in shown]).astype(np.float32),
-        "wq": np.stack([one.w_q for one in shown]),
-        "wk": np.stack([one.w_k for one in shown]),
+        "wq": np.stack([one.w_q for one in shown]).swapaxes(-1, -2),  # (width, head_dim), as in x · W_Q
+        "wk": np.stack([one.w_k for one in shown]).swapaxes(-1, -2),
     }
     for place, probe in enumerate(probes):
         count = len(probe["tokens"])
@@ -85,7 +86,7 @@ def _evenly(record: Record) -> list[Any]:
     return [snapshots[place] for place in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
 
 
-def _probe(record: Record, probe: int) -> dict[str, Any]:
+def _probe(record: Record, probe: int) -> Probe:
     words = record.probe_words(probe)
     return {
         "text": " ".join(words),

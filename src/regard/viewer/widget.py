@@ -19,6 +19,7 @@ from typing import Any
 
 from regard import errors
 from regard.errors import RegardError
+from regard.reading.reader import Reader
 from regard.viewer import bundle, frames, params
 from regard.viewer.queries import Answers, Stop
 
@@ -70,7 +71,7 @@ def _in_notebook() -> bool:
     return hasattr(running, "kernel")
 
 
-class Cancelled(Exception):
+class QueryCancelled(Exception):
     """The page cancelled the query."""
 
 
@@ -117,7 +118,7 @@ class Conversation:
 
         def stop() -> None:
             if name not in self._waiting:
-                raise Cancelled
+                raise QueryCancelled
 
         def news(said: dict[str, Any]) -> None:
             stop()
@@ -130,7 +131,7 @@ class Conversation:
                 answers = self._others.named(content.get("reading"))
                 frame = answers.answer(kind, parameters, stop)  # type: ignore[arg-type]
             stop()
-        except Cancelled:
+        except QueryCancelled:
             return
         except RegardError as problem:
             self._reply({"id": name, "error": str(problem)})
@@ -195,7 +196,7 @@ class Others:
             del self._open[next(iter(self._open))]
         return frames.pack({"reading": name, "description": answers.description()})
 
-    def _model(self, name: Any) -> Any:
+    def _model(self, name: Any) -> Reader:
         own = self._first.subject.reader
         if own is not None and name in (None, own.name):
             return own
@@ -215,7 +216,7 @@ def _kept() -> set[str]:
 
 
 @lru_cache(maxsize=2)
-def _by_name(name: str) -> Any:
+def _by_name(name: str) -> Reader:
     from regard.models.model import model
 
     return model(name)

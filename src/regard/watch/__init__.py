@@ -16,11 +16,13 @@ try:
 except ImportError:
     raise missing_package("Watching a model", "torch") from None
 
+from regard.watch import regard_layers  # noqa: F401 - where `regard.training.Module` hands its attention over
+from regard.watch.certificate import RecordingCertificate
 from regard.watch.layer import Layer, Layers
 from regard.watch.seen import Seen
 from regard.watch.session import Watch, watch
 
-__all__ = ["Layer", "Layers", "Seen", "Watch", "watch"]
+__all__ = ["Layer", "Layers", "RecordingCertificate", "Seen", "Watch", "watch"]
 
 
 class _Callable(ModuleType):

@@ -130,7 +130,6 @@ class Call:
             offset=self.query_offset - self.key_offset,
         )
 
-
     def computed(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, received: bool = False) -> Computed:
         """The outputs for some values, with statistics that the same pass gives; `received` takes half of a pass more.
 

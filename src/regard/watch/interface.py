@@ -1,8 +1,8 @@
-"""The attention function and the mask function that transformers calls by the name "regard".
+"""The attention functions and the mask function that transformers calls by name.
 
-A model whose configuration names this implementation hands every attention to `attention_forward`. For a watched
-model that is so inside the `with` block only, and its own implementation, kept in `ORIGINALS`, computes the layers
-that are not watched.
+A model that is to compute with Regard's engine names "regard" and calls `engine_forward`. A watched model names
+"regard_watched", inside the `with` block only, and hands every attention to `attention_forward`; its own
+implementation, kept in `ORIGINALS`, computes the outputs as it does unwatched.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from regard.biases import RelativePositions, relative_positions
 from regard.watch.call import Call, TensorMask
 from regard.watch.lazy_mask import LazyMask, MaskCall, bidirectional_mask_function, built, causal_mask_function
 from regard.watch.recorder import observed
+from regard.watch.running import ACTIVE
 
 if TYPE_CHECKING:
     from regard.watch.recorder import Recorder
 
-NAME = "regard"
+ENGINE = "regard"  # the implementation that people choose
+NAME = "regard_watched"  # that of a watched model
 LOCK = threading.RLock()  # for both tables below
-ORIGINALS: dict[int, tuple[Any, str | None, int]] = {}  # by id of a config: it, its own implementation, watches
+ORIGINALS: dict[int, tuple[Any, str | None, frozenset[Any]]] = {}  # by id of a config: it, its own name, its watches
 RECORDERS: dict[int, tuple[Recorder, ...]] = {}  # by id of a module
 INSIDE = threading.local()  # `own` is set while an attention function computes
 
@@ -54,14 +56,16 @@ def register() -> None:
     """Make the name known to transformers; nothing changes for models that do not ask for it."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
+    AttentionInterface.register(ENGINE, engine_forward)
     AttentionInterface.register(NAME, attention_forward)
-    AttentionMaskInterface.register(NAME, mask_forward)
+    for name in (ENGINE, NAME):
+        AttentionMaskInterface.register(name, mask_forward)
 
 
 def original_of(config: Any) -> str:
     """The implementation that a configuration names, or named before it was watched."""
     known = ORIGINALS.get(id(config))
-    name = known[1] if known is not None else NAME
+    name = known[1] if known is not None else ENGINE
     return name or "sdpa"
 
 
@@ -78,13 +82,17 @@ def mask_forward(
     config: Any = None,
     **others: Any,
 ) -> Tensor:
-    """A mask that stays a function: the counterpart of transformers' `sdpa_mask`, with the same arguments."""
+    """A mask that stays a function: the counterpart of transformers' `sdpa_mask`, with the same arguments.
+
+    With gradients it is the model's own tensor, which says what it stands for: a checkpoint may compute the layer again
+    after the block, by the model's own function, and must find the tensors that it saved.
+    """
     arguments = {
         "batch_size": batch_size, "q_length": q_length, "kv_length": kv_length, "q_offset": q_offset,
         "kv_offset": kv_offset, "mask_function": mask_function, "attention_mask": attention_mask,
         "use_vmap": use_vmap, "device": device, "config": config, **others,
     }  # fmt: skip
-    if torch.compiler.is_compiling():  # a graph takes tensors only
+    if _is_traced():
         return built("sdpa", arguments)
     original = original_of(config)
     if isinstance(q_offset, Tensor):  # static caches change it in place
@@ -93,8 +101,36 @@ def mask_forward(
         int(q_length), int(kv_length), int(q_offset), int(kv_offset), mask_function,
         None if attention_mask is None else attention_mask.bool(), use_vmap, arguments,
     )  # fmt: skip
+    if torch.is_grad_enabled() and original in ("sdpa", "eager"):
+        own = built(original, arguments)
+        if own is not None:
+            own.regard_call = call
+        return own
     shape = (batch_size, 1, call.queries, call.keys)
-    return LazyMask(call, "sdpa" if original == NAME else original, shape, device)
+    return LazyMask(call, "sdpa" if original == ENGINE else original, shape, device)
+
+
+def _mask_call(mask: Any) -> MaskCall | None:
+    """What a mask of `mask_forward` stands for; None for a tensor from elsewhere."""
+    return mask.call if isinstance(mask, LazyMask) else getattr(mask, "regard_call", None)
+
+
+def _is_traced() -> bool:
+    """Whether a graph or a transform of torch.func takes tensors only."""
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+
+
+def engine_forward(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **given: Any
+) -> tuple[Tensor, Any]:
+    """Attention of one layer by Regard's engine; by PyTorch's inside a graph or a transform of torch.func."""
+    if _is_traced() and given.get("softcap") is None and given.get("s_aux") is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(  # type: ignore[no-any-return]
+            module, query, key, value, attention_mask, **given
+        )
+    return attention_forward(module, query, key, value, attention_mask, **given)  # type: ignore[no-any-return]
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -117,38 +153,42 @@ def attention_forward(
     is_part = _is_part(query, key, attention_mask)
     found = [(recorder, recorder.layer_for(module, is_part)) for recorder in recorders_of(module)]
     watching = [(recorder, layer) for recorder, layer in found if recorder.watches(layer)]
-    if not watching and original != NAME:
+    mask_call = _mask_call(attention_mask)
+    if not watching and original != ENGINE:
         for recorder, layer in found:  # watched cross-attention must know whether a text begins
-            if isinstance(attention_mask, LazyMask) and not layer.cross:
-                recorder.state.move(attention_mask.call.query_offset, query.shape[2])
+            if mask_call is not None and not layer.cross:
+                recorder.state.move(mask_call.query_offset, query.shape[2])
         return _own(module, original, query, key, value, attention_mask, given)
     cross = found[0][1].cross if found else None
-    call = _call(module, query, key, value, attention_mask, cross, given)
+    call = _call(module, query, key, value, attention_mask, cross, given, original)
     if not watching:
         if dropout:
             return _own(module, original, query, key, value, attention_mask, given)
         trimmed = call.trimmed()
         return (trimmed.attention() @ trimmed.values).transpose(1, 2).contiguous(), None
-    builds = original == "eager" or (isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain)
+    builds = isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain
+    builds = builds and position_bias is None  # which is n² already
+    # An eager model may be asked for its weights by an argument that does not come here. A layer in training may be
+    # computed again by a checkpoint.
     return observed(
         watching,
         call,
         lambda: _own(module, original, query, key, value, attention_mask, given),
         dropout=dropout,
-        costly=builds or original == NAME,
-        wants_weights=_wants_weights(module, others),
+        costly=builds or original == ENGINE,
+        own_only=original == "eager" or bool(getattr(module, "training", False)),
     )
 
 
 def recorders_of(module: Any) -> list[Recorder]:
-    """Those of this thread, or those of all threads where this one watches nothing itself.
+    """Those of this thread or task, or those of all where this one watches nothing itself.
 
     None while gradients flow back: a call is then one that was recorded before, computed again by a checkpoint.
     """
     found = RECORDERS.get(id(module), ())
     if not found or torch._C._current_graph_task_id() != -1:
         return []
-    mine = [recorder for recorder in found if recorder.thread == threading.get_ident()]
+    mine = [recorder for recorder in found if recorder in ACTIVE.get()]
     return mine or list(found)
 
 
@@ -157,9 +197,12 @@ def _is_part(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
     return query.shape[0] == 1 and query.shape[2] == key.shape[2] and mask is None
 
 
-def _wants_weights(module: Any, others: dict[str, Any]) -> bool:
-    """Whether the caller asked for `output_attentions`, which only the eager function gives."""
-    return bool(others.get("output_attentions")) or bool(getattr(module.config, "output_attentions", False))
+def _in_autocast(*tensors: Tensor) -> Iterator[Tensor]:
+    """As a product of matrices takes them inside torch.autocast: in its type, whatever they are."""
+    device = tensors[0].device.type
+    lower = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    for tensor in tensors:
+        yield tensor if lower is None or tensor.dtype == torch.float64 else tensor.to(lower)
 
 
 def _call(
@@ -170,20 +213,27 @@ def _call(
     mask: Tensor | None,
     cross: bool | None,
     given: dict[str, Any],
+    original: str,
 ) -> Call:
-    queries, keys = query.shape[2], key.shape[2]
     static = hasattr(key, "_dynamo_static_input_type")
+    query, key, value = _in_autocast(query, key, value)
+    batch = max(query.shape[0], key.shape[0])
+    query, key, value = (one.expand(batch, -1, -1, -1) for one in (query, key, value))  # learned queries are of all
+    mask_call = _mask_call(mask)
+    queries, keys = query.shape[2], key.shape[2]
     rule: MaskCall | TensorMask
-    if isinstance(mask, LazyMask):
-        rule = mask.call
+    if mask_call is not None:
+        rule = mask_call
         written = rule.offset + queries  # a longer buffer is static, wherever it was moved
         static = static or (keys > written and not cross and rule.is_causal)
     elif mask is not None:
-        rule = TensorMask(mask[..., :keys] if mask.shape[-1] > keys else mask)
+        mask = mask[..., :keys] if mask.shape[-1] > keys else mask
+        rule = TensorMask(mask.to(query.dtype) if original == "eager" and mask.dtype == torch.bool else mask)
     else:
         causal = given.get("is_causal")
         causal = getattr(module, "is_causal", True) if causal is None else causal
-        if causal and queries > 1 and not cross:  # aligned to the first key, as PyTorch aligns is_causal
+        causal = causal and original != "eager"  # which hides nothing without a mask, and adds a mask of any type
+        if causal and queries > 1:  # aligned to the first key, as PyTorch aligns is_causal
             rule = MaskCall(queries, keys, 0, 0, causal_mask_function)
             static = static or keys > queries
         elif causal and not cross:
@@ -194,7 +244,7 @@ def _call(
     return Call(
         query, key, value, rule,
         None if scale is None else float(scale),
-        given.get("softcap"),
+        None if original == "sdpa" else given.get("softcap"),  # which PyTorch does not know
         _recorded(given.get("s_aux")),
         _bias(module, given.get("position_bias"), rule),
         static=static and not cross,
@@ -223,9 +273,10 @@ def _bias(module: Any, dense: Tensor | None, rule: MaskCall | TensorMask) -> Any
             _recorded(table.weight),
             module.relative_attention_num_buckets,
             module.relative_attention_max_distance,
-            bidirectional=not module.is_decoder,
+            bidirectional=not getattr(module, "is_decoder", True),
         )
-        lazy = lazy if _is_same(lazy, dense, rule.offset) else dense
+        with torch.no_grad():  # a checkpoint counts what is saved for gradients
+            lazy = lazy if _is_same(lazy, dense, rule.offset) else dense
     if lazy is not dense:
         dense._regard_bias = lazy  # later layers get the same tensor
     return lazy
@@ -253,7 +304,7 @@ def _own(
     if original == "eager":
         function = next((one.eager_attention_forward for one in found if hasattr(one, "eager_attention_forward")), None)
     if function is None:
-        original = "sdpa" if original in (NAME, "eager") else original
+        original = "sdpa" if original in (ENGINE, "eager") else original
         table = next((one.ALL_ATTENTION_FUNCTIONS for one in found if hasattr(one, "ALL_ATTENTION_FUNCTIONS")), None)
         if table is None:
             table = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -15,6 +15,7 @@ from regard import errors
 from regard.attention import Attention, PooledMap, Top
 from regard.watch.call import Call
 from regard.watch.run import ROW_STATISTICS, Run, widened
+from regard.watch.running import owner
 
 Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
@@ -33,9 +34,12 @@ class Layer:
     number: int  # in its stack, from 0
     heads: list[int] | None = None  # that are kept; None: all
     cross: bool = False
-    thread: int | None = None  # whose runs are shown; None: those of all threads
+    owner: tuple[int, int] | None = None  # thread and task whose runs are shown; None: those of all
     recorded: list[Run] = field(default_factory=list)  # of all threads
     notes: dict[str, None] = field(default_factory=dict)  # what to know about these numbers, in order
+    passes: int = 0  # how many there were, kept or not
+    is_recognised: bool = False  # in the code of the module itself
+    has_dropout: bool = False  # its outputs are those of other weights
 
     def __repr__(self) -> str:
         kind = "cross-attention" if self.cross else "self-attention"
@@ -44,20 +48,26 @@ class Layer:
         call = self._run.calls[0]
         batch, heads = call.queries.shape[:2]
         queries = sum(one.queries.shape[2] for one in self._run.calls)
-        return f"Layer({self.name}: {kind}, batch {batch}, head {heads}, query {queries})"
+        recognised = ", recognised in the module's own code: n² memory" if self.is_recognised else ""
+        return f"Layer({self.name}: {kind}, batch {batch}, head {heads}, query {queries}{recognised})"
 
     @property
     def runs(self) -> list[Run]:
         """The forward passes that are kept: of the thread that watches, or else of the one that ran the model last."""
-        if self.thread is None or not self.recorded:
+        if self.owner is None or not self.recorded:
             return self.recorded
-        mine = [run for run in self.recorded if run.thread == self.thread]
-        return mine or [run for run in self.recorded if run.thread == self.recorded[-1].thread]
+        mine = [run for run in self.recorded if run.owner == self.owner]
+        return mine or [run for run in self.recorded if run.owner == self.recorded[-1].owner]
+
+    @property
+    def module(self) -> str:
+        """The name of the module, whichever of its calls this layer is."""
+        return self.name.partition(" (call ")[0]
 
     def last_run(self, call: Call | None = None) -> Run | None:
         """The last run of the present thread; of several, the one whose keys a call has."""
-        me = threading.get_ident()
-        mine = [run for run in self.recorded if run.thread == me]
+        me = owner()
+        mine = [run for run in self.recorded if run.owner == me]
         if call is not None and len(mine) > 1 and call.query_offset and not call.cross:
             return next((run for run in reversed(mine) if run.has_keys_of(call)), mine[-1])
         return mine[-1] if mine else None
@@ -161,26 +171,48 @@ class Layer:
         return getattr(self._kept(name).attention(), name)()
 
     def means(self) -> dict[str, Tensor]:
-        """Per head, (head,): means of the row statistics over real queries, and shares of all weight.
+        """Per head, (head,): means of the row statistics over real queries of all passes, and shares of all weight.
 
         "received" is the largest share that one key receives and "key" that key, in the sequence where it is largest;
         "first" is the share of the first real key, "sink" that of a learned sink.
         """
-        run = self._run
+        found = [self._means_of(run) for run in self.runs]
+        if len(found) == 1:
+            return found[0][0]
+        sizes = [size for _, size in found]
+        means = {
+            name: sum(one[name] * size for one, size in found) / sum(sizes)
+            for name in found[-1][0]
+            if name not in ("received", "key") and all(name in one for one, _ in found)
+        }
+        if all("received" in one for one, _ in found):  # of the pass where it is largest
+            shares = torch.stack([one["received"] for one, _ in found])
+            means["received"], place = shares.max(0)
+            means["key"] = torch.stack([one["key"] for one, _ in found]).gather(0, place[None])[0]
+        return means
+
+    def _means_of(self, run: Run) -> tuple[dict[str, Tensor], int]:
+        """The means of one pass, and the number of queries in it."""
         run.check()
         if run.statistics:
             rows, received = {name: run.row_statistic(name) for name in run.statistics[0]}, run.received
         else:  # all in one pass
-            call = self._kept("statistics").joined()
+            self._kept("statistics")
+            call = run.joined()
             names = tuple(name for name in ROW_STATISTICS if name != "distance" or not call.cross)
             with torch.no_grad():
-                found = call.computed(call.values[..., :1], names, received=True)
-            rows, received = found.rows, found.received
+                computed = call.computed(call.values[..., :1], names, received=True)
+            rows, received = computed.rows, computed.received
         if "logsumexp" in rows and "peak" in rows:
             rows["max_logit"] = rows["logsumexp"] + rows["peak"].log()
         real = run.real_queries()
         means = {name: _mean(statistic, real) for name, statistic in rows.items()}
-        return means if received is None else {**means, **_shares(run.joined(), received, real)}
+        first = run.calls[0]
+        queries = sum(one.queries.shape[2] for one in run.calls)
+        size = int(real.sum()) if real is not None else first.batch * queries
+        if received is not None:
+            means |= _shares(run.joined(), received, real)
+        return means, size
 
 
 def _mean(rows: Tensor, real: Tensor | None) -> Tensor:
@@ -246,13 +278,14 @@ class Layers(Sequence[Layer]):
         return f"Layers({', '.join(layer.name for layer in self._layers)})"
 
 
-def places(names: Sequence[str]) -> dict[str, tuple[str, int]]:
+@lru_cache(maxsize=16)
+def places(names: tuple[str, ...]) -> Mapping[str, tuple[str, int]]:
     """The stack and number of each module name.
 
     A stack is the name with * in place of numbers; the number is the one that differs within the stack, or the
     place in the stack where several differ.
 
-    >>> places(["h.0.attn", "h.1.attn", "block.0.layer.1.attn", "block.1.layer.1.attn"])["block.1.layer.1.attn"]
+    >>> places(("h.0.attn", "h.1.attn", "block.0.layer.1.attn", "block.1.layer.1.attn"))["block.1.layer.1.attn"]
     ('block.*.layer.1.attn', 1)
     """
     by_pattern: dict[str, list[str]] = {}

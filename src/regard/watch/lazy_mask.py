@@ -239,6 +239,7 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
 
     call: MaskCall
     implementation: str  # whose tensor it becomes
+    whole: LazyMask | None  # the mask that this is a view of, which builds the tensor of both
     _tensor: Tensor | None
     _own: Any
 
@@ -247,11 +248,14 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
         """A tensor of this shape with no storage."""
         kind = torch.bool if implementation != "eager" else call.arguments.get("dtype", torch.float32)
         made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=kind, device=device)
-        made.call, made.implementation, made._tensor, made._own = call, implementation, None, NOT_BUILT
+        made.call, made.implementation, made.whole = call, implementation, None
+        made._tensor, made._own = None, NOT_BUILT
         return made  # type: ignore[no-any-return]
 
     def tensor(self) -> Tensor:
         """The mask as a tensor of its full shape."""
+        if self.whole is not None:
+            return self.whole.tensor()
         if self._tensor is None:
             skipped = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
             self._tensor = built(self.implementation, {**self.call.arguments, **skipped})
@@ -259,22 +263,50 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
 
     def own(self) -> Any:
         """What the model's own implementation would have got: None where it needs no mask."""
+        if self.whole is not None:
+            return self.whole.own()
         if self._own is NOT_BUILT:
             self._own = built(self.implementation, self.call.arguments)
         return self._own
 
+    def _view(self) -> LazyMask:
+        """A new tensor for the same mask: PyTorch allows no view that is the tensor itself."""
+        part = LazyMask(self.call, self.implementation, tuple(self.shape), self.device)
+        part.whole = self if self.whole is None else self.whole
+        return part
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """An operation that fails on the mask runs again, on the tensor.
+
+        transformers may build that tensor with vmap, which PyTorch refuses while it dispatches an operation.
+        """
+        with torch._C.DisableTorchFunctionSubclass():
+            try:
+                return function(*args, **(kwargs or {}))
+            except (RuntimeError, TypeError):  # vmap, or an operation that needs memory
+                args, kwargs = _with_tensors((args, kwargs or {}))
+        return function(*args, **kwargs)
+
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Any operation gets the tensor, except slices of everything, which models take before they use a mask."""
-        if function is torch.ops.aten.slice.Tensor and isinstance(args[0], LazyMask):
-            mask, axis, start, stop, step = (*args, *(None,) * 5)[:5]
-            whole = mask.shape[axis or 0]
-            if not start and (stop is None or stop >= whole) and step in (None, 1):
-                return mask
-        if function in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
-            return args[0]
-        args, kwargs = torch.utils._pytree.tree_map_only(LazyMask, LazyMask.tensor, (args, kwargs or {}))
+        """Slices of everything, which models take before they use a mask, give a mask."""
+        mask = args[0] if args else None
+        if isinstance(mask, LazyMask):
+            if function is torch.ops.aten.slice.Tensor:
+                _, axis, start, stop, step = (*args, *(None,) * 5)[:5]
+                whole = mask.shape[axis or 0]
+                if not start and (stop is None or stop >= whole) and step in (None, 1):
+                    return mask._view()
+            if function in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+                return mask._view()
+        args, kwargs = _with_tensors((args, kwargs or {}))
         return function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"LazyMask(shape={tuple(self.shape)}, {self.call.mask()!s})"
+
+
+def _with_tensors(arguments: Any) -> Any:
+    """The arguments of an operation, every mask replaced by its tensor."""
+    return torch.utils._pytree.tree_map_only(LazyMask, LazyMask.tensor, arguments)

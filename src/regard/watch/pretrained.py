@@ -1,26 +1,27 @@
-"""`Pretrained`: a model of transformers that reads texts, for `regard see`, `heads` and `studio` with --hf."""
+"""`Pretrained`: a model of transformers that reads texts, for `regard see`, `heads` and `studio --model hf:PATH`."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard import errors, validate
-from regard.attention import Attention
+from regard.arrays import Array, unit_length
 from regard.models import tokens as tokenisers
-from regard.models.errors import TooLong
+from regard.models.errors import check_length
 from regard.models.generate import Sampling, TextStream
+from regard.models.model import texts_of
+from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Reader, Task, check_can
 from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -28,10 +29,13 @@ from regard.watch.support import support_of
 if TYPE_CHECKING:
     from regard.models.tokens import Tokeniser
     from regard.reading import Reading
+    from regard.watch.layer import Layer
 
 UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
 LARGEST = 1 << 24  # a larger limit means none
 OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "o", "out_lin", "wo", "proj")  # the projection after the heads
+NO_WRITING = "It has no language-model head: give a model that generates text."
+NO_STATES = "Its readings have no hidden states: regard.model(path) opens the BERT, GPT-2 and Llama kinds with them."
 
 
 @dataclass(eq=False)
@@ -55,7 +59,7 @@ class Pretrained:
         try:
             import transformers
         except ImportError:
-            raise errors.missing_package("--hf", "transformers") from None
+            raise errors.missing_package("--model hf:", "transformers") from None
         with _silent():
             config = _loaded(name, transformers.AutoConfig)
             maker, writes = _maker(transformers, config)
@@ -108,12 +112,12 @@ class Pretrained:
     def _shape(self) -> _Shape:
         """What two tokens say about its layers."""
         ids = self.tokeniser.encode("a a", special=False).ids
-        found = list(self.observed([(ids * 2)[:2]]))
-        heads = {one.attention.shape[1] for one in found}
+        layers = self._layers([(ids * 2)[:2]])
+        heads = {layer.attention.shape[1] for layer in layers}
         if len(heads) > 1:
             raise errors.unsupported(f"{self.name}, whose layers have {sorted(heads)} heads,", "Look at single layers.")
-        is_causal = all(not np.asarray(one.attention[..., 0, 1]).any() for one in found)
-        return _Shape(is_causal, heads.pop(), found[0].values.shape[-1], tuple(one.name for one in found))
+        is_causal = all(not in_numpy(layer.attention[..., 0, 1]).any() for layer in layers)
+        return _Shape(is_causal, tuple(map(self._block_shape, layers)))
 
     @property
     def causal(self) -> bool:
@@ -123,24 +127,35 @@ class Pretrained:
     @property
     def heads(self) -> int:
         """The number of heads per layer."""
-        return self._shape.heads
+        return self._shape.blocks[0].heads
 
-    @cached_property
-    def blocks(self) -> tuple[Any, ...]:
-        """One per layer, with what `regard.heads` asks about it: heads, and the projection W_O where it is found."""
-        return tuple(SimpleNamespace(attention=self._heads_of(name.partition(" (")[0])) for name in self._shape.names)
+    @property
+    def block_shapes(self) -> tuple[BlockShape, ...]:
+        """The sizes of each layer's attention, and its W_O where it is found."""
+        return self._shape.blocks
 
-    def _heads_of(self, name: str) -> SimpleNamespace:
+    def _block_shape(self, layer: Layer) -> BlockShape:
+        name = layer.name.partition(" (")[0]
         attention, parent = (self._body.get_submodule(one) for one in (name, name.rpartition(".")[0]))
-        found = [getattr(attention, one, None) for one in OUTPUTS]
-        found += [getattr(getattr(parent, "output", None), "dense", None)]  # of BERT
-        linear = next((one for one in found if isinstance(getattr(one, "weight", None), Tensor)), None)
-        size, w_o = self._shape.value_dim, None
+        projections = [getattr(attention, one, None) for one in OUTPUTS]
+        projections += [getattr(getattr(parent, "output", None), "dense", None)]  # of BERT
+        linear = next((one for one in projections if isinstance(getattr(one, "weight", None), Tensor)), None)
+        heads, (_, key_heads, _, value_dim), w_o = layer.attention.shape[1], layer.values.shape, None
         if linear is not None:
             matrix = linear.weight.detach().float()
             weight = in_numpy(matrix if isinstance(linear, torch.nn.Linear) else matrix.T)  # GPT-2 has them transposed
-            w_o = SimpleNamespace(weight=weight) if weight.shape[1] == self.heads * size else None
-        return SimpleNamespace(heads=self.heads, groups=1, w_v=SimpleNamespace(outputs=size), w_o=w_o)
+            w_o = weight if weight.shape[1] == heads * value_dim else None
+        return BlockShape(heads, key_heads, layer.attention.queries.shape[-1], value_dim, w_o)
+
+    @property
+    def transformer(self) -> None:
+        """None: PyTorch computes its layers."""
+
+    @property
+    def cannot(self) -> Mapping[Task, str]:
+        """What it cannot do, with the reason and what to do instead."""
+        lacking: dict[Task, str] = {"next_tokens": NO_STATES}
+        return lacking if self.writes else {"generate": NO_WRITING, **lacking}
 
     @property
     def config(self) -> dict[str, Any]:
@@ -164,10 +179,10 @@ class Pretrained:
         """The text, cut after the last word that the model still reads."""
         return self.tokeniser.beginning(text, self.longest)
 
-    def read(self, text: str, *, on_layer: Callable[[int, int], None] | None = None) -> Reading:
+    def read(self, text: str, *, on_layer: OnLayer | None = None) -> Reading:
         """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
         inputs = self.tokenizer(text, return_tensors="pt")
-        self._check_length(inputs["input_ids"].shape[1])
+        check_length(self.name, self.longest, inputs["input_ids"].shape[1])
         body = self._body
         with _following(body, on_layer), watch(body) as seen, torch.inference_mode():
             self._forward({name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs})
@@ -185,15 +200,12 @@ class Pretrained:
         on_token: Callable[[str], None] | None = None,
     ) -> Reading:
         """The prompt and up to `tokens` generated tokens as one `Reading`; see `Model.generate`."""
-        if not self.writes:
-            raise errors.unsupported(
-                f"Generating text with {self.name}", "It has no language-model head: give a model that generates text."
-            )
+        check_can(self, "generate")
         tokens = validate.integer("tokens", tokens, 1)
         Sampling(temperature, top_k, top_p, seed)  # checks them
         inputs = self.tokenizer(prompt, return_tensors="pt")
         count = inputs["input_ids"].shape[1]
-        self._check_length(count, tokens)
+        check_length(self.name, self.longest, count, tokens)
         sampling: dict[str, Any] = {"do_sample": temperature > 0}
         if temperature > 0:
             sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
@@ -208,20 +220,61 @@ class Pretrained:
         is_continued = not self.model.config.is_encoder_decoder
         return replace(reading, model=self.name, given=count if is_continued else None)
 
-    def observed(self, texts: Sequence[Sequence[int]]) -> Iterator[Observed]:
-        """What the heads of every layer compute for texts of equal length, given as token ids."""
+    def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
+        """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.
+
+        A single string gives a single vector. Texts are computed one after the other; `batch` is not used.
+        """
+        vectors = np.stack([self._mean_state(text) for text in texts_of(texts)])
+        vectors = unit_length(vectors) if normalise else vectors
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def _mean_state(self, text: str) -> Array:
+        inputs = self.tokenizer(text, return_tensors="pt")
+        check_length(self.name, self.longest, inputs["input_ids"].shape[1])
+        with torch.inference_mode():
+            given = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+            states = self._forward(given, getattr(self._body, "base_model", self._body)).last_hidden_state
+        return in_numpy(states[0].float().mean(dim=0))
+
+    def next_logits(self, states: Array) -> Never:
+        """Refused: its readings have no hidden states."""
+        check_can(self, "next_tokens")
+        raise AssertionError
+
+    def next_tokens(self, states: Array, count: int = 10, **sampling: Any) -> Never:
+        """Refused: its readings have no hidden states."""
+        self.next_logits(states)
+
+    def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
+        """What the heads of every layer, or of the first `layers`, compute for texts given as token ids.
+
+        One group of texts of equal length after the other, layer by layer.
+        """
+        by_length: dict[int, list[int]] = {}
+        for index, ids in enumerate(texts):
+            by_length.setdefault(len(ids), []).append(index)
+        for length, indices in by_length.items():
+            for number, layer in enumerate(self._layers([texts[index] for index in indices])[:layers]):
+                values, outputs = in_numpy(layer.values), in_numpy(layer.output)  # (text, head, token, value_dim)
+                values = values.swapaxes(0, 1).reshape(values.shape[1], -1, values.shape[3])
+                outputs = outputs.swapaxes(1, 2).reshape(-1, outputs.shape[1], outputs.shape[3])
+                of_layer = LayerHeads(number, np.ascontiguousarray(values), np.ascontiguousarray(outputs))
+                tokens = slice(0, length * len(indices))
+                yield Observed(of_layer, tuple(indices), tokens, numpy_attention(layer.attention))
+
+    def _layers(self, texts: Sequence[Array]) -> list[Layer]:
+        """Every layer after reading texts of equal length, given as token ids."""
         ids = torch.tensor(np.asarray(texts), dtype=torch.int64)
         with watch(self._body) as seen, torch.inference_mode():
             self._forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-        for layer in sorted(seen.layers, key=lambda one: one.number):
-            arrays = in_numpy(layer.values), in_numpy(layer.output)
-            yield Observed(layer.name, numpy_attention(layer.attention), *arrays)
+        return sorted(seen.layers, key=lambda layer: layer.number)
 
-    def _forward(self, inputs: dict[str, Tensor]) -> None:
-        body = self._body
+    def _forward(self, inputs: dict[str, Tensor], body: Any = None) -> Any:
+        body = self._body if body is None else body
         place = next(iter(body.parameters())).device
         try:
-            body(**{name: tensor.to(place) for name, tensor in inputs.items()})
+            return body(**{name: tensor.to(place) for name, tensor in inputs.items()})
         except (TypeError, ValueError) as problem:
             if isinstance(problem, errors.RegardError):
                 raise
@@ -230,29 +283,13 @@ class Pretrained:
                 "Watch it in Python with all its inputs: with regard.watch(model) as seen: model(**inputs)."
             ) from problem
 
-    def _check_length(self, count: int, more: int = 0) -> None:
-        if count == 0:
-            raise errors.option("text", "", "a text with at least one token")
-        if count + more > self.longest:
-            came = f"The text has {count} tokens" + (f", and {more} more are to be generated" if more else "")
-            fix = "Generate fewer tokens, or shorten the text." if more else "Read it in parts."
-            raise TooLong(f"{came}; {self.name} reads at most {self.longest}.\n{fix}", count + more)
 
-
-class Observed(NamedTuple):
-    """One layer over several texts of equal length, as NumPy arrays."""
-
-    name: str  # of the module
-    attention: Attention  # (text, head, token, token)
-    values: Any  # (text, key head, token, value_dim)
-    outputs: Any  # (text, head, token, value_dim)
+_READER: type[Reader] = Pretrained  # for mypy
 
 
 class _Shape(NamedTuple):
     causal: bool
-    heads: int
-    value_dim: int
-    names: tuple[str, ...]  # of the attention modules
+    blocks: tuple[BlockShape, ...]
 
 
 class _Streamer:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import errors
 from regard.attention import Attention
-from regard.layers import Seen as SeenLayer
+from regard.layers import LayerAttention
 from regard.models import tokens as tokenisers
 from regard.models.model import tokens_of
 from regard.reading import Reading, Token
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from regard.watch.seen import Seen
 
 
-def reading_of(seen: Seen, tokenizer: Any, inputs: Any, batch: int = 0) -> Reading:
+def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -> Reading:
     """One sequence of the batch, without its padding."""
-    ids = _ids(tokenizer, inputs, batch)
+    ids = _ids_seen(seen, batch) if inputs is None else _ids(tokenizer, inputs, batch)
     layers = _text_layers(seen, len(ids))
     of_layers, outputs, real = [], [], None
     for layer in layers:
@@ -38,8 +38,20 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any, batch: int = 0) -> Readi
         outputs.append(in_numpy(layer.output[batch][:, real[0] : real[1]]))
     assert real is not None
     count = real[1] - real[0]
-    text, tokens = _tokens(tokenizer, inputs, _unpadded(ids, real, layers[0]), count)
-    return Reading(text, tokens, tuple(of_layers), tuple(outputs), model=seen._recorder.model)
+    inputs = inputs[batch] if _are_texts(inputs) else inputs
+    ids = _unpadded(ids, real, layers[0])
+    verified = _check_tokens(seen, tokenizer, ids, real, int(call.queries.shape[2]), batch)
+    text, tokens = _tokens(tokenizer, inputs, ids, count)
+    return Reading(
+        text,
+        tokens,
+        tuple(of_layers),
+        tuple(outputs),
+        model=seen._recorder.model,
+        layer_numbers=tuple(layer.number for layer in layers),
+        head_numbers=tuple(layers[0].heads or ()),
+        is_text_known=verified,
+    )
 
 
 def _text_layers(seen: Seen, tokens: int) -> list[Layer]:
@@ -67,7 +79,7 @@ def _real_tokens(layer: Layer, batch: int, call: Call) -> tuple[int, int]:
     return first, last
 
 
-def _seen(call: Call, batch: int, real: tuple[int, int]) -> SeenLayer:
+def _seen(call: Call, batch: int, real: tuple[int, int]) -> LayerAttention:
     """Attention (head, token, token) and values of one sequence, as NumPy arrays."""
     if call.queries.shape[2] != call.keys.shape[2]:
         raise errors.option(
@@ -89,7 +101,7 @@ def _seen(call: Call, batch: int, real: tuple[int, int]) -> SeenLayer:
         call, queries=call.queries[:, :, tokens], keys=call.keys[:, :, tokens], rule=rule, bias=bias, static=False
     )
     attention = part.attention().select(batch=batch)
-    return SeenLayer(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
+    return LayerAttention(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
 
 
 def numpy_attention(attention: Attention) -> Attention:
@@ -110,17 +122,63 @@ def _ids(tokenizer: Any, inputs: Any, batch: int) -> list[int]:
     """The token ids of one sequence, from a text, ids or a mapping with `input_ids`."""
     if isinstance(inputs, str):
         inputs = tokenizer(inputs)
+    elif _are_texts(inputs):
+        inputs = tokenizer(list(inputs), padding=getattr(tokenizer, "pad_token", None) is not None)
     if hasattr(inputs, "sequences"):
         inputs = inputs.sequences
     if hasattr(inputs, "keys") and "input_ids" in inputs:
         inputs = inputs["input_ids"]
     if not hasattr(inputs, "shape") and not isinstance(inputs, (list, tuple)):
         raise errors.option("inputs", inputs, "a text, token ids, or the tokenizer's output")
-    found = torch.as_tensor(inputs)
+    try:
+        found = torch.as_tensor(inputs)
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal length, or anything but integers
+        raise errors.option("inputs", inputs, "texts, or token ids of one length, as the model was given") from None
     found = found[None] if found.ndim == 1 else found
     if batch >= found.shape[0]:
         raise errors.index_out_of_range("batch", batch, found.shape[0])
     return [int(number) for number in found[batch]]
+
+
+def _are_texts(inputs: Any) -> bool:
+    return isinstance(inputs, (list, tuple)) and bool(inputs) and all(isinstance(text, str) for text in inputs)
+
+
+def _ids_seen(seen: Seen, batch: int) -> list[int]:
+    """The token ids that the model was called with."""
+    lengths = [
+        int(layers[0:1][0]._kept("attention").joined().queries.shape[2])
+        for name, layers in seen.stacks.items()
+        if not layers[0:1][0].cross and not VISION.search(name)
+    ]
+    for count in lengths:
+        for ids in seen._recorder.tokens.sequences(count, batch):
+            if len(ids) == count:
+                return ids
+    raise errors.option(
+        "inputs",
+        None,
+        "the text or token ids, because the model was not called with token ids that are known",
+        "Give what the model was called with: seen.reading(tokenizer, inputs).",
+    )
+
+
+def _check_tokens(seen: Seen, tokenizer: Any, ids: list[int], real: tuple[int, int], tokens: int, batch: int) -> bool:
+    """Whether these are the ids that the model was called with; an error if it was called with others."""
+    first, last = real
+    sequences = [known[first:last] for known in seen._recorder.tokens.sequences(tokens, batch)]
+    if any(ids[: len(known)] == known for known in sequences):
+        return True
+    if not sequences:
+        return False
+    known = sequences[0]
+    place = next(place for place, (one, other) in enumerate(zip(ids, known, strict=False)) if one != other)
+    names = [errors.shown(str(tokenizer.decode([number]))) for number in (ids[place], known[place])]
+    raise errors.OptionError(
+        f"`inputs` are not what the model has read: token {place} is {names[0]}, the model was called with "
+        f"{names[1]}.\n"
+        "Leave them out, seen.reading(tokenizer), or give the text of this pass; `batch` chooses the sequence."
+    )
 
 
 def _unpadded(ids: list[int], real: tuple[int, int], layer: Layer) -> list[int]:

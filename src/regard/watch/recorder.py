@@ -2,24 +2,38 @@
 
 A layer of which only queries, keys and values are kept runs the model's own attention function, so the model computes
 what it computes unwatched. Statistics ride along in one pass of Regard's engine, which then gives the output as well.
-That engine also steps in where the model's own function would build an n² mask or n² weights. With dropout or
-gradients the model's own function always computes the output.
+That engine also steps in where PyTorch's function would need an n² mask. With dropout or gradients, in training and in
+eager models the model's own function always computes the output.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from regard import errors, validate
 from regard.watch.call import Call, Computed
 from regard.watch.layer import CROSS, Layer, places
 from regard.watch.run import ROW_STATISTICS, Run
+from regard.watch.running import (
+    THREAD,
+    Marks,
+    Running,
+    arguments_of,
+    is_alive,
+    keys_come_from_elsewhere,
+    owner,
+    running_modules,
+)
+from regard.watch.tokens_seen import TokensSeen
 
 BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
 TOP = 8  # keys of largest weight that a summary keeps for every query
@@ -59,19 +73,16 @@ class Keep:
 
 
 @dataclass
-class Pass(threading.local):
-    """Where this thread is in the model: one forward pass of the model or of a model inside it."""
+class Position:
+    """Where a thread or task is in the text that it reads."""
 
-    depth: int = 0
-    forwards: dict[int, int] = field(default_factory=dict)  # how often each module was called in this pass, by id
-    calls: dict[int, int] = field(default_factory=dict)  # of attention, in the present forward of each module
     continues_parts: bool = False  # the present call is over a further part of the sequence of the call before
     begin: int = 0  # positions that the last self-attention was computed for: the first,
     end: int = 0  # the one after the last,
     back: int = 0  # and how many of those before it were taken back
     moved: bool = False  # whether this pass has set them
     parents: Tensor | None = None  # how the cache was reordered before this pass
-    modules: list[Any] = field(default_factory=list)  # that run now, the innermost last
+    forward: int = 0  # the present forward of the outermost module
 
     def move(self, begin: int, count: int) -> None:
         """A call of self-attention, for positions from `begin` on."""
@@ -79,20 +90,50 @@ class Pass(threading.local):
             self.back = max(self.end - begin, 0) if begin else 0
             self.begin, self.end, self.moved = begin, begin + count, True
 
+
+@dataclass(eq=False)
+class ModuleCall:
+    """What a recorder knows of one call of a module, as long as it runs."""
+
+    number: int  # of all calls of modules that this recorder saw
+    repeat: int | None = None  # how often the module ran before in the same pass
+    attentions: int = 0  # computed in this call so far
+    repeats: dict[int, int] = field(default_factory=dict)  # of modules inside, by id
+    has_read: bool = False  # whether its token ids were looked at
+    unseen_calls: dict[int, ModuleCall] = field(default_factory=dict)  # of modules that have no frame: compiled ones
+
+
+@dataclass
+class Count:
+    """How many attentions a module computed."""
+
+    ran: int = 0
+    recorded: int = 0
+    unchosen: int = 0  # of layers that were not to be recorded
+    reasons: dict[str, None] = field(default_factory=dict)  # why others were not recorded
+
     @property
-    def innermost(self) -> Any:
-        """The module that runs now; None outside of all."""
-        return self.modules[-1] if self.modules else None
+    def unseen(self) -> int:
+        """How many were to be recorded and were not."""
+        return self.ran - self.recorded - self.unchosen
 
 
 class Recorder:
     """The layers of one `watch`, and what they computed."""
 
     def __init__(
-        self, names: dict[int, str], keep: Keep, layers: Any, heads: Any, runs: int | None, model: str
+        self,
+        names: dict[int, str],
+        keep: Keep,
+        layers: Any,
+        heads: Any,
+        runs: int | None,
+        model: str,
+        roots: frozenset[int] = frozenset(),
     ) -> None:
         self.names = names  # of all modules, by id
-        self.places = places(list(names.values()))
+        self.roots = roots  # ids of the model and of complete models inside it, whose forward is one pass
+        self.places = places(tuple(names.values()))
         self.sizes: dict[str, int] = {}  # of stacks
         for stack, number in self.places.values():
             self.sizes[stack] = max(self.sizes.get(stack, 0), number + 1)
@@ -101,71 +142,106 @@ class Recorder:
         self.heads = _heads(heads)
         self.chosen = _chosen(layers)
         self.runs = runs
-        self.state = Pass()
-        self.thread = threading.get_ident()
+        self.owner = owner()
         self.lock = threading.Lock()
+        self.positions: dict[tuple[int, int], Position] = {}  # by thread and task
+        self.numbers = count(1)  # of calls of modules
+        self.loose: Marks = {}  # of attention that no running module calls
         self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
-        self.calls = 0  # of attention functions, watched or not
-        self.forwards = 0  # of the model
+        self.counts: dict[str, Count] = {}  # of attentions, watched or not, by module name
+        self.others: dict[str, int] = {}  # softmaxes over something else, by module name
+        self.has_run = False  # whether the model was called
+        self.tokens = TokensSeen()
+        self.was_unobserved = False  # whether a pass ran in a thread where only transformers' interface was seen
+
+    @property
+    def state(self) -> Position:
+        """Where the present thread or task is."""
+        who = owner()
+        position = self.positions.get(who)
+        if position is None:
+            position = self.positions[who] = Position()
+        return position
+
+    @property
+    def calls(self) -> int:
+        """How many attentions ran, watched or not."""
+        return sum(count.ran for count in self.counts.values())
+
+    def counted(self, module: Any) -> Count:
+        """The count of a module."""
+        name = self.names.get(id(module), type(module).__name__)
+        return self.counts.setdefault(name, Count())
 
     # Where a call comes from
 
-    def enter_model(self) -> None:
-        """A forward pass of the model begins."""
-        state = self.state
-        state.depth += 1
-        self.forwards += 1
-        state.moved = False
-        state.forwards.clear()
-        state.calls.clear()
+    def _module_call(self, marks: Marks) -> ModuleCall:
+        known: ModuleCall | None = marks.get(self)
+        if known is None:
+            known = marks[self] = ModuleCall(next(self.numbers))
+        return known
 
-    def leave_model(self) -> None:
-        """It has ended."""
-        self.state.depth -= 1
+    def see_tokens(self, running: list[Running]) -> None:
+        """Look at the token ids that the models among the running modules were called with, once for each call."""
+        for module, marks in reversed(running):
+            if id(module) in self.roots and not (call := self._module_call(marks)).has_read:
+                call.has_read = True
+                self.tokens.see(module, *arguments_of(module))
 
-    def enter_module(self, module: Any) -> None:
-        """A module begins its forward."""
-        state, key = self.state, id(module)
-        if not state.depth and not state.modules:  # called by itself, not by the model
-            state.forwards.clear()
-        state.forwards[key] = state.forwards.get(key, 0) + 1
-        state.calls[key] = 0
-        state.modules.append(module)
-
-    def leave_module(self, module: Any) -> None:
-        """It has ended, or failed."""
-        modules = self.state.modules
-        while modules and modules.pop() is not module:
-            pass
-
-    def layer_for(self, module: Any, is_part: bool = False) -> Layer:
+    def layer_for(
+        self, module: Any, is_part: bool = False, *, crosses: bool | None = None, is_counted: bool = False
+    ) -> Layer:
         """The layer of this call, watched or not.
 
         A module that runs several times in one pass is several layers, and so are several calls in one forward of a
         module, unless they are over parts of one sequence.
+
+        crosses      whether keys come from elsewhere than queries; None: find out
+        is_counted   whether the count of attentions that ran has this one already
         """
+        running = running_modules()
+        watched = [(one, marks) for one, marks in running if id(one) in self.names]
+        outermost = self._module_call((watched or running or [(None, self.loose)])[-1][1])
+        models = [marks for one, marks in watched if id(one) in self.roots]
+        whole = self._module_call(models[0]) if models else outermost
         state, key = self.state, id(module)
-        again, call = max(state.forwards.get(key, 1) - 1, 0), state.calls.get(key, 0)
-        state.calls[key] = call + 1
+        state.forward = outermost.number
+        if not whole.repeats:  # the first attention of a pass
+            state.moved = False
+        mine = next((marks for one, marks in watched if one is module), None)
+        if mine is None:
+            call_of_module = whole.unseen_calls.setdefault(key, ModuleCall(0))
+        else:
+            call_of_module = self._module_call(mine)
+        if call_of_module.repeat is None:
+            call_of_module.repeat = whole.repeats.get(key, 0)
+            whole.repeats[key] = call_of_module.repeat + 1
+        again, call = call_of_module.repeat, call_of_module.attentions
+        call_of_module.attentions += 1
         state.continues_parts = bool(call) and is_part
         place = key, again, 0 if is_part else call
         with self.lock:
-            self.calls += 1
-            found = self.layers.get(place)
-            if found is None:
-                found = self._new_layer(module, place)
-                self.layers[place] = found
-        return found
+            self.has_run = True
+            self.was_unobserved |= not THREAD.is_observed
+            self.counted(module).ran += not is_counted
+            layer = self.layers.get(place)
+            if layer is None:
+                layer = self._new_layer(module, place, crosses)
+                self.layers[place] = layer
+            if not self.watches(layer):
+                self.counted(module).unchosen += 1
+        THREAD.inputs.clear()
+        return layer
 
-    def _new_layer(self, module: Any, place: tuple[int, int, int]) -> Layer:
+    def _new_layer(self, module: Any, place: tuple[int, int, int], crosses: bool | None) -> Layer:
         name = self.names.get(id(module), type(module).__name__)
         stack, number = self.places.get(name, (name, 0))
-        is_cross = bool(CROSS.search(name))
+        is_cross = bool(CROSS.search(name)) or (keys_come_from_elsewhere(module) if crosses is None else crosses)
         if place[1:] != (0, 0):
             same = [layer.number for layer in self.layers.values() if layer.stack == stack]
             earlier = sum(key == place[0] for key, *_ in self.layers)
             number, name = max(same, default=number) + 1, f"{name} (call {earlier + 1})"
-        return Layer(name, stack, number, self.heads, is_cross, self.thread if self.runs is not None else None)
+        return Layer(name, stack, number, self.heads, is_cross, self.owner if self.runs is not None else None)
 
     def watches(self, layer: Layer) -> bool:
         """Whether a layer is among the chosen ones."""
@@ -182,13 +258,14 @@ class Recorder:
 
     # Recording
 
-    def record(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
+    def record(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> Run:
         """One call of a watched layer, with its output (batch, query, head, value_dim)."""
         state = self.state
+        self.counts[layer.module].recorded += 1
         before = layer.last_run(call)
         if before is not None and state.continues_parts:  # images or windows of one sequence
             self._record_part(before, layer, call, output, computed)
-            return
+            return before
         if call.cross:
             continues = before is not None and state.begin > 0
             if before is not None and continues and state.back:
@@ -197,6 +274,7 @@ class Recorder:
             state.move(call.query_offset, call.queries.shape[2])
             continues = before is not None and before.continues(call)
         run = before if before is not None and continues else self._new_run(layer)
+        run.forward = state.forward
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
             output = output[:, :, layer.heads]
@@ -207,19 +285,22 @@ class Recorder:
         run.add(call, output, keep.vectors, state.parents)
         if not call.cross:
             state.parents = run.parents[-1]
+        return run
 
     def _new_run(self, layer: Layer) -> Run:
-        """A run of this thread, in place of its oldest one and of those of threads that have ended."""
-        me = threading.get_ident()
-        run = Run(me)
+        """A run of this thread or task, in place of those of its oldest forward and of threads that have ended."""
+        me = owner()
+        run = Run(me, self.state.forward)
         with self.lock:
+            layer.passes += 1
             if self.runs is None:
                 layer.recorded.append(run)
                 return run
-            alive = {self.thread, *(thread.ident for thread in threading.enumerate())}
-            others = [one for one in layer.recorded if one.thread != me and one.thread in alive]
-            mine = [*(one for one in layer.recorded if one.thread == me), run]
-            layer.recorded = [*others, *mine[-self.runs :]]
+            others = [one for one in layer.recorded if one.owner != me]
+            others = [one for one in others if one.owner == self.owner or is_alive(one.owner)]
+            mine = [*(one for one in layer.recorded if one.owner == me), run]
+            kept = sorted({one.forward for one in mine})[-self.runs :]
+            layer.recorded = [*others, *(one for one in mine if one.forward in kept)]
         return run
 
     def _record_part(self, run: Run, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
@@ -273,19 +354,21 @@ def observed(
     *,
     dropout: float,
     costly: bool,
-    wants_weights: bool = False,
+    own_only: bool = False,
 ) -> tuple[Tensor, Any]:
     """Compute the output of a call and record it.
 
     own      computes the output (batch, query, head, value_dim) as the model would unwatched
-    costly   whether the model's own function would take n² memory
+    costly   whether the model's own function would take n² memory for a mask
+    own_only whether the output must be the model's own
     """
     inputs = (call.queries, call.keys, call.values)
     needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in inputs)
-    replaceable = not dropout and not needs_gradient and not wants_weights
+    replaceable = not dropout and not needs_gradient and not own_only
     if dropout:
         for _, layer in recorders:
             layer.notes[BEFORE_DROPOUT] = None
+            layer.has_dropout = True
     wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
     computed: Computed | None = None
     if replaceable and (wanted or costly):
@@ -299,10 +382,20 @@ def observed(
         output, extra = computed.output.transpose(1, 2).contiguous(), None
     else:
         output, extra = own()
-    for recorder, layer in recorders:
-        ready = computed if recorder.keep.statistics and layer.heads is None else None
-        recorder.record(layer, call, output, ready)
+    with _apart_from_checkpoints():
+        for recorder, layer in recorders:
+            ready = computed if recorder.keep.statistics and layer.heads is None else None
+            recorder.record(layer, call, output, ready)
     return output, extra
+
+
+def _apart_from_checkpoints() -> Any:
+    """What is saved for gradients of recorded tensors is not counted among the layer's, which runs again without."""
+    return saved_tensors_hooks(_unchanged, _unchanged) if torch.is_grad_enabled() else nullcontext()
+
+
+def _unchanged(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _chosen(layers: Any) -> list[Any] | None:

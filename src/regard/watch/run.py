@@ -29,7 +29,8 @@ CHECKED = 64  # tokens of the prompt whose keys have checksums; generated tokens
 class Run:
     """One forward pass of a layer, and the passes that continued it with a KV cache."""
 
-    thread: int = 0  # that ran the model
+    owner: tuple[int, int] = (0, 0)  # thread and task that ran the model
+    forward: int = 0  # number of the forward pass that the last call belongs to
     calls: list[Call] = field(default_factory=list)  # later ones hold the keys and values of new tokens only
     outputs: list[Tensor] = field(default_factory=list)  # (batch, query, head, value_dim), as the model used them
     parents: list[Tensor | None] = field(default_factory=list)  # per call: the sequence of the call before; None: same
@@ -40,6 +41,7 @@ class Run:
     problem: str | None = None  # why the calls cannot be joined
     received_problem: str | None = None  # why column sums are not known
     parts: list[int] = field(default_factory=list)  # lengths of the parts that the first call was made in
+    deviation: float | None = None  # largest error of an output among sampled rows, where it is known
     checksums: Tensor | None = None  # (batch, token) of the last keys, sequences in the order of the last call
     _joined: Call | None = None
 
@@ -327,7 +329,7 @@ class Run:
         ]
         top = [(index[chosen[:, at]], weight[chosen[:, at]]) for at, (index, weight) in enumerate(self.top[:count])]
         outputs = [output[chosen[:, place]] for place, output in enumerate(self.outputs[:count])]
-        return Run(self.thread, calls, outputs, [None] * count, statistics, top, problem=self.problem)
+        return Run(self.owner, self.forward, calls, outputs, [None] * count, statistics, top, problem=self.problem)
 
     def row_statistic(self, name: str) -> Tensor:
         """One statistic of every query, (batch, head, query)."""

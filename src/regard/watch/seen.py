@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,8 +15,10 @@ from torch import Tensor
 from regard import errors
 from regard.tables import Column, Table
 from regard.watch.call import TensorMask
+from regard.watch.certificate import RecordingCertificate, certificate_of
 from regard.watch.layer import VISION, Layer, Layers
 from regard.watch.recorder import Recorder
+from regard.watch.run import Run
 
 if TYPE_CHECKING:
     from regard.reading import Reading
@@ -37,16 +43,112 @@ class Seen:
     parts of `layers` in models that have them, and `stacks` has every stack by the pattern of its module names.
     """
 
-    def __init__(self, recorder: Recorder, model: Any) -> None:
+    def __init__(self, recorder: Recorder, model: Any, grid: tuple[int, int] | None = None) -> None:
         self._recorder = recorder
-        self._model = model
+        self._model = model  # None in a recording from a file
+        self._grid = grid  # of image patches, where the model does not say it any more
 
     def __repr__(self) -> str:
-        found = self._recorder.watched()
-        crossing = sum(layer.cross for layer in found)
-        kinds = f"{len(found) - crossing} self-attention" + (f" and {crossing} cross-attention" if crossing else "")
-        memory = errors.size_in_bytes(self.memory)
-        return f"Seen({self._recorder.model}: {kinds} layers, {memory})" if found else "Seen(nothing yet)"
+        layers = self._recorder.watched()
+        if not layers:
+            return "Seen(nothing yet)"
+        crossing = sum(layer.cross for layer in layers)
+        kinds = errors.count(len(layers) - crossing, "self-attention layer")
+        kinds += f" and {errors.count(crossing, 'cross-attention layer')}" if crossing else ""
+        parts = [f"{self._recorder.model}: {kinds}", errors.size_in_bytes(self.memory), *self._passes()]
+        return f"Seen({', '.join(parts)})\n{self.certificate}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self))}</pre>" + (
+            self.statistics()._repr_html_() if self._recorder.watched() else ""
+        )
+
+    def _passes(self) -> list[str]:
+        """What was kept of several passes; [] if there was only one."""
+        layers = self._recorder.watched()
+        passes, kept = max(layer.passes for layer in layers), max(len(layer.runs) for layer in layers)
+        if passes < 2:
+            return []
+        if kept == passes:
+            return [f"{passes} passes: layers show the last, statistics all"]
+        return [f"the last {'' if kept == 1 else f'{kept} '}of {passes} passes"]
+
+    @property
+    def certificate(self) -> RecordingCertificate:
+        """How many attentions ran and were recorded, which modules computed others, and how exact the outputs are.
+
+        Weights × values are compared with the outputs that the model used, in float64, on some rows of every layer.
+        """
+        return certificate_of(self._recorder)
+
+    @property
+    def runs(self) -> list[Seen]:
+        """Every pass that was kept, the last one last: one `Seen` for each, with all layers that ran in it.
+
+        A model that reads two texts in one forward, as Siamese models do, has two passes.
+        """
+        layers = self._recorder.watched()
+        count = max((len(layer.runs) for layer in layers), default=0)
+        return [self._of_pass(place - count) for place in range(count)]
+
+    def _of_pass(self, place: int) -> Seen:
+        """The pass at this place, counted from the last."""
+        part = self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
+        if place == -1:  # whose tokens are known
+            part._recorder.tokens = self._recorder.tokens
+        return part
+
+    def _with_layers(self, runs_of: Callable[[Layer], list[Run]]) -> Seen:
+        """The same recording with other runs of every layer."""
+        recorder = self._recorder
+        part = Recorder(
+            recorder.names, recorder.keep, None, recorder.heads, recorder.runs, recorder.model, recorder.roots
+        )
+        part.counts, part.has_run, part.was_unobserved = recorder.counts, recorder.has_run, recorder.was_unobserved
+        for key, layer in recorder.layers.items():
+            runs = runs_of(layer) if layer.runs else []
+            part.layers[key] = replace(layer, owner=None, recorded=runs, passes=len(runs))
+        return Seen(part, self._model)
+
+    @property
+    def attentions(self) -> tuple[Tensor, ...]:
+        """The weights of all self-attention layers, as `output_attentions=True` of transformers returns them.
+
+        One tensor (batch, head, query, key) per layer: n² memory. `layers[i].attention.dense(limit=None)` has no limit.
+        """
+        return tuple(layer.attention.dense() for layer in self.layers)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording to a safetensors file; the model is not in it."""
+        from regard.watch import saved
+
+        saved.save(self._recorder, self._grid_of_model(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Seen:
+        """The recording of a file that `save` wrote."""
+        from regard.watch import saved
+
+        recorder, grid = saved.load(path)
+        return cls(recorder, None, grid)
+
+    def __reduce__(self) -> Any:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "seen.safetensors"
+            self.save(file)
+            return _unpickled, (file.read_bytes(),)
+
+    def _grid_of_model(self) -> tuple[int, int] | None:
+        if self._grid is not None or self._model is None:
+            return self._grid
+        try:
+            return _grid_of(self._model.config)
+        except (errors.OptionError, AttributeError, TypeError):
+            return None
 
     # Layers
 
@@ -104,7 +206,8 @@ class Seen:
         if not self._recorder.calls:
             raise errors.OptionError(
                 f"{self._recorder.model} was not called inside the `with` block.\n"
-                "Call the model, or its generate(), between `with regard.watch(model) as seen:` and the end of it."
+                "Call the model, or its generate(), between `with regard.watch(model) as seen:` and the end of it, in "
+                "the same thread."
             )
         known = ", ".join(dict.fromkeys(layer.stack for layer in self._recorder.layers.values()))
         raise errors.option(
@@ -114,7 +217,7 @@ class Seen:
     # Numbers
 
     def statistics(self) -> Table:
-        """One row per layer and head: means over all queries that are not padding.
+        """One row per layer and head: means over all queries that are not padding, of all passes that are kept.
 
         Entropy in nats, the largest weight, the expected distance in tokens, the largest logit, and shares of all
         weight: the largest that one key receives and which key that is, that of the first key, that of a learned sink.
@@ -135,6 +238,12 @@ class Seen:
         if several:
             columns.insert(0, Column("stack", "text"))
         notes = list(dict.fromkeys(note for layer in layers for note in layer.notes))
+        certificate = self.certificate
+        if certificate.unseen:
+            notes.append(f"Not all attention was seen: {certificate.unseen_modules()}.")
+        passes = max(len(layer.runs) for layer in layers)
+        if passes > 1:
+            notes.append(f"Means over {passes} passes.")
         return Table(f"Attention of {self._recorder.model}", tuple(columns), tuple(rows), tuple(notes))
 
     @property
@@ -156,7 +265,7 @@ class Seen:
         """
         layer = layer or next((one for one in self._layers() if VISION.search(one.name)), None) or self.layers[0]
         tokens = sum(call.queries.shape[2] for call in layer.runs[-1].calls)
-        rows, columns = grid or _grid_of(self._model.config)
+        rows, columns = grid or self._grid or _grid_of(getattr(self._model, "config", None))
         if rows * columns > tokens:
             raise errors.option(
                 "grid",
@@ -174,23 +283,27 @@ class Seen:
         `beam_indices` are those of generate(..., return_dict_in_generate=True). Without this, layers show the beams
         that were running at the last step.
         """
-        recorder = self._recorder
-        found = Recorder(recorder.names, recorder.keep, None, recorder.heads, recorder.runs, recorder.model)
-        found.calls = recorder.calls
-        for key, layer in recorder.layers.items():
-            made = Layer(layer.name, layer.stack, layer.number, layer.heads, layer.cross, notes=layer.notes)
-            made.recorded = [run.along(beam_indices) if len(run.calls) > 1 else run for run in layer.runs[-1:]]
-            found.layers[key] = made
-        return Seen(found, self._model)
+        return self._with_layers(
+            lambda layer: [run.along(beam_indices) if len(run.calls) > 1 else run for run in layer.runs[-1:]]
+        )
 
-    def reading(self, tokenizer: Any, inputs: Any, batch: int = 0) -> Reading:
+    def reading(self, tokenizer: Any, inputs: Any = None, batch: int = 0) -> Reading:
         """One sequence as a `Reading`: tokens and words with the attention of every layer, padding left out.
 
-        inputs  what the model was given, or what generate() returned: a text, token ids, or the tokenizer's output
+        inputs  what the model was given, or what generate() returned: a text or texts, token ids, or the tokenizer's
+                output. It is compared with the token ids that the model was called with, and needed only where there
+                were none, as with inputs_embeds: the text is then marked as unverified
         """
         from regard.watch.reading import reading_of
 
         return reading_of(self, tokenizer, inputs, batch)
+
+
+def _unpickled(contents: bytes) -> Seen:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "seen.safetensors"
+        file.write_bytes(contents)
+        return Seen.load(file)
 
 
 def _grid_of(config: Any) -> tuple[int, int]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
 from regard import errors, validate
-from regard.watch import interface
+from regard.watch import interface, torch_calls
 from regard.watch.recorder import Keep, Recorder
+from regard.watch.running import ACTIVE
 from regard.watch.seen import Seen
-from regard.watch.support import Support, support_of, unseen_error
-from regard.watch.torch_calls import CallsOfTorch
+from regard.watch.support import support_of, unseen_error
 
 
 def watch(
@@ -63,120 +63,151 @@ class Watch:
             validate.integer("runs", runs, 1)
         self._arguments = layers, heads, Keep.of(keep), runs
         self._model = model
-        self._open: list[tuple[ExitStack, Recorder]] = []
+        self._open: list[Session] = []
 
     def __enter__(self) -> Seen:
         layers, heads, keep, runs = self._arguments
         model = self._model
         support = support_of(model)
-        names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
-        recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__)
-        with ExitStack() as undo:
-            if support.interface:
-                interface.register()
-                _switch(model, undo)
-            _follow(model, recorder, support, undo)
-            self._open.append((undo.pop_all(), recorder))
-        return Seen(recorder, model)
+        modules = dict(model.named_modules())
+        names = {id(module): name or type(module).__name__ for name, module in modules.items()}
+        roots = frozenset(id(one) for one in support.models)
+        recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots)
+        session = Session(
+            recorder, list(modules.values()), _configurations(modules.values()) if support.interface else []
+        )
+        seen = Seen(recorder, model)
+        self._open.append(session)
+        try:
+            session.start()
+            return seen  # inside: an interrupt on the way out is handled as well
+        except BaseException:
+            self._leave(session)
+            raise
 
     def __exit__(self, kind: Any, problem: Any, where: Any) -> None:
-        undo, recorder = self._open.pop()
-        changed = any(_is_changed(config) for config in _configurations(self._model)) if kind is None else False
-        undo.close()
+        session = self._open[-1]
+        recorder = session.recorder
+        try:
+            changed = kind is None and any(_is_changed(config) for config in session.configurations)
+        finally:
+            self._leave(session)
         if changed and not recorder.calls:
             raise errors.OptionError(
                 f"The attention implementation of {recorder.model} was changed inside the `with` block, so nothing was "
                 "recorded.\nCall set_attn_implementation before `with regard.watch(model)`."
             )
-        if kind is None and recorder.forwards and not recorder.calls:
-            raise unseen_error(self._model)
+        if (
+            kind is None
+            and recorder.has_run
+            and not any(count.recorded or count.unchosen for count in recorder.counts.values())
+        ):
+            raise unseen_error(self._model, recorder.counts)
+
+    def _leave(self, session: Session) -> None:
+        """Undo what the session did; an interrupt meanwhile is raised when all is undone."""
+        try:
+            session.stop()
+        except BaseException:
+            session.stop()
+            raise
+        finally:
+            if session in self._open:
+                self._open.remove(session)
+
+    def __del__(self) -> None:
+        for session in getattr(self, "_open", ()):  # an interrupt came before the first line of __exit__
+            session.stop()
 
 
-def _switch(model: nn.Module, undo: ExitStack) -> None:
-    """Let every configuration inside the model name Regard's implementation, and restore it later.
+class Session:
+    """What one `with` block changes outside of its model, and how that is undone.
 
-    The name of the implementation is the only thing that changes, so a second model that shares the configuration goes
-    on with its own implementation: `ORIGINALS` says which.
+    `stop` can be called at any time and repeatedly: it undoes what has been done so far.
     """
-    for config in _configurations(model):
-        with interface.LOCK:
-            kept = interface.ORIGINALS.get(id(config))
-            own = config._attn_implementation_internal if kept is None else kept[1]
-            interface.ORIGINALS[id(config)] = (config, own, 1 if kept is None else kept[2] + 1)
-            undo.callback(_restore, config)
-            name = interface.Watched(interface.NAME)
-            name.original = own
-            config._attn_implementation_internal = name
 
+    def __init__(self, recorder: Recorder, modules: list[nn.Module], configurations: list[Any]) -> None:
+        self.recorder = recorder
+        self.modules = modules
+        self.configurations = configurations
+        self.mode: torch_calls.Mode | None = None  # of the thread that entered the block
 
-def _restore(config: Any) -> None:
-    with interface.LOCK:
-        _, own, watches = interface.ORIGINALS[id(config)]
-        if watches > 1:
-            interface.ORIGINALS[id(config)] = (config, own, watches - 1)
+    def start(self) -> None:
+        """Let the calls of the model's attention be seen."""
+        _locked(self._register)
+        ACTIVE.set((*ACTIVE.get(), self.recorder))
+        torch_calls.observe(self)
+
+    def stop(self) -> None:
+        """Leave everything as it was."""
+        torch_calls.stop_observing(self)
+        _locked(self._unregister)
+        ACTIVE.set(tuple(one for one in ACTIVE.get() if one is not self.recorder))
+
+    def _register(self) -> None:
+        for module in self.modules:
+            known = interface.RECORDERS.get(id(module), ())
+            interface.RECORDERS[id(module)] = (*known, self.recorder)
+        if self.configurations:
+            interface.register()
+        for config in self.configurations:
+            self._switch(config)
+
+    def _unregister(self) -> None:
+        for config in self.configurations:
+            self._restore(config)
+        for module in self.modules:
+            others = tuple(one for one in interface.RECORDERS.get(id(module), ()) if one is not self.recorder)
+            if others:
+                interface.RECORDERS[id(module)] = others
+            else:
+                interface.RECORDERS.pop(id(module), None)
+
+    def _switch(self, config: Any) -> None:
+        """Let a configuration name Regard's implementation.
+
+        The name of the implementation is the only thing that changes, so a second model that shares the configuration
+        goes on with its own implementation: `ORIGINALS` says which.
+        """
+        kept = interface.ORIGINALS.get(id(config))
+        original = config._attn_implementation_internal if kept is None else kept[1]
+        watches = frozenset({self}) if kept is None else kept[2] | {self}
+        name = interface.Watched(interface.NAME)
+        name.original = original
+        interface.ORIGINALS[id(config)] = (config, original, watches)
+        config._attn_implementation_internal = name
+
+    def _restore(self, config: Any) -> None:
+        kept = interface.ORIGINALS.get(id(config))
+        if kept is None or self not in kept[2]:
+            return
+        _, original, watches = kept
+        if len(watches) > 1:
+            interface.ORIGINALS[id(config)] = (config, original, watches - {self})
             return
         if not _is_changed(config):  # otherwise another implementation was chosen inside the block
-            config._attn_implementation_internal = own
+            config._attn_implementation_internal = original
         del interface.ORIGINALS[id(config)]
+
+
+def _locked(action: Callable[[], None]) -> None:
+    with interface.LOCK:
+        action()
 
 
 def _is_changed(config: Any) -> bool:
     return id(config) in interface.ORIGINALS and config._attn_implementation_internal != interface.NAME
 
 
-def _configurations(model: nn.Module) -> list[Any]:
-    """Every configuration object of the model and the modules inside it."""
-    found: dict[int, Any] = {}
-    for module in model.modules():
+def _configurations(modules: Iterable[nn.Module]) -> list[Any]:
+    """Every configuration object of some modules."""
+    configurations: dict[int, Any] = {}
+    for module in modules:
         waiting = [getattr(module, "config", None)]
         while waiting:
             config = waiting.pop()
-            if config is None or id(config) in found or not hasattr(config, "_attn_implementation_internal"):
+            if config is None or id(config) in configurations or not hasattr(config, "_attn_implementation_internal"):
                 continue
-            found[id(config)] = config
+            configurations[id(config)] = config
             waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
-    return list(found.values())
-
-
-def _follow(model: nn.Module, recorder: Recorder, support: Support, undo: ExitStack) -> None:
-    """Hooks that say which module runs, and, where a model calls PyTorch's attention itself, a mode that sees it."""
-    modules = list(model.modules())
-    with interface.LOCK:
-        for module in modules:
-            interface.RECORDERS[id(module)] = (*interface.RECORDERS.get(id(module), ()), recorder)
-        undo.callback(_forget, modules, recorder)
-    enter, leave = _hooks(lambda module: recorder.enter_module(module), lambda module: recorder.leave_module(module))
-    for module in support.followed:
-        undo.callback(module.register_forward_pre_hook(enter).remove)
-        undo.callback(module.register_forward_hook(leave, always_call=True).remove)
-    calls = CallsOfTorch(recorder) if support.torch_calls else None
-
-    def begin(module: Any) -> None:
-        recorder.enter_model()
-        if calls is not None:
-            calls.begin()
-
-    def end(module: Any) -> None:
-        if calls is not None:
-            calls.end()
-        recorder.leave_model()
-
-    enter, leave = _hooks(begin, end)
-    for module in support.models:
-        undo.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
-        undo.callback(module.register_forward_hook(leave, always_call=True).remove)
-
-
-def _hooks(before: Any, after: Any) -> tuple[Any, Any]:
-    """A hook before and one after the forward of any module, which torch.compile does not look into."""
-    return torch.compiler.disable(lambda module, _args: before(module)), torch.compiler.disable(
-        lambda module, _args, _output: after(module)
-    )
-
-
-def _forget(modules: list[nn.Module], recorder: Recorder) -> None:
-    with interface.LOCK:
-        for module in modules:
-            others = tuple(one for one in interface.RECORDERS.pop(id(module)) if one is not recorder)
-            if others:
-                interface.RECORDERS[id(module)] = others
+    return list(configurations.values())

@@ -1,9 +1,10 @@
-"""Which models can be watched, found out before they run where that is possible."""
+"""How a model can be watched, and why one cannot."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 from torch import nn
 
 from regard import errors
+from regard.watch.recorder import Count
 
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
-TORCH_CALLS = ("scaled_dot_product_attention", "MultiheadAttention", "TransformerEncoder", "TransformerDecoder")
 
 
 @dataclass(frozen=True)
@@ -21,35 +22,25 @@ class Support:
     """How the attention of a model is seen."""
 
     models: tuple[nn.Module, ...]  # whose forward is one pass
-    followed: tuple[nn.Module, ...]  # that may call attention
-    interface: bool  # by transformers' attention interface
-    torch_calls: bool  # by calls of PyTorch's own attention
+    followed: tuple[nn.Module, ...]  # that may compute attention
+    interface: bool  # by transformers' attention interface, besides what PyTorch's functions show
 
 
 def support_of(model: nn.Module) -> Support:
-    """How a model can be watched; an error if its code computes attention itself."""
-    pretrained = tuple(module for module in model.modules() if _is_pretrained(module))
-    files = {type(module).__module__ for module in model.modules()}
-    own = [name for name in files if not _is_of_torch(name)]
-    uses_interface = any(INTERFACE in _source(name) for name in own)
-    # Modules of PyTorch itself are seen by their calls; so is home-made code, of which there may be no source.
-    plain = not pretrained or pretrained[0] is not model
-    uses_torch = plain or any(one in _source(name) for name in own for one in TORCH_CALLS)
-    if not uses_interface and not uses_torch:
-        raise unseen_error(model)
+    """How a model is watched."""
+    modules = list(model.modules())
+    pretrained = tuple(module for module in modules if _is_pretrained(module))
+    files = {type(module).__module__ for module in modules}
+    uses_interface = any(INTERFACE in _source(name) for name in files if not _is_of_torch(name))
     roots = pretrained if pretrained and pretrained[0] is model else (model, *pretrained)
-    by_torch = uses_torch and not (uses_interface and not plain)
-    return Support(roots, _followed(model, by_torch), uses_interface, by_torch)
+    naming = tuple(module for module in modules if _names_interface(module.__class__))
+    followed = naming or tuple(module for module in modules if module is model or may_attend(module))
+    return Support(roots, followed, uses_interface)
 
 
-def _followed(model: nn.Module, by_torch: bool) -> tuple[nn.Module, ...]:
-    """The modules that may call attention: those that name the interface, or all but the layers of PyTorch."""
-    found = () if by_torch else tuple(module for module in model.modules() if _names_interface(module.__class__))
-    return found or tuple(
-        module
-        for module in model.modules()
-        if module is model or hasattr(module, "in_proj_weight") or not _is_of_torch(type(module).__module__)
-    )
+def may_attend(module: nn.Module) -> bool:
+    """Whether a module can be the one that computes attention: not one of the layers of PyTorch."""
+    return hasattr(module, "in_proj_weight") or not _is_of_torch(type(module).__module__)
 
 
 @lru_cache(maxsize=1024)
@@ -59,12 +50,23 @@ def _names_interface(kind: type) -> bool:
     return any(INTERFACE in method.__code__.co_names for method in methods)
 
 
-def unseen_error(model: nn.Module) -> errors.Unsupported:
-    """A model whose code never calls a replaceable attention function."""
+def unseen_error(model: nn.Module, counts: Mapping[str, Count]) -> errors.Unsupported:
+    """A model of which no attention was recorded: it has none, or none that is understood."""
     name = type(model).__name__
+    unseen = [module for module, count in counts.items() if count.unseen]
+    if not unseen:
+        softmax = "none of its modules multiplied a softmax over keys with values while it ran"
+        kinds = dict.fromkeys(type(module).__name__ for module in model.modules())
+        named = [kind for kind in kinds if "attention" in kind.lower()]
+        if named:
+            return errors.Unsupported(f"{name} computes attention that cannot be watched ({named[0]}): {softmax}.")
+        return errors.Unsupported(f"{name} has no attention: {softmax}.")
+    some = ", ".join(unseen[:3]) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
+    reason = next(reason for module in unseen for reason in counts[module].reasons or {"": None})
     return errors.Unsupported(
-        f"{name} computes its attention in its own code: it calls neither transformers' attention interface nor "
-        "torch.nn.functional.scaled_dot_product_attention, so its attention cannot be watched.\n"
+        f"{name} computes its attention in its own code, which is not understood ({some}"
+        + (f": {reason}" if reason else "")
+        + "), so its attention cannot be watched.\n"
         'The model itself may return it: load it with attn_implementation="eager" and call it with '
         "output_attentions=True, at n² memory per layer. BERT, GPT-2 and Llama kinds are also read by "
         "regard.model(folder)."

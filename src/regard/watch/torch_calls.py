@@ -1,8 +1,9 @@
 """Attention that a model computes by PyTorch's own functions: `scaled_dot_product_attention` and what leads to it.
 
-A `TorchFunctionMode` sees every call of this thread between the beginning and the end of the model's forward, and only
-there. While it is active PyTorch leaves the fast path of nn.MultiheadAttention and nn.TransformerEncoderLayer, which
-would compute attention inside one fused call.
+A `TorchFunctionMode` sees every call of this thread inside the `with` block: fused attention is recorded as it is
+called, attention in a module's own code is recognised (`recogniser.py`), everything else passes. While the mode is
+active PyTorch leaves the fast path of nn.MultiheadAttention and nn.TransformerEncoderLayer, which would compute
+attention inside one fused call.
 """
 
 from __future__ import annotations
@@ -14,54 +15,80 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 from regard.watch import interface
 from regard.watch.call import Call, TensorMask
 from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function, causal_mask_function
-from regard.watch.recorder import Recorder, observed
+from regard.watch.recogniser import Recogniser, attending_module
+from regard.watch.recorder import observed
+from regard.watch.running import THREAD, running_modules
+
+ATTRIBUTES = {
+    *(getattr(Tensor, name).__get__ for name in ("shape", "device", "dtype", "ndim", "is_nested", "requires_grad")),
+    Tensor.size, Tensor.dim, Tensor.numel,
+}  # fmt: skip
 
 
-class CallsOfTorch(threading.local):
-    """The mode of each thread, entered with the outermost forward of the model."""
+class _ModeOfThread(threading.local):
+    def __init__(self) -> None:
+        self.mode: Mode = Mode()
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.depth = 0
-        self.mode: Mode | None = None
 
-    def begin(self) -> None:
-        """A forward of the model begins."""
-        self.depth += 1
-        if self.depth == 1:
-            self.mode = Mode(self.recorder)
-            self.mode.__enter__()
+def observe(session: Any) -> None:
+    """See the calls of this thread until `stop_observing`."""
+    mode = MODES.mode
+    if not mode.sessions and mode not in _get_current_function_mode_stack():
+        mode = MODES.mode = ModeBesideCompiler() if _may_compile() else Mode()
+    session.mode = mode
+    mode.sessions.add(session)
+    THREAD.is_observed = True
+    if mode not in _get_current_function_mode_stack():
+        _push_mode(mode)
 
-    def end(self) -> None:
-        """It has ended."""
-        self.depth -= 1
-        if self.depth == 0 and self.mode is not None:
-            self.mode.__exit__(None, None, None)
-            self.mode = None
+
+def stop_observing(session: Any) -> None:
+    """The mode is taken from this thread's stack with its last session, wherever it is in it."""
+    mode = MODES.mode
+    if session.mode is not None:
+        session.mode.sessions.discard(session)
+    if mode.sessions:
+        return
+    THREAD.is_observed = False
+    mode.recogniser.tags.clear()
+    while mode in _get_current_function_mode_stack():
+        others = []
+        try:
+            while (top := _pop_mode()) is not mode:
+                others.append(top)
+        finally:
+            for other in reversed(others):
+                _push_mode(other)
 
 
 class Mode(TorchFunctionMode):  # type: ignore[misc]
     """Records calls of PyTorch's attention functions."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.recorder = recorder
+        self.recogniser = Recogniser()
+        self.sessions: set[Any] = set()  # that are open in this thread
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Pass everything on, and record attention."""
         kwargs = kwargs or {}
-        if getattr(interface.INSIDE, "own", False):
+        if function in ATTRIBUTES:  # a third of all calls
+            return function(*args, **kwargs)
+        if torch.compiler.is_compiling() or not self.sessions or getattr(interface.INSIDE, "own", False):
             return function(*args, **kwargs)
         if function is functional.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
         if function is functional.multi_head_attention_forward:
             return self._multi_head(args, kwargs)
-        return function(*args, **kwargs)
+        for session in self.sessions:
+            if not session.recorder.has_run:
+                _notice(session.recorder)
+        return self.recogniser(function, args, kwargs)
 
     def _multi_head(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """nn.MultiheadAttention: its own function, with the fused attention inside it replaced by the recording one.
@@ -70,7 +97,12 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         that name is bound anew. A call that returns weights does not use fused attention: a second one is recorded.
         """
         function = functional.multi_head_attention_forward
-        names = {"has_torch_function": lambda _: False, "scaled_dot_product_attention": self._attention}
+        crosses = len(args) > 1 and args[0] is not args[1]
+
+        def attention(*args: Any, **kwargs: Any) -> Tensor:
+            return self._attention(*args, **kwargs, crosses=crosses or None)
+
+        names = {"has_torch_function": lambda _: False, "scaled_dot_product_attention": attention}
         copy = FunctionType(
             function.__code__, {**function.__globals__, **names}, function.__name__, function.__defaults__
         )
@@ -90,6 +122,8 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         is_causal: bool = False,
         scale: float | None = None,
         enable_gqa: bool = False,
+        *,
+        crosses: bool | None = None,
     ) -> Tensor:
         def own() -> Tensor:
             with interface.computing():
@@ -97,10 +131,16 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
                     query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
                 )
 
-        module = self.recorder.state.innermost
-        if module is None or query.is_nested or query.ndim < 2:
+        module = attending_module()
+        recorders = [] if module is None else interface.recorders_of(module)
+        if query.is_nested or query.ndim < 2:
+            for recorder in recorders:
+                recorder.counted(module).ran += 1
+                recorder.counted(module).reasons["its tensors are nested"] = None
             return own()
-        found = [(one, one.layer_for(module)) for one in interface.recorders_of(module)]
+        if crosses is None and query.shape[-2] not in (1, key.shape[-2]) and attn_mask is None and not is_causal:
+            crosses = True
+        found = [(one, one.layer_for(module, crosses=crosses)) for one in recorders]
         watching = [(one, layer) for one, layer in found if one.watches(layer)]
         if not watching:
             return own()
@@ -113,6 +153,31 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         )
         output = output.transpose(1, 2).reshape(*leading, *four[1:])
         return output[0, 0] if query.ndim == 2 else output[:, 0] if query.ndim == 3 else output
+
+
+class ModeBesideCompiler(Mode):
+    """The same, not traced by torch.compile, which misreads attributes of tensors below such a mode (2.13).
+
+    That takes 2 µs more for each call, so it is used only where something is compiled.
+    """
+
+    __torch_function__ = torch.compiler.disable(Mode.__torch_function__)
+
+
+def _may_compile() -> bool:
+    """Whether torch.compile was called in this process."""
+    from torch._dynamo import eval_frame
+
+    backends = getattr(eval_frame, "cached_backends", None)
+    return backends is None or any(callable(one) for one in backends.values())
+
+
+def _notice(recorder: Any) -> None:
+    """Find out whether the watched model runs."""
+    recorder.has_run = any(id(module) in recorder.names for module, _ in running_modules())
+
+
+MODES = _ModeOfThread()
 
 
 def _call(

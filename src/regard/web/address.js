@@ -26,7 +26,7 @@ export function partsOf(address) {
 
 /**
  * The whole state that an address stands for: what it omits is as the page opens.
- * @param {string} address @param {any} description @param {import("./state.js").Chosen} [before] whose other keys are reset
+ * @param {string} address @param {Description} description @param {Chosen} [before] whose other keys are reset
  */
 export function stateAt(address, description, before) {
   const unset = Object.fromEntries(Object.keys(before ?? {}).map((name) => [name, undefined]));
@@ -35,7 +35,7 @@ export function stateAt(address, description, before) {
 
 /**
  * Keeps the address.
- * @param {{state: import("./state.js").State, described: () => any, lifetime: import("./lifetime.js").Lifetime,
+ * @param {{state: State, described: () => Description|undefined, lifetime: Lifetime,
  *   host?: Host|null}} options
  */
 export function keepAddress({ state, described, lifetime, host = null }) {

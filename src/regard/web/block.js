@@ -3,7 +3,7 @@
  * place in JavaScript where they are computed; fixtures from Python keep both equal.
  *
  * @typedef {ArrayLike<number>} Vector
- * @typedef {{data: any, shape: number[]}} Matrix  rows one after the other
+ * @typedef {{data: Float32Array, shape: number[]}} Matrix  W of x · W, stored as models store it, (out, in): its columns one after the other
  * @typedef {{kind: "layer"|"rms", epsilon: number, weight: Vector, bias: Vector|null}} Norm
  * @typedef {{frequencies: number[], long_frequencies: number[]|null, long_after: number|null, interleaved: boolean,
  *   factor: number}} Rotary
@@ -11,7 +11,7 @@
  *   weight: (name: string) => Matrix|null, bias: (name: string) => Vector|null, norm: (name: string) => Norm|null}} Block
  */
 
-/** The answer to `block`. @param {import("./frames.js").Frame} frame @returns {Block} */
+/** The answer to `block`. @param {Frame} frame @returns {Block} */
 export function blockFrom({ header, arrays }) {
   /** @type {Map<string, any>} */
   const decoded = new Map();
@@ -38,10 +38,10 @@ export function inputOf(block, x) {
 }
 
 /**
- * The rows of W that belong to a head, as [first, last).
+ * The columns of W that belong to a head, as [first, last).
  * @param {Block} block @param {"q"|"k"|"v"} letter @param {number} head
  */
-export function rowsOfHead(block, letter, head) {
+export function columnsOfHead(block, letter, head) {
   const matrix = /** @type {Matrix} */ (block.weight(letter));
   const heads = letter === "q" ? block.heads : block.keyHeads;
   const size = matrix.shape[0] / heads;
@@ -50,12 +50,12 @@ export function rowsOfHead(block, letter, head) {
 }
 
 /**
- * q, k or v of one head before positions: W · x + b, normed where the model norms queries and keys.
+ * q, k or v of one head before positions: x · W + b, normed where the model norms queries and keys.
  * @param {Block} block @param {"q"|"k"|"v"} letter @param {number} head @param {Vector} input of `inputOf`
  */
 export function projectedTo(block, letter, head, input) {
-  const rows = rowsOfHead(block, letter, head);
-  const found = linear(/** @type {Matrix} */ (block.weight(letter)), input, block.bias(letter), rows);
+  const columns = columnsOfHead(block, letter, head);
+  const found = linear(/** @type {Matrix} */ (block.weight(letter)), input, block.bias(letter), columns);
   return letter === "v" ? found : normed(found, block.norm(`${letter}_norm`));
 }
 
@@ -117,16 +117,21 @@ function feedForward(block, input) {
   return { hidden, output: linear(/** @type {Matrix} */ (block.weight("down")), hidden, block.bias("down")) };
 }
 
-/** W · x + b, or only some rows of it. @param {Matrix} matrix @param {Vector} x @param {Vector|null} bias @param {number[]} [rows] */
-export function linear({ data, shape }, x, bias, [first, last] = [0, shape[0]]) {
-  const width = shape[1];
+/** x · W + b, or only some columns of it. @param {Matrix} matrix @param {Vector} x @param {Vector|null} bias @param {number[]} [columns] */
+export function linear(matrix, x, bias, [first, last] = [0, matrix.shape[0]]) {
+  const [, width] = matrix.shape;
   const found = new Float64Array(last - first);
-  for (let row = first; row < last; row++) {
-    let sum = bias ? bias[row] : 0;
-    for (let place = 0, at = row * width; place < width; place++, at++) sum += data[at] * x[place];
-    found[row - first] = sum;
+  for (let column = first; column < last; column++) {
+    let sum = bias ? bias[column] : 0;
+    for (let place = 0, at = column * width; place < width; place++, at++) sum += matrix.data[at] * x[place];
+    found[column - first] = sum;
   }
   return found;
+}
+
+/** One column of W. @param {Matrix} matrix @param {number} place */
+export function columnOfMatrix({ data, shape }, place) {
+  return data.subarray(place * shape[1], (place + 1) * shape[1]);
 }
 
 /** Layer norm or RMS norm; unchanged without one. @param {Vector} x @param {Norm|null} norm */

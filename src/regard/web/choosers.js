@@ -3,24 +3,25 @@ import { segments, stepper, walkable } from "./controls.js";
 import { element, replaced } from "./elements.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
-import { keptHeads, keptLayers } from "./state.js";
+import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";
 
 /**
  * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by", "measure".
- * @param {import("./state.js").State} state
- * @param {any} description
+ * @param {State} state
+ * @param {Description} description
  * @param {string[]} uses
- * @param {import("./lifetime.js").Lifetime} lifetime
- * @param {any} colours
+ * @param {Lifetime} lifetime
+ * @param {Colours} colours
  */
 export function choosers(state, description, uses, lifetime, colours) {
   const el = element("div", { class: "regard-choosers" });
   const shown = [];
+  /** @type {HTMLElement[]} */
   const ofHead = []; // without meaning where all layers are shown together
   const measures = uses.includes("measure") ? (description.measures ?? []) : [];
   if (uses.includes("layer") && description.layers > 1) {
     const kept = keptLayers(description);
-    const names = kept.map((layer) => `Layer ${layer}`);
+    const names = kept.map((layer) => `Layer ${numberOfLayer(description, layer)}`);
     const place = (/** @type {number} */ layer) => kept.indexOf(layer);
     const layers = stepper("Layer", names, place(state.get().layer), (at) => state.set({ layer: kept[at] }));
     lifetime.add(state.listen(({ layer }) => layers.set(place(layer))));
@@ -30,6 +31,7 @@ export function choosers(state, description, uses, lifetime, colours) {
   if ((several || uses.includes("head")) && description.heads > 1)
     ofHead.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
+    /** @type {{value: "word"|"token", text: string}[]} */
     const options = [
       { value: "word", text: "Words" },
       { value: "token", text: "Tokens" },
@@ -41,8 +43,8 @@ export function choosers(state, description, uses, lifetime, colours) {
   if (measures.length > 1) {
     const select = element(
       "select",
-      { class: "regard-select", "aria-label": "Shown", onchange: () => state.set({ measure: select.value }) },
-      measures.map((/** @type {any} */ measure) =>
+      { class: "regard-select", "aria-label": "Shown", onchange: () => state.set({ measure: /** @type {Measure} */ (select.value) }) },
+      measures.map((measure) =>
         element("option", { value: measure, text: nameOfMeasure(measure, description) }),
       ),
     );
@@ -62,8 +64,8 @@ export function choosers(state, description, uses, lifetime, colours) {
 
 /**
  * The heads of a layer as a row of buttons; with `several`, more than one can be on.
- * @param {import("./state.js").State} state @param {any} description @param {boolean} several
- * @param {import("./lifetime.js").Lifetime} lifetime @param {any} colours
+ * @param {State} state @param {Description} description @param {boolean} several
+ * @param {Lifetime} lifetime @param {Colours} colours
  */
 function headChooser(state, description, several, lifetime, colours) {
   const row = element("div", { class: "regard-heads", role: "group" });
@@ -72,8 +74,8 @@ function headChooser(state, description, several, lifetime, colours) {
     element("button", {
       type: "button",
       class: "regard-head",
-      text: String(head),
-      "aria-label": `Head ${head}`,
+      text: String(numberOfHead(description, head)),
+      "aria-label": `Head ${numberOfHead(description, head)}`,
       disabled: !all.includes(head),
       title: all.includes(head) ? null : "Not kept in this page",
       style: { "--regard-head": colours.head(head), "--regard-on-head": colours.contrast(colours.head(head)) },
@@ -114,7 +116,8 @@ function headChooser(state, description, several, lifetime, colours) {
     buttons.forEach((button, place) => {
       button.setAttribute("aria-pressed", String(on.has(place)));
       button.tabIndex = place === head ? 0 : -1;
-      if (!button.disabled) button.title = labelOf(description, state.get().layer, place);
+      const label = labelOf(description, state.get().layer, place);
+      if (!button.disabled) button.title = label ? `In general: ${label}` : "";
     });
     many.setAttribute("aria-pressed", String(Boolean(heads)));
     every.setAttribute("aria-pressed", String(heads?.length === all.length));

@@ -12,10 +12,11 @@ export function uniqueId(word) {
 
 /**
  * A choice among a few visible options.
+ * @template {string|number|boolean|null} Value
  * @param {string} label
- * @param {{value: any, text: string, title?: string}[]} options
- * @param {any} value
- * @param {(value: any) => void} choose
+ * @param {{value: Value, text: string, title?: string}[]} options
+ * @param {Value} value
+ * @param {(value: Value) => void} choose
  */
 export function segments(label, options, value, choose) {
   const name = uniqueId("segments");
@@ -36,7 +37,7 @@ export function segments(label, options, value, choose) {
   );
   return {
     el,
-    /** @param {any} chosen */
+    /** @param {Value} chosen */
     set: (chosen) => options.forEach((option, place) => (inputs[place].checked = option.value === chosen)),
   };
 }

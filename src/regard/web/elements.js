@@ -1,14 +1,21 @@
-/** Element constructors. Text is only ever set as textContent. */
+/**
+ * Element constructors. Text is only ever set as textContent.
+ *
+ * @typedef {Record<string, any>} Attributes
+ * @typedef {Node|string|null|undefined} Child
+ * @typedef {Child|readonly (Child|readonly Child[])[]} Children  lists in lists are flattened
+ */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * An HTML element. Attributes that begin with `on` are event listeners; `class`, `text` and `style` (an object) are set;
  * false and null omit an attribute, true sets it to the empty string.
- * @param {string} name
- * @param {Record<string, any>} [attributes]
- * @param {...(Node|string|null|undefined|(Node|string|null|undefined)[])} children
- * @returns {any}
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Attributes} [attributes]
+ * @param {...Children} children
+ * @returns {HTMLElementTagNameMap[Name]}
  */
 export function element(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
@@ -16,21 +23,27 @@ export function element(name, attributes = {}, ...children) {
 
 /**
  * An SVG element.
- * @param {string} name
- * @param {Record<string, any>} [attributes]
- * @param {...any} children
- * @returns {any}
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Attributes} [attributes]
+ * @param {...Children} children
+ * @returns {SVGElementTagNameMap[Name]}
  */
 export function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
-/** Replace all children. @param {Element} parent @param {...any} children */
+/** The focused element of the page or shadow root that holds an element. @param {Node} el */
+export function focusedBeside(el) {
+  return /** @type {Document|ShadowRoot} */ (el.getRootNode()).activeElement;
+}
+
+/** Replace all children. @param {Element} parent @param {...Children} children */
 export function replaced(parent, ...children) {
   parent.replaceChildren(...children.flat(2).filter((child) => child !== null && child !== undefined));
 }
 
-/** @param {any} made @param {Record<string, any>} attributes @param {any[]} children */
+/** @param {any} made @param {Attributes} attributes @param {Children[]} children */
 function filled(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;

@@ -3,16 +3,30 @@ import { digitsFor, printedNumber } from "./numbers.js";
 import { printable } from "./words.js";
 
 /**
- * @typedef {{title: string, columns: string[], rows: any[][], notes?: string[]}} Table
+ * @typedef {{title: string, columns: string[], rows: unknown[][], notes?: string[], source?: string, inputs?: Table[], results?: Table[]}} Table
+ *   inputs are tables of what the numbers are computed from, results what follows; files write them before and after it
  */
 
 /**
- * CSV for spreadsheets; every digit is kept.
+ * CSV for spreadsheets; every digit is kept. Of several tables, the first column names the one that a row belongs to;
+ * the last column says where the numbers come from.
  * @param {Table} table
  */
 export function toCsv(table) {
-  return [table.columns, ...table.rows].map((row) => row.map(csvField).join(",") + "\r\n").join("");
+  const tables = allOf(table);
+  const named = (/** @type {Table} */ { title, columns, rows }) => [["table", ...columns], ...rows.map((row) => [title, ...row])];
+  const lines = tables.length > 1 ? tables.map(named) : [[table.columns, ...table.rows]];
+  const { source } = table;
+  const sourced = source ? lines.map(([heading, ...rows]) => [[...heading, "source"], ...rows.map((row) => [...row, source])]) : lines;
+  return sourced.flatMap((rows) => rows.map((row) => row.map(csvField).join(",") + "\r\n")).join("");
 }
+
+/** @param {Table} table */
+function allOf(table) {
+  return [...(table.inputs ?? []), table, ...(table.results ?? [])];
+}
+
+const FORMULA = /^'*[=+\-@\t\r\n＝＋－＠]/; // spreadsheets compute text that begins so, unless an apostrophe comes first
 
 const LINE_WIDTH = 480; // points: A4 and letter with margins of 2 cm
 const BETWEEN = 12; // two columns, in points
@@ -29,6 +43,11 @@ const SHORTENED = "… stands for omitted numbers of vectors; the CSV holds all 
  * @param {Table} table
  */
 export function toLatex(table) {
+  return allOf(table).map(latexTable).join("\n\\bigskip\n\n");
+}
+
+/** @param {Table} table */
+function latexTable(table) {
   const numeric = table.columns.map(
     (_, place) => table.rows.length > 0 && table.rows.every((row) => typeof row[place] === "number"),
   );
@@ -118,7 +137,7 @@ export function latexText(text) {
   return Array.from(printable(text).normalize("NFC"), (character) => LATEX[character] ?? character).join("");
 }
 
-/** @param {any} cell */
+/** @param {unknown} cell @returns {string} */
 function latexCell(cell) {
   if (cell === null || cell === undefined) return "";
   if (Array.isArray(cell)) return latexVector(cell);
@@ -127,7 +146,7 @@ function latexCell(cell) {
   return `$${Number.isInteger(cell) ? cell : cell.toFixed(4)}$`;
 }
 
-/** @param {any[]} cells */
+/** @param {unknown[]} cells @returns {string} */
 function latexVector(cells) {
   if (!cells.every((cell) => typeof cell === "number")) return latexText(cells.join(" "));
   const numbers = cells.map((cell) => (Number.isFinite(cell) ? printedNumber(cell, digitsFor(cells)) : latexCell(cell)));
@@ -136,12 +155,14 @@ function latexVector(cells) {
   return `$[${shown.join("\\;")}]$`;
 }
 
-/** @param {any} cell */
+/** @param {unknown} cell */
 function csvField(cell) {
   if (cell === null || cell === undefined) return "";
   if (typeof cell === "number")
     return Number.isFinite(cell) ? String(cell) : Number.isNaN(cell) ? "nan" : cell > 0 ? "inf" : "-inf";
-  const text = Array.isArray(cell) ? cell.join(" ") : String(cell);
+  const isVector = Array.isArray(cell) && cell.every((part) => typeof part === "number");
+  const plain = Array.isArray(cell) ? cell.join(" ") : String(cell);
+  const text = !isVector && FORMULA.test(plain) ? `'${plain}` : plain;
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
@@ -201,9 +222,40 @@ export function fileName(title) {
   return plain.slice(0, 60) || "attention";
 }
 
-/** An SVG that says what it shows, in its description. @param {string} svg @param {string} caption */
-export function withCaption(svg, caption) {
+const LETTER = 6.2; // the mean width of a letter of a caption of size 11, generously
+
+/**
+ * An SVG that says where its numbers come from: in its description, and in a line below the picture, which a PNG keeps.
+ * @param {string} svg @param {string} caption @param {{ground?: string, muted?: string}} [colours]
+ */
+export function withCaption(svg, caption, { ground, muted = "#666" } = {}) {
   if (!caption) return svg;
   const desc = `<desc>${svgText(caption)}</desc>`;
-  return svg.includes("</title>") ? svg.replace("</title>", () => `</title>${desc}`) : svg.replace(/<svg[^>]*>/, (tag) => tag + desc);
+  const described = svg.includes("</title>") ? svg.replace("</title>", () => `</title>${desc}`) : svg.replace(/<svg[^>]*>/, (tag) => tag + desc);
+  const [tag] = /<svg[^>]*>/.exec(described) ?? [""];
+  const number = (/** @type {string} */ name) => Number(new RegExp(`\\s${name}="([\\d.]+)(?:px)?"`).exec(tag)?.[1] ?? NaN);
+  const box = /\sviewBox="([^"]+)"/.exec(tag)?.[1].split(/[\s,]+/).map(Number) ?? [0, 0, number("width"), number("height")];
+  if (box.length !== 4 || !box.every(Number.isFinite)) return described;
+  const [x, y, width, height] = box;
+  const lines = linesOf(caption, Math.max(20, Math.floor((width - 16) / LETTER)));
+  const added = 8 + 15 * lines.length;
+  const taller = tag
+    .replace(/\sviewBox="[^"]*"/, "")
+    .replace(/\sheight="[^"]*"/, Number.isFinite(number("height")) ? ` height="${(number("height") * (height + added)) / height}"` : "$&")
+    .replace(/^<svg/, `<svg viewBox="${x} ${y} ${width} ${height + added}"`);
+  const strip = ground ? `<rect x="${x}" y="${y + height}" width="${width}" height="${added}" fill="${ground}"/>` : "";
+  const texts = lines.map((line, place) => `<text x="${x + 8}" y="${y + height + 11 + 15 * place}" font-size="11" font-family="system-ui, sans-serif" fill="${muted}" stroke="none" text-anchor="start">${svgText(line)}</text>`);
+  return described.replace(tag, () => taller).replace(/<\/svg>\s*$/, () => `${strip}${texts.join("")}</svg>`);
+}
+
+/** @param {string} text @param {number} most letters of a line */
+function linesOf(text, most) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last !== undefined && last.length + 1 + word.length <= most) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }

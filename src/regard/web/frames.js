@@ -2,9 +2,12 @@
  * Frames, the wire format of every answer: `uint32 header length | JSON header | arrays`, little-endian. The body and each
  * array in it are aligned to 8 bytes.
  *
- * @typedef {{data: Float32Array|Int32Array|Uint8Array|Uint16Array, shape: number[], dtype: string,
+ * @typedef {Float32Array|Int32Array|Uint8Array|Uint16Array} Numbers
+ * @typedef {{dtype: string, shape: number[], offset: number}} ArrayPlace
+ * @typedef {{data: Numbers, shape: number[], dtype: string,
  *            toFloat32: () => Float32Array}} FrameArray
- * @typedef {{header: Record<string, any>, arrays: Record<string, FrameArray>}} Frame
+ * @typedef {Record<string, any>} Header  see `viewer/queries.py` for what each answer has
+ * @typedef {{header: Header, arrays: Record<string, FrameArray>}} Frame
  */
 
 const KINDS = { f4: Float32Array, f2: Uint16Array, i4: Int32Array, u1: Uint8Array, u2: Uint16Array };
@@ -31,12 +34,12 @@ export function unpack(given) {
 
 /**
  * Build a frame, the inverse of `unpack`. Arrays are {data, shape, dtype?}.
- * @param {Record<string, any>} header
- * @param {Record<string, {data: any, shape: number[], dtype?: string}>} arrays
+ * @param {Header} header
+ * @param {Record<string, {data: Numbers, shape: number[], dtype?: string}>} arrays
  * @returns {ArrayBuffer}
  */
 export function pack(header, arrays = {}) {
-  /** @type {Record<string, any>} */
+  /** @type {Record<string, ArrayPlace>} */
   const about = {};
   let offset = 0;
   for (const [name, array] of Object.entries(arrays)) {
@@ -58,7 +61,7 @@ export function pack(header, arrays = {}) {
 
 /**
  * An array as in a parsed frame, for sources that compute their answers.
- * @param {any} data
+ * @param {Numbers} data
  * @param {number[]} shape
  * @returns {FrameArray}
  */
@@ -86,12 +89,12 @@ export function fromBase64(text) {
   return bytes.buffer;
 }
 
-/** @param {any} given */
+/** @param {ArrayBuffer|ArrayBufferView} given @returns {{buffer: ArrayBuffer, start: number, size: number}} */
 function whole(given) {
   if (ArrayBuffer.isView(given)) {
     // Typed arrays need aligned offsets: an unaligned view is copied.
     if (given.byteOffset % ALIGNMENT === 0) {
-      return { buffer: given.buffer, start: given.byteOffset, size: given.byteLength };
+      return { buffer: /** @type {ArrayBuffer} */ (given.buffer), start: given.byteOffset, size: given.byteLength };
     }
     const copied = new Uint8Array(given.buffer, given.byteOffset, given.byteLength).slice();
     return { buffer: copied.buffer, start: 0, size: copied.byteLength };
@@ -99,7 +102,7 @@ function whole(given) {
   return { buffer: given, start: 0, size: given.byteLength };
 }
 
-/** @param {any} buffer @param {number} body @param {number} room @param {string} name @param {any} about */
+/** @param {ArrayBuffer} buffer @param {number} body @param {number} room @param {string} name @param {ArrayPlace} about */
 function arrayAt(buffer, body, room, name, about) {
   const Kind = KINDS[/** @type {keyof typeof KINDS} */ (about.dtype)];
   if (!Kind) throw new Error(`Array ${name} has the unknown dtype ${about.dtype}.`);
@@ -113,7 +116,7 @@ function arrayAt(buffer, body, room, name, about) {
 /** @type {Float32Array|null} */
 let halves = null;
 
-/** @param {any} data @param {string} dtype */
+/** @param {Numbers} data @param {string} dtype */
 function asFloat32(data, dtype) {
   if (data instanceof Float32Array) return data;
   if (dtype !== "f2") return Float32Array.from(data);
@@ -123,7 +126,7 @@ function asFloat32(data, dtype) {
   return numbers;
 }
 
-/** @param {any} data */
+/** @param {Numbers} data */
 function kindOf(data) {
   const kinds = { Float32Array: "f4", Int32Array: "i4", Uint8Array: "u1", Uint16Array: "u2" };
   return kinds[/** @type {keyof typeof kinds} */ (data.constructor.name)];

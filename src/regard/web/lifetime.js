@@ -28,7 +28,7 @@ export function makeLifetime() {
       return ended;
     },
 
-    /** @param {EventTarget} target @param {string} type @param {(event: any) => void} react @param {any} [options] */
+    /** @param {EventTarget} target @param {string} type @param {(event: any) => void} react @param {AddEventListenerOptions} [options] */
     listen(target, type, react, options) {
       target.addEventListener(type, react, options);
       return add(() => target.removeEventListener(type, react, options));
@@ -60,7 +60,7 @@ export function makeLifetime() {
       };
     },
 
-    /** Whenever the size of an element changes. @param {Element} element @param {(entry: any) => void} react */
+    /** Whenever the size of an element changes. @param {Element} element @param {(entry: ResizeObserverEntry) => void} react */
     resized(element, react) {
       const observer = new ResizeObserver((entries) => react(entries[entries.length - 1]));
       observer.observe(element);

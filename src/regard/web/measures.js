@@ -8,12 +8,12 @@ export function isOverLayers(measure) {
   return measure === "mean" || measure === "rollout";
 }
 
-/** The measure that is shown; an address may name one that this page does not have. @param {any} chosen @param {any} description @returns {Measure} */
+/** The measure that is shown; an address may name one that this page does not have. @param {Pick<Chosen, "measure">} chosen @param {Description} description @returns {Measure} */
 export function measureOf({ measure }, description) {
   return (description.measures ?? []).includes(measure) ? measure : "weight";
 }
 
-/** @param {Measure} measure @param {any} description */
+/** @param {Measure} measure @param {Description} description */
 export function nameOfMeasure(measure, description) {
   return {
     weight: "Weights",
@@ -23,7 +23,7 @@ export function nameOfMeasure(measure, description) {
   }[measure];
 }
 
-/** What a measure says, in one sentence. @param {Measure} measure @param {any} description */
+/** What a measure says, in one sentence. @param {Measure} measure @param {Description} description */
 export function saidOfMeasure(measure, description) {
   return {
     weight: "",
@@ -45,8 +45,8 @@ export function verbOf(measure) {
 
 /**
  * ‖Σ weight · v · W_O‖ between units: √(Σ w_j w_k · product_jk) over the tokens j, k of a key.
- * @param {{data: any, shape: number[]}} weight  tokens of `left` × tokens of `right`
- * @param {Float32Array} gram products of one head, word after word @param {any[]} left @param {any[]} right
+ * @param {{data: ArrayLike<number>, shape: number[]}} weight  tokens of `left` × tokens of `right`
+ * @param {Float32Array} gram products of one head, word after word @param {TokenRange[]} left @param {TokenRange[]} right
  * @param {number[][]} words all words of the text
  */
 export function normsByUnits(weight, gram, left, right, words) {

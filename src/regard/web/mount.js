@@ -12,7 +12,7 @@ import { VIEWS } from "./views.js";
 
 /**
  * Mount the viewer for a source; the returned function removes it.
- * @param {{model: import("./sources/served.js").Source, el: HTMLElement} & Options} options
+ * @param {{model: Source, el: HTMLElement} & Options} options
  * @returns {() => void}
  */
 export function mount({ model, el, ...options }) {
@@ -28,7 +28,7 @@ export function mount({ model, el, ...options }) {
  * read      reads another text, with a model of this name if it is there: used by the tour
  * services  see views.js
  * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void,
- *   services?: import("./views.js").Services}} Options
+ *   services?: Services}} Options
  * @param {{el: HTMLElement} & Options} options
  */
 export function makeViewer({ el, address = false, remember = false, title = true, read, services = {} }) {
@@ -54,17 +54,18 @@ export function makeViewer({ el, address = false, remember = false, title = true
   el.append(root);
   lifetime.add(() => root.remove());
 
-  /** @type {{source: any, description: any, view: any, drawn: any, lifetime: any}|null} */
+  /** @type {{source: Source, description: Description, view: View|null, drawn: Drawn|null, lifetime: Lifetime|null}|null} */
   let shown = null;
   let settling = false; // while the state is adapted to another description
   const theme = themeSwitch(root, remember, lifetime, () => shown && drawView());
   const busy = busyWhile(root, lifetime);
   const announce = announcer(live, lifetime);
 
-  /** @param {string|null} name @param {any} description */
+  /** @param {string|null} name @param {Description} description */
   function viewNamed(name, description) {
     const suiting = VIEWS.filter((view) => view.suits(description));
-    return suiting.find((view) => view.name === name) ?? suiting[0];
+    const heatMap = description.kind === "reading" && !description.text ? suiting.find((view) => view.name === "matrix") : null;
+    return suiting.find((view) => view.name === name) ?? heatMap ?? suiting[0]; // vectors without words open as a heat map
   }
 
   /** @param {boolean} [again] redraws the same view: the old one stays until the new one is ready */
@@ -77,7 +78,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     const colours = makeColours(theme.now());
     const inner = element("div", { class: `regard-${view.name}` });
     const uses = view.uses ?? ["layer", "head"];
-    replaced(parts.choosers, choosers(state, description, uses, part, colours), roles(state, description, uses, part));
+    replaced(parts.choosers, choosers(state, description, uses, part, colours), roles(state, description, uses, part, source, services.show));
     const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
     replaced(parts.view, element("h2", { class: "regard-unseen", text: view.title }), old, inner);
     tabs.replaceChildren(
@@ -98,7 +99,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
     if (old) takeTurns(old, inner, shown.drawn?.ready);
     replaced(
       parts.footer,
-      exportButtons(() => shown, state, announce),
+      exportButtons(() => shown, state, announce, colours),
     );
   }
 
@@ -141,7 +142,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
         resumeAt = at;
         showTools();
         if (before) state.set(before);
-        if (before && wasRead) read?.(text, model);
+        if (before && wasRead) read?.(text ?? "", model);
       },
     });
   }
@@ -154,18 +155,18 @@ export function makeViewer({ el, address = false, remember = false, title = true
 
   /**
    * Show another source, keeping the state where it still applies, or with the state of the address.
-   * @param {import("./sources/served.js").Source} source
+   * @param {Source} source
    * @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
    */
   async function show(source, { signal, fromAddress = !shown } = {}) {
     const ask = busy(source.ask);
     try {
-      const { header } = await ask("describe", {}, { signal });
+      const header = /** @type {Description} */ ((await ask("describe", {}, { signal })).header);
       if (lifetime.ended || signal?.aborted) return;
       const said =
         fromAddress || !shown
           ? stateAt(address ? location.hash : "", header, state.get())
-          : { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header) };
+          : { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header), roles_asked: null };
       endView();
       shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
       settling = true;
@@ -204,7 +205,7 @@ export function makeViewer({ el, address = false, remember = false, title = true
 /**
  * A source's `ask` that marks the viewer busy until the frame after the answer, because an answer may lead to the
  * next query. Background queries do not mark it busy.
- * @param {HTMLElement} root @param {any} lifetime
+ * @param {HTMLElement} root @param {Lifetime} lifetime
  */
 function busyWhile(root, lifetime) {
   let waiting = 0;
@@ -212,7 +213,7 @@ function busyWhile(root, lifetime) {
     waiting -= 1;
     if (!waiting) root.setAttribute("aria-busy", "false");
   };
-  return (/** @type {import("./sources/served.js").Source["ask"]} */ ask) =>
+  return (/** @type {Source["ask"]} */ ask) =>
     /** @type {typeof ask} */
     async (kind, parameters, options) => {
       if (options?.inBackground) return ask(kind, parameters, options);
@@ -226,9 +227,9 @@ function busyWhile(root, lifetime) {
     };
 }
 
-/** The same word in another text, or the same position. @param {any} chosen @param {any} before @param {any} after */
+/** The same word in another text, or the same position. @param {Chosen} chosen @param {Description} before @param {Description} after */
 function carriedOver(chosen, before, after) {
-  /** @type {Record<string, any>} */
+  /** @type {Partial<Chosen>} */
   const carried = {};
   for (const name of ["query", "key"]) {
     const token = chosen[name];
@@ -241,15 +242,15 @@ function carriedOver(chosen, before, after) {
 
 /**
  * Another text opens at its own start, unless a head was chosen by hand: then that head stays, and the word if it is
- * there. @param {any} chosen @param {any} before @param {any} after
+ * there. @param {Chosen} chosen @param {Description} before @param {Description} after
  */
 function openingOf(chosen, before, after) {
   const { start } = before;
-  const untouched = start && ["layer", "head", "query"].every((name) => chosen[name] === start[name]);
+  const untouched = start && /** @type {const} */ (["layer", "head", "query"]).every((name) => chosen[name] === start[name]);
   return untouched && after.start && !chosen.heads ? after.start : {};
 }
 
-/** Announces to screen readers, debounced. @param {any} live @param {any} lifetime */
+/** Announces to screen readers, debounced. @param {HTMLElement} live @param {Lifetime} lifetime */
 function announcer(live, lifetime) {
   let stop = () => {};
   return (/** @type {string} */ text) => {
@@ -258,14 +259,14 @@ function announcer(live, lifetime) {
   };
 }
 
-/** Replaces the old view by the new one as soon as it is drawn. @param {any} old @param {any} inner @param {any} ready */
+/** Replaces the old view by the new one as soon as it is drawn. @param {Element} old @param {HTMLElement} inner @param {Promise<void>|undefined} ready */
 function takeTurns(old, inner, ready) {
   const turn = () => {
     old.remove();
     inner.hidden = false;
   };
   if (!ready) return turn();
-  old.inert = true;
+  /** @type {HTMLElement} */ (old).inert = true;
   inner.hidden = true;
   return ready.then(turn, turn);
 }
@@ -273,7 +274,7 @@ function takeTurns(old, inner, ready) {
 /** Scrolls the tabs so that the selected one is visible. @param {HTMLElement} tabs */
 function showTab(tabs) {
   const list = /** @type {HTMLElement|null} */ (tabs.firstElementChild);
-  const chosen = /** @type {any} */ (list?.querySelector('[aria-selected="true"]'));
+  const chosen = /** @type {HTMLElement|null|undefined} */ (list?.querySelector('[aria-selected="true"]'));
   if (!list || !chosen) return;
   list.onscroll = () => markMore(tabs);
   list.scrollLeft = chosen.offsetLeft - (list.clientWidth - chosen.offsetWidth) / 2;

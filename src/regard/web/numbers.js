@@ -18,7 +18,7 @@ export function productsOf(one, other) {
   return Float64Array.from(one, (number, place) => number * other[place]);
 }
 
-/** One row of a row-major matrix. @param {{data: any, shape: number[]}} matrix @param {number} row */
+/** One row of a row-major matrix. @param {{data: Float32Array, shape: number[]}} matrix @param {number} row */
 export function rowOf(matrix, row) {
   const width = matrix.shape[matrix.shape.length - 1];
   return matrix.data.subarray(row * width, (row + 1) * width);
@@ -35,9 +35,14 @@ export function weightedSum(weights, values) {
   return sum;
 }
 
-/** W · x. @param {ArrayLike<number>[]} weight @param {ArrayLike<number>} x */
-export function projected(weight, x) {
-  return Float64Array.from(weight, (row) => dot(row, x));
+/** x · W + b, with W as people write it: a row per number of x. @param {ArrayLike<number>} x @param {ArrayLike<number>[]} matrix @param {ArrayLike<number>|null} [bias] */
+export function projected(x, matrix, bias) {
+  return Float64Array.from(matrix[0] ?? [], (_, place) => dot(x, columnOf(matrix, place)) + (bias?.[place] ?? 0));
+}
+
+/** One column of a matrix. @param {ArrayLike<number>[]} matrix @param {number} place */
+export function columnOf(matrix, place) {
+  return Float64Array.from(matrix, (row) => row[place]);
 }
 
 /** Euclidean norm. @param {ArrayLike<number>} vector */

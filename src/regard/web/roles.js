@@ -1,88 +1,162 @@
-/** What heads are known to do: heads chosen by a question such as "whose", and a label for each head. */
+/** What heads do: in general, as a treebank says, and in this text; heads chosen by a question such as "whose". */
 import { element, replaced } from "./elements.js";
+import { latestOnly } from "./lifetime.js";
+import { strongest } from "./links.js";
 import { printedCount, printedNumber } from "./numbers.js";
 import { keptHeads, keptLayers } from "./state.js";
+import { shortened, unitOf, unitsOf } from "./words.js";
 
-/** A few words on what a head does; empty where that is not known. @param {any} description @param {number} layer @param {number} head */
+const PICTURE = ["layer", "head", "heads", "query", "key", "measure"]; // what a question is lit for
+
+/** What a head is known for in general, in a few words; empty where that is not known. @param {Description} description @param {number} layer @param {number} head */
 export function labelOf(description, layer, head) {
   return description.known?.labels?.[layer]?.[head] ?? "";
 }
 
 /**
- * Questions, each with the head that a treebank says answers it; null where the model is not known.
- * @param {import("./state.js").State} state
- * @param {any} description
- * @param {string[]} uses the choosers of the view
- * @param {import("./lifetime.js").Lifetime} lifetime
+ * Whether a link between two words can be a relation, by what each word can be: heads/sentence_relations.py.
+ * @param {HeadRoles} known @param {string} relation @param {string} direction @param {number} query @param {number} key positions of words
  */
-export function roles(state, description, uses, lifetime) {
+export function isLink({ possible, classes }, relation, direction, query, key) {
+  const [dependent, head] = direction === "to head" ? [query, key] : [key, query];
+  const [ofDependent, ofHead, side] = possible[relation] ?? ["noun verb modifier", "noun verb modifier", 0];
+  const inOrder = side > 0 ? head > dependent : side < 0 ? head < dependent : head !== dependent;
+  const can = (/** @type {number} */ word, /** @type {string} */ names) => names.split(" ").some((name) => classes[word].includes(name));
+  return inOrder && can(dependent, ofDependent) && can(head, ofHead);
+}
+
+/**
+ * Questions, each with the link of this text that can be its answer; null where the model is not known.
+ * @param {State} state
+ * @param {Description} description
+ * @param {string[]} uses the choosers of the view
+ * @param {Lifetime} lifetime
+ * @param {Source} source
+ * @param {((text: string) => void)|undefined} [read] reads another text
+ */
+export function roles(state, description, uses, lifetime, source, read) {
+  if (!description.known?.asks?.length || !uses.some((name) => name === "head" || name === "heads")) return null;
   const { known } = description;
-  if (!known?.asks?.length || !uses.some((name) => name === "head" || name === "heads")) return null;
+  const words = unitsOf(description, "word");
+  const latest = latestOnly(lifetime);
   const said = element("p", { class: "regard-roles-said", role: "status" });
-  const buttons = known.asks.map((/** @type {any} */ ask) =>
+  const buttons = known.asks.map((ask) =>
     element("button", {
       type: "button",
       class: "regard-head regard-head-many",
       text: ask.name,
-      title: ask.roles[0]?.said ?? ask.nothing,
+      title: ask.answers[0] ? saidHere(ask.answers[0]) : ask.nothing,
       onclick: () => choose(ask),
     }),
   );
 
-  /** @param {any} ask */
+  /** @param {RoleQuestion} ask */
   function choose(ask) {
-    const role = ask.roles.find(isKept);
-    if (state.get().roles_asked === ask.name && answers(ask)) return state.set({ roles_asked: null });
-    state.set({ roles_asked: ask.name, ...(role ? headOf(role) : {}) });
+    if (isLit(ask)) return state.set({ roles_asked: null });
+    const answer = ask.answers.find(isKept);
+    state.set({ roles_asked: ask.name, ...(answer ? pictureOf(answer) : {}) });
   }
 
-  /** The head of a role, with all its links between content words. @param {any} role */
-  function headOf({ layer, head }) {
-    return { layer, head, heads: null, query: null, key: null, sinks: false };
+  /** The head of an answer, and its link. @param {RoleAnswer} answer @returns {Partial<Chosen>} */
+  function pictureOf({ layer, head, query }) {
+    return { layer, head, heads: null, query, key: null, sinks: false, measure: "weight" };
   }
 
-  /** @param {any} role */
-  function isKept(role) {
-    return keptLayers(description).includes(role.layer) && keptHeads(description).includes(role.head);
+  /** @param {RoleAnswer} answer */
+  function isKept({ layer, head }) {
+    return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
   }
 
-  /** Whether the selected head answers a question; a question without a head is answered by none. @param {any} ask */
-  function answers(ask) {
-    const { layer, head, heads } = state.get();
-    return !ask.roles.some(isKept) || (!heads && ask.roles.some((/** @type {any} */ one) => one.layer === layer && one.head === head));
+  /** @param {RoleAnswer} answer */
+  function isShown({ layer, head, query }) {
+    const now = state.get();
+    return now.layer === layer && now.head === head && !(now.heads && now.heads.length > 1) && now.query === query && now.measure === "weight";
+  }
+
+  /** Whether the picture is the one that a question chose. @param {RoleQuestion} ask */
+  function isLit(ask) {
+    return state.get().roles_asked === ask.name && ask.answers.some(isShown);
+  }
+
+  /** @param {number} token */
+  function wordAt(token) {
+    return shortened(words[unitOf(words, token)]?.text ?? "", 16);
+  }
+
+  /** @param {RoleAnswer} answer */
+  function saidHere({ query, key, weight }) {
+    return `${wordAt(query)} → ${wordAt(key)} ${printedNumber(weight)} here`;
   }
 
   function show() {
-    const { layer, head, heads, roles_asked: name } = state.get();
-    const asked = known.asks.find((/** @type {any} */ ask) => ask.name === name && answers(ask));
-    known.asks.forEach((/** @type {any} */ ask, /** @type {number} */ place) =>
-      buttons[place].setAttribute("aria-pressed", String(ask === asked)),
+    const ask = known.asks.find((one) => one.name === state.get().roles_asked);
+    known.asks.forEach((one, place) =>
+      buttons[place].setAttribute("aria-pressed", String(isLit(one))),
     );
-    if (asked && !asked.roles.length) replaced(said, asked.nothing);
-    else if (asked && !asked.roles.some(isKept)) replaced(said, `${asked.roles[0].said}: not kept in this page.`);
-    else if (asked) replaced(said, asked.roles.filter(isKept).flatMap(saidOf));
-    else replaced(said, heads ? "" : (known.said[layer]?.[head] ?? ""));
+    if (ask && !ask.answers.length) return replaced(said, ask.nothing, tryButton(ask));
+    if (ask && !ask.answers.some(isKept)) return replaced(said, `${saidHere(ask.answers[0])}, head ${ask.answers[0].layer}.${ask.answers[0].head}: not kept in this page.`);
+    if (ask && isLit(ask)) return replaced(said, ask.answers.filter(isKept).flatMap(saidOf));
+    showCaption();
   }
 
-  /** One answer: the selected one in words, the others as buttons. @param {any} role @param {number} place */
-  function saidOf(role, place) {
-    const { layer, head } = state.get();
-    const name = `${role.arrow} ${role.layer}.${role.head}`;
+  /** Reads the example, where the host can. @param {RoleQuestion} ask */
+  function tryButton({ example, nothing }) {
+    if (!read || !nothing.includes(example)) return null;
+    return element("button", { type: "button", class: "regard-link", text: "Read it", onclick: () => read(example) });
+  }
+
+  /** What the shown head links here, and what it is known for in general. */
+  function showCaption() {
+    const { layer, head, heads, query } = state.get();
+    if (heads && heads.length > 1) return replaced(said, "");
+    const general = (known.said[layer]?.[head] ?? "").replace(/^Head [\d.]+: /, "");
+    const name = `Head ${layer}.${head}`;
+    const inGeneral = `in general (${known.treebank}): ${general}`;
+    replaced(said, general ? `${name} ${inGeneral}` : "");
+    const place = unitOf(words, query ?? null);
+    if (place < 0 || description.query_tokens || description.first_query !== 0 || !general) return;
+    const asked = { layer, heads: [head], query: words[place].first, by: "word" };
+    latest(
+      (signal) => source.ask("row", asked, { signal, inBackground: true }),
+      ({ arrays }) => {
+        const row = arrays.weight.toFloat32();
+        const [key] = strongest(row, 1, { skip: (at) => words[at].sink || at === place });
+        if (key === undefined) return;
+        const relation = known.relations[layer]?.[head]?.find((/** @type {string[]} */ [of, direction]) => isLink(known, of, direction, place, key));
+        const link = `${shortened(words[place].text, 16)} → ${shortened(words[key].text, 16)} ${printedNumber(row[key])} here`;
+        replaced(said, element("strong", { text: `${name}: ${link}` }), `${relation ? `, which can be ${relation[2]}` : ""}. I${inGeneral.slice(1)}`);
+      },
+      () => {},
+    );
+  }
+
+  /** One answer: the shown one in words, the others as buttons. @param {RoleAnswer} answer @param {number} place */
+  function saidOf(answer, place) {
+    const { layer, head, arrow, scored, same, unscored } = answer;
     const before = place ? " · " : "";
-    if (role.layer !== layer || role.head !== head) {
-      const go = () => state.set(headOf(role));
-      return [before, element("button", { type: "button", class: "regard-link", text: name, title: role.said, onclick: go })];
+    if (!isShown(answer)) {
+      const go = () => state.set({ ...pictureOf(answer), roles_asked: state.get().roles_asked });
+      return [before, element("button", { type: "button", class: "regard-link", text: `${arrow} ${layer}.${head}`, title: saidHere(answer), onclick: go })];
     }
-    const untrained = role.untrained === null ? "" : `, the best head without training for ${printedNumber(role.untrained)}`;
+    if (!scored)
+      return [before, element("strong", { text: `layer ${layer}, head ${head} links ${saidHere(answer)}` }), `. In general, ${unscored?.[0].toLowerCase()}${unscored?.slice(1)}`];
+    const untrained = scored.untrained === null ? "" : `, the best head without training for ${printedNumber(scored.untrained)}`;
     return [
       before,
-      element("strong", { text: `${role.arrow}, layer ${role.layer}, head ${role.head}` }),
-      `: right for ${printedNumber(role.accuracy)} of ${printedCount(role.words)} words in ${known.treebank}; ` +
-        `the best fixed offset (${signed(role.offset)}) for ${printedNumber(role.offset_accuracy)}${untrained}`,
+      element("strong", { text: `${arrow}, layer ${layer}, head ${head}: ${saidHere(answer)}` }),
+      `. In general right for ${printedNumber(scored.accuracy)} of ${printedCount(scored.words)} words in ${known.treebank}; ` +
+        `the best fixed offset (${signed(scored.offset)}) for ${printedNumber(scored.offset_accuracy)}${untrained}.${same ? ` ${same}` : ""}`,
     ];
   }
 
-  lifetime.add(state.listen(show));
+  lifetime.add(
+    state.listen((now, before) => {
+      const moved = PICTURE.some((name) => String(now[name] ?? "") !== String(before[name] ?? ""));
+      const asked = known.asks.find((ask) => ask.name === now.roles_asked);
+      if (asked && moved && !isLit(asked)) return state.set({ roles_asked: null });
+      if (moved || now.roles_asked !== before.roles_asked) show();
+    }),
+  );
   show();
   return element(
     "div",

@@ -3,7 +3,7 @@
  *
  * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
  *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log"|null,
- *   measure: import("./measures.js").Measure,
+ *   measure: Measure,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
  *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
@@ -52,20 +52,46 @@ export function makeState(start = {}) {
   };
 }
 
-/** The layers that can be shown: a page may hold only some. @param {any} description @returns {number[]} */
+/** The layers that can be shown: a page may hold only some. @param {Description} description @returns {number[]} */
 export function keptLayers({ kept, layers }) {
   return kept?.layers ?? Array.from({ length: Math.max(layers ?? 1, 1) }, (_, layer) => layer);
 }
 
-/** The heads that can be shown: a page may hold only some. @param {any} description @returns {number[]} */
+/** The heads that can be shown: a page may hold only some. @param {Description} description @returns {number[]} */
 export function keptHeads({ kept, heads }) {
   return kept?.heads ?? Array.from({ length: Math.max(heads ?? 1, 1) }, (_, head) => head);
+}
+
+/** The model's number of a layer: of a watched model, a reading may hold only some. @param {Description} description @param {number} layer */
+export function numberOfLayer({ layer_numbers }, layer) {
+  return layer_numbers?.[layer] ?? layer;
+}
+
+/** The model's number of a head. @param {Description} description @param {number} head */
+export function numberOfHead({ head_numbers }, head) {
+  return head_numbers?.[head] ?? head;
+}
+
+/** Whether a layer needs naming: there are several, or it is not the model's first. @param {Description} description */
+export function hasLayers(description) {
+  return description.layers > 1 || numberOfLayer(description, 0) > 0;
+}
+
+/** Whether a head needs naming. @param {Description} description */
+export function hasHeads(description) {
+  return description.heads > 1 || numberOfHead(description, 0) > 0;
+}
+
+/** "Layer 3, head 5". @param {{layer: number, head: number}} head @param {Description} description */
+export function nameOfHead({ layer, head }, description) {
+  const number = numberOfHead(description, head);
+  return hasLayers(description) ? `Layer ${numberOfLayer(description, layer)}, head ${number}` : `Head ${number}`;
 }
 
 /**
  * The state restricted to what exists: an address may come from another text.
  * @param {Partial<Chosen>} given
- * @param {any} description
+ * @param {Description} description
  * @returns {Partial<Chosen>}
  */
 export function fitted(given, description) {
@@ -93,10 +119,11 @@ export function fitted(given, description) {
 /**
  * The address of a state, `#layer=4&head=7&query=they`; what the page opens with is omitted.
  * @param {Chosen} chosen
- * @param {any} description
+ * @param {Description} description
  */
 export function addressOf(chosen, description) {
   const parts = [];
+  /** @type {Chosen} */
   const usual = { ...UNCHOSEN, ...description.start };
   for (const [name, value] of Object.entries(chosen)) {
     if (value === undefined || same(value, usual[name]) || (value === null && (usual[name] ?? null) === null)) continue;
@@ -108,7 +135,7 @@ export function addressOf(chosen, description) {
 /**
  * The state in an address; missing and invalid parts are omitted.
  * @param {string} address
- * @param {any} description
+ * @param {Description} description
  * @returns {Partial<Chosen>}
  */
 export function stateOf(address, description) {
@@ -125,7 +152,7 @@ export function stateOf(address, description) {
 /**
  * A token's name in an address: its word, `they:2` for the second one, or its position if the word is unsuitable.
  * @param {number} token
- * @param {any} description
+ * @param {Description} description
  */
 export function nameOfToken(token, description) {
   const units = unitsOf(description, "word");
@@ -140,7 +167,7 @@ export function nameOfToken(token, description) {
 /**
  * The token named in an address; undefined if there is none.
  * @param {string} name
- * @param {any} description
+ * @param {Description} description
  */
 export function tokenOfName(name, description) {
   if (/^\d+$/.test(name)) return Number(name);
@@ -163,19 +190,23 @@ const CHOICES = {
   measure: ["weight", "norm", "mean", "rollout"],
 };
 
-/** @param {string} name @param {any} value @param {any} description */
+/** @param {string} name @param {any} value @param {Description} description */
 function written(name, value, description) {
   if (TOKENS.includes(name)) return nameOfToken(value, description);
+  if (name === "layer") return String(numberOfLayer(description, value));
+  if (name === "head") return String(numberOfHead(description, value));
+  if (name === "heads") return value.map((/** @type {number} */ head) => numberOfHead(description, head)).join(",");
   if (LISTS.includes(name)) return value.join(",");
   if (name === "sinks") return value ? "counted" : "aside";
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** @param {string} name @param {string} text @param {any} description */
+/** @param {string} name @param {string} text @param {Description} description */
 function read(name, text, description) {
   if (text === "" && TOKENS.includes(name)) return null;
   if (TOKENS.includes(name)) return tokenOfName(text, description);
-  if (NUMBERS.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
+  if (NUMBERS.includes(name)) return /^\d{1,6}$/.test(text) ? placeOf(Number(text), description[name === "layer" ? "layer_numbers" : "head_numbers"]) : undefined;
+  if (name === "heads" && /^\d+(,\d+)*$/.test(text)) return text.split(",").map((one) => placeOf(Number(one), description.head_numbers) ?? -1);
   if (LISTS.includes(name)) return /^[\d.]+(,[\d.]+)*$/.test(text) ? text.split(",").map(Number) : undefined;
   if (name === "sinks") return text === "aside" ? false : text === "counted" ? true : undefined;
   if (Object.hasOwn(CHOICES, name)) return CHOICES[name].includes(text) ? text : undefined;
@@ -186,6 +217,13 @@ function read(name, text, description) {
   } catch {
     return text;
   }
+}
+
+/** The position of a number of the model; undefined if it is not among those of the reading. @param {number} number @param {number[]|undefined} numbers */
+function placeOf(number, numbers) {
+  if (!numbers) return number;
+  const place = numbers.indexOf(number);
+  return place < 0 ? undefined : place;
 }
 
 /** @param {string} text */

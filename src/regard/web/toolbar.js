@@ -3,11 +3,13 @@ import { walkable } from "./controls.js";
 import { element } from "./elements.js";
 import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
 import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
+import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "./state.js";
+import { provenance } from "./provenance.js";
 import { printable, shortened } from "./words.js";
 
 const KEPT_THEME = "regard-theme";
 
-/** The title line. @param {any} description */
+/** The title line. @param {Description} description */
 export function titleOf(description) {
   const heading = shortened(description.title || description.text || "Attention", 140);
   return [
@@ -18,7 +20,7 @@ export function titleOf(description) {
 
 /**
  * Beside the tabs: what is shown, its certificate, the tour, the theme.
- * @param {any} description
+ * @param {Description} description
  * @param {{tools: Node[], beginTour: () => void, resumes?: boolean}} options
  */
 export function toolsOf(description, { tools, beginTour, resumes = false }) {
@@ -32,13 +34,13 @@ export function toolsOf(description, { tools, beginTour, resumes = false }) {
   return [element("span", { class: "regard-about", text: factsOf(description) }), certificateOf(description), tour, tools];
 }
 
-/** Model and sizes. @param {any} description */
+/** Model and sizes. @param {Description} description */
 function factsOf(description) {
   const tokens = description.tokens?.length ?? 0;
   const facts = [
     description.model && description.model !== "given" ? printable(description.model) : null,
-    description.layers > 1 ? `${description.layers} layers${keptOf(description.kept?.layers)}` : null,
-    description.heads > 1 ? `${description.heads} heads${keptOf(description.kept?.heads)}` : null,
+    countOf("layer", description, numberOfLayer),
+    countOf("head", description, numberOfHead),
     tokens
       ? `${tokens.toLocaleString("en")} ${description.kind === "lookup" ? "keys" : tokens === 1 ? "token" : "tokens"}`
       : null,
@@ -46,18 +48,21 @@ function factsOf(description) {
   return facts.filter(Boolean).join(" · ");
 }
 
-/** A check mark that opens. @param {any} description */
+/** A check mark that opens; for a reading from a file it says what was not checked. @param {Description} description */
 function certificateOf({ certificate }) {
   if (!certificate?.line) return null;
+  const { line, unverified } = certificate;
+  const label = unverified ? "Numbers verified, text and model not" : "Verified";
   const el = element(
     "details",
     { class: "regard-certificate regard-popover" },
-    element("summary", { "aria-label": "Verified: show the certificate", title: "Verified against float64", text: "✓" }),
+    element("summary", { "aria-label": `${label}: show the certificate`, title: `${label} (against float64)`, text: unverified ? "✓ numbers only" : "✓" }),
     element(
       "p",
       {},
-      "Verified against float64 when the text was read: ",
-      element("span", { text: `${printable(certificate.line)}.` }),
+      unverified ? "Verified against float64 when the file was opened: " : "Verified against float64 when the text was read: ",
+      element("span", { text: `${printable(line)}.` }),
+      unverified ? ` ${printable(unverified)}` : null,
     ),
   );
   closesOutside(el);
@@ -84,14 +89,24 @@ export function closesOutside(el) {
   });
 }
 
-/** @param {number[]|null|undefined} kept */
-function keptOf(kept) {
-  return kept ? ` (kept in this page: ${kept.join(", ")})` : "";
+/**
+ * How many layers or heads there are, or which of the model's.
+ * @param {"layer"|"head"} axis @param {Description} description @param {(description: Description, place: number) => number} numberOf
+ */
+function countOf(axis, description, numberOf) {
+  const count = description[`${axis}s`];
+  const numbers = (/** @type {number[]} */ places) => places.map((place) => numberOf(description, place)).join(", ");
+  const all = Array.from({ length: count ?? 0 }, (_, place) => place);
+  const kept = description.kept?.[`${axis}s`];
+  const some = all.some((place) => numberOf(description, place) !== place);
+  if (!some && !(count > 1)) return null;
+  const name = some ? `${axis}${count > 1 ? "s" : ""} ${numbers(all)}` : `${count} ${axis}s`;
+  return `${name}${kept ? ` (kept in this page: ${numbers(kept)})` : ""}`;
 }
 
 /**
  * The tabs; arrow keys select them.
- * @param {any[]} views @param {any} chosen @param {any} state @param {HTMLElement} panel
+ * @param {View[]} views @param {View} chosen @param {State} state @param {HTMLElement} panel
  */
 export function tabsOf(views, chosen, state, panel) {
   const list = element("div", { role: "tablist", "aria-label": "Views", class: "regard-tablist" });
@@ -112,11 +127,11 @@ export function tabsOf(views, chosen, state, panel) {
   });
   panel.setAttribute("aria-labelledby", `${panel.id}-${chosen.name}`);
 
-  /** Drawing the view redraws the tabs: restore the focus. @param {any} view */
+  /** Drawing the view redraws the tabs: restore the focus. @param {View} view */
   function go(view) {
     state.set({ view: view.name });
     const again =
-      list.getRootNode().getElementById?.(`${panel.id}-${view.name}`) ??
+      /** @type {Document} */ (list.getRootNode()).getElementById?.(`${panel.id}-${view.name}`) ??
       document.getElementById(`${panel.id}-${view.name}`);
     again?.focus();
   }
@@ -137,12 +152,12 @@ const THEMES = {
 
 /**
  * One button for the theme: the system setting, light, dark.
- * @param {HTMLElement} root @param {boolean} remember @param {any} lifetime @param {() => void} changed
+ * @param {HTMLElement} root @param {boolean} remember @param {Lifetime} lifetime @param {() => void} changed
  */
 export function themeSwitch(root, remember, lifetime, changed) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   /** @type {keyof typeof THEMES} */
-  let chosen = /** @type {any} */ ((remember && kept()) || "auto");
+  let chosen = /** @type {"auto"|"light"|"dark"} */ ((remember && kept()) || "auto");
   if (!(chosen in THEMES)) chosen = "auto";
   const now = () => (chosen === "auto" ? (system.matches ? "dark" : "light") : chosen);
   const button = element("button", { type: "button", class: "regard-button regard-theme", onclick: next });
@@ -186,30 +201,40 @@ function keep(theme) {
   }
 }
 
-/** What an export shows: model, layer and heads, or what is shown of all layers. @param {any} description @param {any} chosen */
-export function captionOf(description, { layer, head, heads: several, ...chosen }) {
-  const { model, layers, heads } = description;
-  const measure = measureOf(chosen, description);
-  const named = model && model !== "given" ? printable(model) : "";
-  if (isOverLayers(measure)) return [named, nameOfMeasure(measure, description)].filter(Boolean).join(", ");
-  const shown = several?.length > 1 ? `heads ${several.join(", ")}` : heads > 1 ? `head ${several?.[0] ?? head}` : "";
-  const parts = [named, measure === "norm" ? nameOfMeasure(measure, description) : "", layers > 1 ? `layer ${layer}` : "", shown];
-  return parts.filter(Boolean).join(", ");
+/**
+ * Where an export's numbers come from: model, layer, heads and text, or what the view says instead.
+ * @param {Description} description @param {Chosen} chosen
+ * @param {{uses?: string[], origin?: import("./provenance.js").Origin}} [view] the choosers of the view, and what differs from the description
+ */
+export function captionOf(description, { layer, head, heads: several, measure: wanted }, { uses = ["layer", "head"], origin = {} } = {}) {
+  const measure = uses.includes("measure") ? measureOf({ measure: wanted }, description) : "weight";
+  const named = printable(description.source ?? (description.model === "given" ? "" : (description.model ?? "")));
+  const isOfHead = !isOverLayers(measure) && uses.some((name) => name.startsWith("head"));
+  const ofHeads = several && several.length > 1 ? several : [several?.[0] ?? head];
+  return provenance({
+    source: [named, measure === "weight" ? "" : nameOfMeasure(measure, description)].filter(Boolean).join(", "),
+    layer: isOfHead && hasLayers(description) ? numberOfLayer(description, layer) : null,
+    heads: isOfHead && hasHeads(description) ? ofHeads.map((/** @type {number} */ one) => numberOfHead(description, one)) : [],
+    text: printable(description.text ?? ""),
+    ...origin,
+  });
 }
 
 /**
  * @param {() => any} shown
- * @param {any} state
+ * @param {State} state
  * @param {(text: string) => void} announce
+ * @param {Colours} colours
  */
-export function exportButtons(shown, state, announce) {
+export function exportButtons(shown, state, announce, colours) {
   const drawn = shown()?.drawn;
-  const caption = () => captionOf(shown().description, state.get());
-  const svg = async () => withCaption(await shown().drawn.svg(), caption());
+  const caption = () => captionOf(shown().description, state.get(), { uses: shown().view.uses, origin: shown().drawn.origin?.() });
+  const svg = async () => withCaption(await shown().drawn.svg(), caption(), colours);
   const table = async () => {
     const made = await shown().drawn.table();
-    return { ...made, notes: [...(made.notes ?? []), caption()].filter(Boolean) };
+    return { ...made, source: caption(), notes: [...(made.notes ?? []), caption()] };
   };
+  /** @type {{name: string, able: unknown, make: () => Promise<[string, string, string|Blob]>}[]} */
   const kinds = [
     { name: "SVG", able: drawn?.svg, make: async () => ["svg", "image/svg+xml", await svg()] },
     { name: "PNG", able: drawn?.svg, make: async () => ["png", "image/png", await toPng(await svg())] },
@@ -229,7 +254,7 @@ export function exportButtons(shown, state, announce) {
           const { description, view } = shown();
           handOver(
             content,
-            `${fileName(`${view.title} ${caption()} ${description.title || description.text || ""}`)}.${ending}`,
+            `${fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`)}.${ending}`,
             type,
           );
           announce(`${name} saved`);

@@ -11,7 +11,7 @@ import { VIEWS } from "./views.js";
 const SETTLED = 60; // milliseconds after the last change of the page before pointing again
 
 /**
- * @typedef {{root: HTMLElement, panel: HTMLElement, state: any, shown: () => {source: any, description: any}|null,
+ * @typedef {{root: HTMLElement, state: State, shown: () => {source: Source, description: Description}|null,
  *   announce: (text: string) => void, read?: (text: string, model: string) => void, stop: number,
  *   left: (stop: number, before: any, wasRead: boolean) => void}} Options
  *   read  reads another text, where the host can; left  called when the tour is left, with the stop to resume at
@@ -22,7 +22,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   const latest = latestOnly(lifetime);
   const before = state.get();
   const page = root.getRootNode();
-  const came = /** @type {any} */ (page).activeElement;
+  const came = /** @type {HTMLElement|null} */ (/** @type {Document} */ (page).activeElement);
   let place = stop;
   let wasRead = false;
 
@@ -31,7 +31,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   const body = element("div", { class: "regard-tour-body" });
   const count = element("span", { class: "regard-tour-count" });
   const progress = element("div", { class: "regard-tour-progress", "aria-hidden": "true" }, element("i"));
-  const button = (/** @type {string} */ text, /** @type {() => void} */ act, /** @type {any} */ more = {}) =>
+  const button = (/** @type {string} */ text, /** @type {() => void} */ act, /** @type {import("./elements.js").Attributes} */ more = {}) =>
     element("button", { type: "button", class: "regard-button", text, onclick: act, ...more });
   const back = button("Back", () => go(place - 1));
   const next = button("", () => (place + 1 < stops().length ? go(place + 1) : leave(true)), { "data-kind": "main" });
@@ -71,7 +71,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   function go(to) {
     const all = stops();
     place = Math.min(Math.max(to, 0), all.length - 1);
-    const { description } = /** @type {any} */ (shown());
+    const { description } = /** @type {{description: Description}} */ (shown());
     if (read && !wasRead && (description.text !== SENTENCE || description.model !== MODEL)) {
       wasRead = true;
       read(SENTENCE, MODEL); // the viewer calls `refresh` when the reading is shown
@@ -88,7 +88,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
     if (!scene || !stop) return;
     heading.textContent = stop.title;
     count.textContent = `${place + 1} of ${all.length}`;
-    progress.firstElementChild.style.transform = `scaleX(${(place + 1) / all.length})`;
+    (/** @type {HTMLElement} */ (progress.firstElementChild)).style.transform = `scaleX(${(place + 1) / all.length})`;
     back.disabled = place === 0;
     next.textContent = place + 1 < all.length ? "Next" : "Done";
     if (arrived) {
@@ -111,11 +111,10 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
     );
   }
 
-  /** What is chosen now; a query that is not chosen is left to the start. */
+  /** What is chosen now; a query that is not chosen is left to the start. @returns {Chosen} */
   function chosenNow() {
-    const now = { ...state.get() };
-    if (now.query === null) delete now.query;
-    return now;
+    const { query, ...now } = state.get();
+    return /** @type {Chosen} */ (query === null ? now : { ...now, query });
   }
 
   let waiting = () => {};
@@ -157,7 +156,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   observer.observe(root, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-busy", "hidden"] });
   lifetime.add(() => observer.disconnect());
   lifetime.add(
-    state.listen((/** @type {any} */ now, /** @type {any} */ then) => {
+    state.listen((now, then) => {
       const names = ["layer", "head", "query", "key", "by", "lookup_query", "lookup_example", "lookup_temperature"];
       const { tour_stop: to } = now; // Back and Forward
       if (Number.isInteger(to) && to !== place) go(to);
@@ -168,7 +167,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   /** @param {boolean} done */
   function leave(done) {
     if (lifetime.ended) return;
-    const inside = card.contains(/** @type {any} */ (page).activeElement);
+    const inside = card.contains(/** @type {Document} */ (page).activeElement);
     lifetime.end();
     state.set({ tour_stop: null });
     left(done ? 0 : place, done ? null : before, wasRead);

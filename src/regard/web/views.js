@@ -17,15 +17,17 @@ import { wordsInContext } from "./views/words_in_context/view.js";
  * models    the models that can read
  * beside    another reading that came with the first
  * canEmbed  whether vectors of any sentence can be asked for
- * @typedef {{source: import("./sources/served.js").Source, description: any, close: () => void}} Other
- * @typedef {{show?: (text: string) => void, write?: (options: any, how: {signal: AbortSignal, news: (said: any) => void}) => Promise<void>,
+ * @typedef {{message?: string, progress?: number, text?: string}} News  of a job
+ * @typedef {{source: Source, description: Description, close: () => void}} Other
+ * @typedef {{show?: (text: string) => void, write?: (options: Record<string, unknown>, how: {signal: AbortSignal, news: (said: News) => void}) => Promise<void>,
  *   read?: (text: string, how: {model?: string, signal: AbortSignal}) => Promise<Other>,
  *   models?: () => Promise<string[]>, beside?: Other, canEmbed?: boolean}} Services
- * @typedef {{el: HTMLElement, source: import("./sources/served.js").Source, description: any,
- *   state: import("./state.js").State, colours: import("./colours.js").Colours, announce: (text: string) => void,
- *   lifetime: import("./lifetime.js").Lifetime, services: Services}} Context
- * @typedef {{cleanUp: () => void, ready?: Promise<void>, svg?: () => string|Promise<string>, table?: () => any}} Drawn
- * @typedef {{name: string, title: string, uses?: string[], suits: (description: any) => boolean,
+ * @typedef {{el: HTMLElement, source: Source, description: Description,
+ *   state: State, colours: Colours, announce: (text: string) => void,
+ *   lifetime: Lifetime, services: Services}} Context
+ * @typedef {{cleanUp: () => void, ready?: Promise<void>, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
+ *   origin?: () => import("./provenance.js").Origin}} Drawn  origin: where the numbers come from, where that is not the described text
+ * @typedef {{name: string, title: string, uses?: string[], suits: (description: Description) => boolean,
  *   draw: (context: Context) => Drawn}} View
  */
 

@@ -13,7 +13,7 @@ const READABLE = 9; // pixels of a cell from which words are written
 /**
  * @typedef {{weights: Float32Array, tokens: string[], keys?: number[], query: number, name: string}} Shown
  *   keys: the right key of each query, drawn as a frame; −1 where there is none
- * @param {any} colours
+ * @param {Colours} colours
  * @param {boolean} causal
  */
 export function makeWordMatrix(colours, causal) {
@@ -91,14 +91,14 @@ export function makeWordMatrix(colours, causal) {
 
 /**
  * A head's weights as a canvas of one pixel per weight.
- * @param {Float32Array} weights @param {number} count @param {any} colours @param {boolean} causal
+ * @param {Float32Array} weights @param {number} count @param {Colours} colours @param {boolean} causal
  */
 export function mapOf(weights, count, colours, causal) {
   const canvas = element("canvas", { width: count, height: count });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = pen.createImageData(count, count);
   const scale = { top: 1, colour: /** @type {"linear"} */ ("linear"), colours };
-  const tile = /** @type {any} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
+  const tile = /** @type {import("./views/matrix/tiles.js").Loaded} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
   paint(tile, scale, { causal, first_query: 0 }, new Uint32Array(image.data.buffer));
   pen.putImageData(image, 0, 0);
   return canvas;

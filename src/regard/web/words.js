@@ -43,7 +43,7 @@ export function shortened(text, longest = LONGEST) {
  * A word as an element, isolated so that right-to-left text stays within it; the whole text is its title
  * if shortened.
  * @param {unknown} text
- * @param {Record<string, any>} [attributes]
+ * @param {import("./elements.js").Attributes} [attributes]
  */
 export function wordElement(text, attributes = {}, longest = LONGEST) {
   const shown = shortened(text, longest);
@@ -59,7 +59,7 @@ const made = new WeakMap();
  * Words, or the tokens they consist of. The list is shared and must not be changed.
  * @typedef {{text: string, first: number, last: number, special: boolean, sink: boolean, joined: boolean, written?: boolean}} Unit
  *   written: by the model
- * @param {any} description
+ * @param {Description} description
  * @param {"word"|"token"} by
  * @returns {Unit[]}
  */
@@ -69,14 +69,14 @@ export function unitsOf(description, by) {
   return known.get(by);
 }
 
-/** @param {any} description @param {"word"|"token"} by @returns {Unit[]} */
+/** @param {Description} description @param {"word"|"token"} by @returns {Unit[]} */
 function unitsMade(description, by) {
   const tokens = description.tokens ?? [];
   const special = new Set(description.special ?? []);
   const joined = new Set(description.joined ?? []);
   const sinks = new Set(description.sinks ?? []);
   const ranges =
-    by === "word" && description.words?.length ? description.words : tokens.map((_, place) => [place, place + 1]);
+    by === "word" && description.words?.length ? description.words : tokens.map((/** @type {string} */ _, /** @type {number} */ place) => [place, place + 1]);
   return ranges.map((/** @type {number[]} */ [first, last]) => ({
     text: joinedText(tokens, first, last),
     first,
@@ -84,7 +84,7 @@ function unitsMade(description, by) {
     special: special.has(first),
     sink: sinks.has(first),
     joined: by === "token" && joined.has(first),
-    written: Number.isInteger(description.given) && first >= description.given,
+    written: description.given !== null && description.given !== undefined && first >= description.given,
   }));
 }
 
@@ -121,7 +121,7 @@ export function summedOver(weights, units) {
 
 /**
  * Token weights as unit weights: averaged over the query's pieces, summed over the key's pieces.
- * @param {{data: any, shape: number[]}} weight @param {any[]} left @param {any[]} right
+ * @param {{data: ArrayLike<number>, shape: number[]}} weight @param {TokenRange[]} left @param {TokenRange[]} right
  */
 export function byUnits(weight, left, right) {
   const { data, shape } = weight;
@@ -148,12 +148,12 @@ function joinedText(tokens, first, last) {
 
 /** @param {string} text */
 function splitLetters(text) {
-  const Segmenter = /** @type {any} */ (Intl).Segmenter;
+  const Segmenter = Intl.Segmenter;
   if (!Segmenter) return [...text];
   return Array.from(new Segmenter(undefined, { granularity: "grapheme" }).segment(text), (part) => part.segment);
 }
 
-/** Units of the queries, which may differ from the keys or follow cached ones. @param {any} description @param {any} by */
+/** Units of the queries, which may differ from the keys or follow cached ones. @param {Description} description @param {"word"|"token"} by */
 export function queryUnits(description, by) {
   if (description.query_tokens) {
     return description.query_tokens.map((/** @type {string} */ text, /** @type {number} */ place) => ({
@@ -177,4 +177,13 @@ export function queryUnits(description, by) {
 export function sinksOf(units) {
   const names = [...new Set(units.filter((unit) => unit.sink).map((unit) => (unit.special ? shortened(unit.text, 12) : `“${shortened(unit.text, 12)}”`)))];
   return { listed: names.slice(0, 3).join(" and "), several: names.length > 1 };
+}
+
+/**
+ * Whether a mask hides all these keys from all these queries, each [first, last) by position in the text.
+ * @param {{causal?: boolean, window?: number|null}} description @param {number[]} queries @param {number[]} keys
+ */
+export function isMasked({ causal, window }, [firstQuery, lastQuery], [firstKey, lastKey]) {
+  if (!causal) return false;
+  return firstKey > lastQuery - 1 || (!!window && lastKey - 1 <= firstQuery - window);
 }

@@ -1,9 +1,12 @@
 """The verdict on each number."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from regard.attention import Attention
+from regard.errors import OptionError
 from regard.teaching.hand_check import check_notes, worked_example
 
 E = {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]}
@@ -37,7 +40,7 @@ def test_slips_of_the_lecture_notes_get_the_right_verdicts():
 
 
 def test_rounded_notes_are_ok():
-    notes = {"embeddings": E, "weights": {"The": [0.42, 0.16, 0.42]}, "outputs": {"The": ["0.84", "0.58", 0.845, None]}}
+    notes = {"embeddings": E, "weights": {"The": [0.42, 0.16, 0.42]}, "outputs": {"The": ["0.84", "0.58", 0.845, 0.58]}}
     check = check_notes(notes)
     assert check.ok
     assert not check.slips
@@ -160,3 +163,59 @@ def test_the_table_has_a_row_for_each_number_or_only_for_slips():
     slips = check.table(slips_only=True)
     assert set(slips["Verdict"]) == {"shape", "cut", "carried on"}
     assert slips.notes == (check.summary(),)
+
+
+def sheet(*, filled=False):
+    """The step table of one query, to be filled in: score, softmax, softmax × v and the sum."""
+    rows = [("The", "0", "0.15", "0.15 0 0.15 0", ""), ("cat", "2", "0.42", "0 0.42 0 0.42", "0.58 0.84 0.58 0.84")]
+    rows += [("sat", "2", "0.42", "0.42 0.42 0.42 0.42", "")]
+    lines = ["Query cat:", "", "|Word|E|score|softmax|softmax × v|sum|", "|-|-|-|-|-|-|"]
+    for (word, *cells), vector in zip(rows, E.values(), strict=True):
+        numbers = " ".join(map(str, vector))
+        lines.append("|".join(["", word, numbers, *(cells if filled else [" "] * 4), ""]))
+    return "\n".join(lines)
+
+
+def test_a_blank_sheet_is_missing_answers(tmp_path):
+    (tmp_path / "sheet.md").write_text(sheet())
+    check = check_notes(tmp_path / "sheet.md")
+    assert not check.ok
+    assert Counter(verdict.step for verdict in check.of_kind("missing")) == {
+        "score": 3, "weight": 3, "weighted_value": 3, "output": 1
+    }  # fmt: skip
+    (tmp_path / "sheet.md").write_text(sheet(filled=True))
+    assert not check_notes(tmp_path / "sheet.md").of_kind("missing")
+
+
+def test_null_is_a_missing_answer_unless_the_mask_hides_the_key():
+    notes = {"embeddings": E, "mask": "causal", "weights": [[1, None, None], [None, 0.73, None], None]}
+    assert [verdict.what for verdict in check_notes(notes).of_kind("missing")] == ["weight cat → The", "weight sat"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("0", "too few decimals"), ("0.4", "too few decimals"), ("0.42", "rounded"), ("1", "wrong"), ("0.41", "wrong")],
+)
+def test_a_rounded_number_has_two_decimals_at_least(text, kind):
+    check = check_notes({"embeddings": E, "weights": {"The": {"The": text}}})  # 0.4223
+    assert [verdict.kind for verdict in check.verdicts] == [kind]
+    assert check.ok == (kind == "rounded")
+
+
+def test_decimals_that_are_asked_for_may_be_fewer_and_zeros_at_the_end_may_be_left_out():
+    notes = {"q": [[1], [1]], "k": [["0.198"], ["0.42"]], "divisor": 1}
+    assert check_notes(notes | {"scaled": {"0": ["0.2", "0.42"]}}).ok  # 0.20
+    assert not check_notes(notes | {"scaled": {"0": ["0.2", "0.4"]}}).ok
+    assert check_notes(notes | {"scaled": {"0": ["0.2", "0.4"]}}, decimals=1).ok
+    with pytest.raises(OptionError, match="`decimals` is -1; expected an integer from 0 to 12"):
+        check_notes(notes | {"scaled": [[0, 0]]}, decimals=-1)
+
+
+def test_keys_used_as_values_are_named_where_that_gives_zero():
+    notes = {"q": [[1, 0]], "k": [[0, 2]], "v": [[0.79, 3]], "weights": [[1]], "weighted values": [[["0", "2"]]]}
+    assert {verdict.because for verdict in check_notes(notes).of_kind("wrong")} == {
+        "keys instead of values; right is 1·0.79 = 0.79",
+        "keys instead of values; right is 1·3 = 3",
+    }
+    notes["weighted values"] = [[["0", "3"]]]
+    assert [verdict.because for verdict in check_notes(notes).slips] == ["with 2 decimals it is 0.79"]

@@ -71,17 +71,17 @@ def test_json_keeps_decimals_as_written(saved):
 def test_csv_with_one_line_per_fact(saved, delimiter):
     text = FACTS.replace("1 0 0; 0 1 0; 0 0 1", "1 0 0 / 0 1 0 / 0 0 1").replace(",", delimiter)
     check = check_notes(saved("notes.csv", "\ufeff" + text))
-    assert [kind for _, kind in kinds(check)] == ["shape", *["right"] * 3, "cut", *["rounded"] * 3]
+    assert [kind for _, kind in kinds(check)] == ["shape", *["right"] * 3, "cut", *["rounded"] * 3, "missing"]
 
 
 def test_markdown_matrices(saved):
     check = check_notes(saved("notes.md", MATRICES))
     assert [kind for _, kind in kinds(check)] == [
-        "rounded", "cut", "rounded", "rounded", "rounded", "carried on", "rounded", "carried on"
+        "rounded", "cut", "rounded", "rounded", "rounded", "carried on", "rounded", "carried on", "missing", "missing"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [("The", "cat", "sat"), ("the", "cat", "the")])
+@pytest.mark.parametrize("words", [("The", "cat", "sat"), ("the", "cat", "the"), ("=x", "-cat", "@y")])
 def test_tables_that_regard_prints_are_notes(saved, words):
     vectors = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
     trace = Attention(vectors, vectors).explain(vectors, words=words)
@@ -106,7 +106,9 @@ def test_the_sum_may_have_its_own_row(saved):
     with pytest.raises(RegardError, match="sum"):  # no vector for the word "sum"
         check_notes(saved("notes.md", text.replace("|sum|||", "|sum|1||")))
     check = check_notes(saved("notes.md", text))
-    assert [what for what, _ in kinds(check)] == ["output cat [0]", "output cat [1]"]
+    assert [what for what, kind in kinds(check) if kind != "missing"] == ["output cat [0]", "output cat [1]"]
+    missing = [verdict.what for verdict in check.of_kind("missing")]
+    assert missing == ["weighted value cat → The", "weighted value cat → cat"]
 
 
 START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'

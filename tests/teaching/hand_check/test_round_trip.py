@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import regard
 from regard import examples
 from regard.cli.app import app
 from regard.teaching.hand_check import check_notes
@@ -118,3 +119,24 @@ def test_one_query_of_many_words_is_checked_in_linear_memory(tmp_path):
     """The n × n scores of the other queries are not computed."""
     text = " ".join(f"word{place % 211}" for place in range(2100))
     assert_right(written(tmp_path / "steps.json", text, "--query", "1500", "--mask", "causal"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_table_of_one_query_is_checked_without_the_queries_of_the_others(tmp_path):
+    """As a page saves it: masked keys are blank, the mask stands beside them, vectors are in one cell."""
+    E = np.random.default_rng(3).normal(size=(3, 2)).round(7)
+    trace = regard.Attention(E, E, mask=regard.causal()).explain(E)
+    weights, output = trace["weight"][0, 1], trace["output"][0, 1]
+    rows = ["mask,a,b,c", "b,1,1,0", "", "Word,q,k,score,softmax,v,sum"]
+    for place, word in enumerate("abc"):
+        vector = " ".join(map(repr, E[place].tolist()))
+        own = place == 1
+        weight = repr(float(weights[place])) if place < 2 else ""
+        total = " ".join(map(repr, output.tolist())) if own else ""
+        score = repr(float(trace["score"][0, 1, place]))
+        rows.append(f"{word},{vector if own else ''},{vector},{score},{weight},{vector},{total}")
+    path = tmp_path / "page.csv"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    verdicts = check_notes(path).verdicts
+    assert {verdict.kind for verdict in verdicts} == {"right"}
+    assert {"score", "weight", "output"} <= {verdict.step for verdict in verdicts}

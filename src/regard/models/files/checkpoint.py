@@ -14,7 +14,7 @@ from regard.models import tokens
 from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files import gguf_config, quantised
 from regard.models.files.gguf import open_gguf
-from regard.models.files.safetensors_file import Array, SafetensorsFile, StoredWeights, Weights, open_safetensors
+from regard.models.files.safetensors_file import Array, SafetensorsFile, StoredWeights, TensorFile, open_safetensors
 from regard.models.regular_file import object_in
 from regard.models.settings import Settings, family_of
 
@@ -35,7 +35,7 @@ class Checkpoint:
     path: Path
     architecture: str  # the class, such as BertModel; for GGUF files general.architecture, such as llama
     config: dict[str, Any]  # named as in config.json
-    weights: Weights  # named as on the hub
+    weights: TensorFile  # named as on the hub
     make_tokeniser: Callable[[], tokens.Tokeniser]
     is_gguf: bool = False
 

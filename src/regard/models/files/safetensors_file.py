@@ -33,7 +33,7 @@ INTEGERS = {
 }  # fmt: skip
 
 
-class Weights(Protocol):
+class TensorFile(Protocol):
     """Tensors by their names on the hub."""
 
     @property
@@ -50,7 +50,7 @@ class Weights(Protocol):
         ...
 
 
-class StoredWeights(Weights, Protocol):
+class StoredWeights(TensorFile, Protocol):
     """Weights of safetensors files, which may hold integers as well as floats."""
 
     def kind(self, name: str) -> str:

@@ -1,7 +1,7 @@
 """The store: models by name, downloaded once, verified, and kept in the user's cache."""
 
-from regard.models.store.cache import Kept, all_kept, kept, root
+from regard.models.store.cache import CachedModel, all_kept, kept, root
 from regard.models.store.catalogue import CATALOGUE, File, Known
 from regard.models.store.resolve import find, get, remove
 
-__all__ = ["CATALOGUE", "File", "Kept", "Known", "all_kept", "find", "get", "kept", "remove", "root"]
+__all__ = ["CATALOGUE", "CachedModel", "File", "Known", "all_kept", "find", "get", "kept", "remove", "root"]

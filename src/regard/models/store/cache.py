@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard import atomic_file, lock_file
-from regard.errors import OptionError
+from regard.errors import OptionError, shown
 from regard.models.errors import BrokenFile
+from regard.models.progress import note
 from regard.models.regular_file import object_in
 
 MANIFEST = "regard.json"  # written last: a folder that has it is complete
 NOTICE = "NOTICE"
 RETRY_SECONDS = 0.1
+SETTLED_SECONDS = 2.0  # the coarsest times of file systems
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedModel:
     """A model in the cache."""
 
     name: str
@@ -46,7 +50,10 @@ class Kept:
 def root() -> Path:
     """The folder of all models: in REGARD_CACHE, or in the platform's cache folder."""
     if chosen := os.environ.get("REGARD_CACHE"):
-        return Path(chosen).expanduser().absolute() / "models"
+        try:
+            return Path(chosen).expanduser().absolute() / "models"
+        except (RuntimeError, ValueError, OSError) as problem:  # ~nobody, or no home
+            raise OptionError(f"REGARD_CACHE is {shown(chosen)}, which is not a folder: {problem}") from None
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         base = (Path(local) if local else Path.home() / "AppData" / "Local") / "regard" / "Cache"
@@ -67,7 +74,7 @@ def folder_of(name: str) -> Path:
     return root() / name.replace("/", "--")
 
 
-def kept(name: str) -> Kept | None:
+def kept(name: str) -> CachedModel | None:
     """A model, if the cache holds all of it; only its manifest is read."""
     folder = folder_of(name)
     try:
@@ -81,10 +88,47 @@ def kept(name: str) -> Kept | None:
         path = folder / file
         if Path(file).name != file or not path.is_file() or path.stat().st_size != size:
             return None
-    return Kept(str(manifest.get("name", name)), folder, files, opened if opened in files else "", licence)
+    if not _is_unchanged(folder, manifest, list(files)):
+        return None
+    return CachedModel(str(manifest.get("name", name)), folder, files, opened if opened in files else "", licence)
 
 
-def all_kept() -> list[Kept]:
+def hash_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _seen(path: Path) -> list[int]:
+    """What changes with a file's content: size, inode, and the times of the last change of content and of inode."""
+    found = path.stat()
+    return [found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _settled(seen: list[int]) -> list[int]:
+    """What was seen of a file, or nothing if it is so new that another change could leave the same times."""
+    return seen if time.time_ns() - max(seen[2:]) > SETTLED_SECONDS * 1e9 else []
+
+
+def _is_unchanged(folder: Path, manifest: dict[str, Any], files: list[str]) -> bool:
+    """Whether every file is as it was when its hash was last right; one that looks different is hashed again."""
+    hashes, seen = manifest.get("sha256"), manifest.get("seen")
+    if not isinstance(hashes, dict) or not isinstance(seen, dict):
+        return True  # sealed by an earlier version, which kept sizes only
+    now = {file: _seen(folder / file) for file in files}
+    different = [file for file in files if now[file] != seen.get(file)]
+    for file in different:
+        if hash_of(folder / file) != hashes.get(file):
+            note(f"{folder / file} has changed since it was downloaded.")
+            return False
+    settled = {file: _settled(found) for file, found in now.items()}
+    if any(settled[file] for file in different):
+        with suppress(OSError):  # a cache that others write
+            atomic_file.write(folder / MANIFEST, json.dumps({**manifest, "seen": settled}, indent=2))
+    return True
+
+
+def all_kept() -> list[CachedModel]:
     """Every model in the cache."""
     if not root().is_dir():
         return []
@@ -92,11 +136,14 @@ def all_kept() -> list[Kept]:
     return [found for name in names if (found := kept(name))]
 
 
-def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> Kept:
+def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> CachedModel:
     """Write the manifest, which marks a model as complete."""
     folder = folder_of(name)
     atomic_file.write(folder / NOTICE, notice)
-    manifest = {"name": name, "files": files, "opened": opened, "licence": licence}
+    manifest: dict[str, Any] = {"name": name, "files": files, "opened": opened, "licence": licence}
+    there = [file for file in files if (folder / file).is_file()]
+    manifest["seen"] = {file: _settled(_seen(folder / file)) for file in there}
+    manifest["sha256"] = {file: hash_of(folder / file) for file in there}
     atomic_file.write(folder / MANIFEST, json.dumps(manifest, indent=2))
     found = kept(name)
     if found is None:

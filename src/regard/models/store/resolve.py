@@ -32,14 +32,15 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
     raise _unknown(name)
 
 
-def get(name: str) -> cache.Kept:
+def get(name: str) -> cache.CachedModel:
     """A model of the catalogue or of the hub, from the cache, or downloaded into it by one process at a time."""
     check_name(name)
     if found := cache.kept(name):
         return found
     if offline():
         raise NotFetched(
-            f"The model {name!r} is not in the cache {cache.root()}, and REGARD_OFFLINE forbids the network.\n"
+            f"The model {name!r} is not in the cache {cache.root()}, or was changed there, and REGARD_OFFLINE forbids "
+            "the network.\n"
             f"Download it while online: regard models get {name}"
         )
     try:
@@ -68,7 +69,7 @@ def offline() -> bool:
     return os.environ.get("REGARD_OFFLINE", "").lower() not in ("", "0", "no", "off", "false")
 
 
-def _fetched(name: str) -> cache.Kept:
+def _fetched(name: str) -> cache.CachedModel:
     with cache.locked(name):
         if found := cache.kept(name):  # by another process, while this one waited
             return found
@@ -77,7 +78,7 @@ def _fetched(name: str) -> cache.Kept:
         return _get_known(CATALOGUE[name], folder) if name in CATALOGUE else _get_from_hub(name, folder)
 
 
-def _get_known(known: Known, folder: Path) -> cache.Kept:
+def _get_known(known: Known, folder: Path) -> cache.CachedModel:
     """A model of the catalogue; complete files of an interrupted run are used."""
     from regard.models.store import download  # HTTP takes a tenth of a second to import
 
@@ -95,7 +96,7 @@ def _get_known(known: Known, folder: Path) -> cache.Kept:
     return cache.seal(known.name, sizes, known.opened, known.licence, known.notice)
 
 
-def _get_from_hub(name: str, folder: Path) -> cache.Kept:
+def _get_from_hub(name: str, folder: Path) -> cache.CachedModel:
     """Any public model of the hub that has safetensors."""
     from regard.models.store import download
 
@@ -112,9 +113,7 @@ def _get_from_hub(name: str, folder: Path) -> cache.Kept:
 
 
 def _is_complete(path: Path, sha256: str) -> bool:
-    from regard.models.store import download
-
-    return path.is_file() and download.hash_of(path) == sha256
+    return path.is_file() and cache.hash_of(path) == sha256
 
 
 def _exists(path: Path) -> bool:

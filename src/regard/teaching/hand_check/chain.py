@@ -219,7 +219,7 @@ def spreads(inputs: Inputs, known: Known) -> dict[str, Numbers]:
     if stage is None or "value" not in known:
         return found
     with np.errstate(all="ignore"):
-        largest = np.nanmax(np.where(np.isneginf(stage), np.nan, stage), axis=-1, keepdims=True)
+        largest = np.where(np.isnan(stage), -np.inf, stage).max(axis=-1, keepdims=True)
         high, low = (np.exp(stage - largest + sign * found["scaled"]) for sign in (1, -1))
         most = high / (high + low.sum(-1, keepdims=True) - low)
         least = low / (low + high.sum(-1, keepdims=True) - high)

@@ -14,6 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from regard import validate
+from regard.errors import count
 from regard.tables import Column, Table, printed_number
 from regard.teaching.hand_check import slips
 from regard.teaching.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, start, ways_to, written_out
@@ -22,6 +24,7 @@ from regard.teaching.hand_check.inputs import Numbers
 from regard.teaching.hand_check.notation import (
     AFTER_HEADS,
     AXES,
+    MOST_DIGITS,
     PER_KEY,
     SPELLING_OF,
     STEPS,
@@ -29,13 +32,17 @@ from regard.teaching.hand_check.notation import (
     exactly,
     nearness,
 )
-from regard.teaching.hand_check.notes import Claim, Notes, notes_of
+from regard.teaching.hand_check.notes import Blank, Claim, Notes, notes_of
 from regard.teaching.hand_check.slips import Slip
 
-Kind = Literal["right", "rounded", "cut", "carried on", "follows", "wrong", "shape", "unchecked"]
+Kind = Literal[
+    "right", "rounded", "cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing", "unchecked"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SLIPS: tuple[Kind, ...] = ("cut", "carried on", "follows", "wrong", "shape")
+SLIPS: tuple[Kind, ...] = ("cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing")
+DECIMALS = 2  # that a rounded number has at least
 SAID: dict[Kind, str] = {
+    "too few decimals": "with too few decimals",
     "follows": "following from a wrong number",
     "shape": "of a shape that does not fit",
     "unchecked": "not checked",
@@ -54,10 +61,12 @@ class Verdict:
     right       equal
     rounded     equal after rounding to the digits given
     cut         digits truncated where rounding gives another last digit
+    too few decimals  a bare 0 for 0.42
     carried on  follows from numbers of the notes that were rounded or truncated
     follows     follows from a wrong number of the notes: the mistake is earlier
     wrong       none of these; `slip` names the mistake if it is a typical one
     shape       does not fit
+    missing     left blank, or null
     unchecked   what it is computed from is not in the notes
     """
 
@@ -94,7 +103,10 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether every number that could be checked is right or correctly rounded; False if none could be checked."""
+        """Whether no answer is missing and every number that could be checked is right or correctly rounded.
+
+        False if none could be checked.
+        """
         is_checked = any(verdict.kind != "unchecked" for verdict in self.verdicts)
         return is_checked and not self.slips
 
@@ -110,7 +122,7 @@ class Check:
     def summary(self) -> str:
         """One line with the count of each kind, and the names of the slips."""
         counts = Counter(verdict.kind for verdict in self.verdicts)
-        numbers = sum(counts.values()) - counts["shape"]
+        numbers = sum(counts.values()) - counts["shape"] - counts["missing"]
         parts = [f"{counts[kind]} {SAID.get(kind, kind)}" for kind in KINDS if counts[kind]]
         slips = Counter(verdict.slip for verdict in self.verdicts if verdict.slip)
         if slips:
@@ -121,7 +133,7 @@ class Check:
     def table(self, *, slips_only: bool = False) -> Table:
         """A row per number, or only for the numbers that need attention."""
         columns = (
-            Column("Number", "word"),
+            Column("Number"),
             Column("Given"),
             Column("Exact"),
             Column("Verdict"),
@@ -138,8 +150,10 @@ class Check:
         return self.table()._repr_html_()
 
 
-def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
+def check_notes(notes: str | Path | Mapping[str, Any], *, decimals: int = DECIMALS) -> Check:
     """Check a hand calculation: a .json, .csv or .md file, or a dictionary of the form of the JSON.
+
+    decimals  that a rounded number has at least: 0.4 and 0 are not 0.42 rounded
 
     The calculation starts from embeddings, with W_q, W_k and W_v unless these are the identity, or from q, k and v.
     Checked are all scores, scaled and masked scores, weights, weighted values and outputs that the notes hold: whole
@@ -158,8 +172,9 @@ def check_notes(notes: str | Path | Mapping[str, Any]) -> Check:
     score cat → sat 3 wrong | 0·1 + 1·1 + 0·1 + 1·1 = 2
     weight The → cat 0.15 cut | 0.1554 truncated; rounded it is 0.16
     """
+    decimals = validate.integer("decimals", decimals, 0, MOST_DIGITS)
     document = read(notes)
-    return Check(tuple(Judge(notes_of(document)).verdicts()), document.source)
+    return Check(tuple(Judge(notes_of(document, decimals)).verdicts()), document.source)
 
 
 def worked_example() -> dict[str, Any]:
@@ -219,7 +234,12 @@ class Judge:
                 set_divisor(self.exact, self.notes.inputs.divisor)
                 if "divisor" in self.exact:
                     self.variants["divisor"] = [Variant(self.exact["divisor"], EXACT)]
-        return found
+        return found + [self._missing(blank) for blank in self.notes.missing()]
+
+    def _missing(self, blank: Blank) -> Verdict:
+        has_head = blank.step not in AFTER_HEADS
+        what, head = self.notes.said(blank.step, blank.place), blank.place[0] if has_head else 0
+        return Verdict("missing", what, "", None, "", "left blank", blank.step, blank.place[has_head:], head)
 
     def _compute_spreads(self) -> None:
         """Bounds for the rounding of q, k and v, if these were printed rounded and nothing exact is given."""
@@ -305,7 +325,7 @@ class Judge:
             return self._said("rounded", claim, value, f"{shown} rounded")
         spread = self.spread.get(claim.step)
         if spread is not None:
-            half = 0.5 * 10.0**-claim.written.digits
+            half = 0.5 * claim.written.last_digit
             if abs(claim.written.value - value) <= float(spread[claim.place]) + half:
                 because = f"{shown} from q, k and v as printed, which are rounded themselves"
                 return self._said("rounded", claim, value, because)
@@ -313,7 +333,7 @@ class Judge:
         for accepted, level in (("rounded", SOUND), ("rounded", OWN), ("cut", EXACT), ("cut", SOUND), ("cut", OWN)):
             if level == EXACT:
                 if near == "cut":
-                    rounded = printed_number(value, max(claim.written.digits, 0))
+                    rounded = printed_number(value, max(claim.written.digits, claim.written.least))
                     return self._said("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
                 continue
             line = self._from_notes(claim, value, results, level, accepted)
@@ -322,6 +342,10 @@ class Judge:
             if line:
                 right = self._right(claim, value)
                 return self._said("follows", claim, value, f"{line} from a wrong number before it; {right}")
+        if claim.written.digits < claim.written.least:
+            as_written = replace(claim, written=replace(claim.written, least=claim.written.digits))
+            if self._verdict(as_written, exact, results).kind != "wrong":
+                return self._said("too few decimals", claim, value, _with_decimals(value, claim))
         return self._said("wrong", claim, value, self._right(claim, value).removeprefix("right is "))
 
     def _is_hidden(self, claim: Claim) -> bool:
@@ -348,18 +372,20 @@ class Judge:
         self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
     ) -> dict[Claim, Slip]:
         """The typical mistakes that explain wrong numbers."""
-        failing = [claim for claim, verdict in zip(claims, verdicts, strict=True) if verdict.kind == "wrong"]
+        kinds = {claim: verdict.kind for claim, verdict in zip(claims, verdicts, strict=True)}
+        failing = [claim for claim in claims if kinds[claim] in ("wrong", "too few decimals")]
+        coarse = {claim for claim in failing if kinds[claim] == "too few decimals"}
         if not failing:
             return {}
         others = {name: kept for name, kept in self.variants.items() if name != step}
         variants = [{name: kept[at].array for name, kept in others.items()} for at in (0, -1)]
-        return slips.explained(step, claims, failing, variants, exact, self.notes.inputs)
+        return slips.explained(step, claims, failing, variants, exact, self.notes.inputs, coarse)
 
     def _named(self, claim: Claim, verdict: Verdict, slip: Slip | None) -> Verdict:
         if slip is None or verdict.exact is None:
             return verdict
         because = f"{slip}; {self._right(claim, verdict.exact)}"
-        return replace(verdict, because=because, slip=slip.name.partition(" (")[0])
+        return replace(verdict, kind="wrong", because=because, slip=slip.name.partition(" (")[0])
 
     def _against_start(self, claim: Claim) -> Verdict:
         """A q, k or v that is repeated and differs from the one the calculation starts from."""
@@ -387,6 +413,11 @@ class Judge:
             claim.place[0] if has_head else 0,
             slip,
         )
+
+
+def _with_decimals(value: float, claim: Claim) -> str:
+    least = claim.written.least
+    return f"with {count(least, 'decimal')} it is {printed_number(value, least)}"
 
 
 def _equal(left: Numbers, right: Numbers) -> bool:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regard import input_file, validate
 from regard.errors import OptionError, count, did_you_mean, kind_of, shown
+from regard.tables import unguarded_cell
 from regard.teaching.hand_check.notation import (
     AFTER_HEADS,
     AXES,
@@ -73,6 +74,7 @@ class Document:
     source: str  # what messages call it
     settings: dict[str, Any] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
+    blanks: list[Entry] = field(default_factory=list)  # cells of tables that were left blank; their content is None
 
     def set(self, name: str, value: Any, where: str) -> None:
         """Add a setting; a different value for the same setting is an error."""
@@ -82,6 +84,11 @@ class Document:
     def add(self, step: str, content: Any, **more: Any) -> None:
         """Add an entry."""
         self.entries.append(Entry(step, content, **more))
+
+    def add_blank(self, step: str, path: Sequence[str], head: int | None, where: str) -> None:
+        """Add a cell that was left blank, if it is one for a number to calculate."""
+        if step in AXES:
+            self.blanks.append(Entry(step, None, tuple(path), head, where))
 
     def of(self, step: str) -> list[Entry]:
         """All entries of a step."""
@@ -279,10 +286,10 @@ def _grids_of_csv(text: str, source: str) -> Iterator[Grid]:
     reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            cells = tuple(cell.strip() for cell in row)
+            cells = tuple(unguarded_cell(cell.strip()) for cell in row)
             is_heading = len(cells) > 1 and cells[0].casefold() == "table"
             if rows and (not any(cells) or is_heading):
-                yield from _by_title(Grid("", rows[0], tuple(rows[1:]), start))
+                yield from _by_title(_without_source(rows, start))
                 rows = []
             if any(cells):
                 start = start if rows else reader.line_num
@@ -292,7 +299,13 @@ def _grids_of_csv(text: str, source: str) -> Iterator[Grid]:
             f"{source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
         ) from None
     if rows:
-        yield from _by_title(Grid("", rows[0], tuple(rows[1:]), start))
+        yield from _by_title(_without_source(rows, start))
+
+
+def _without_source(rows: Sequence[tuple[str, ...]], start: int) -> Grid:
+    """The grid of these rows; a last column that says where the numbers come from is left out."""
+    width = len(rows[0]) - (rows[0][-1].casefold() == "source")
+    return Grid("", rows[0][:width], tuple(row[:width] if len(row) <= len(rows[0]) else row for row in rows[1:]), start)
 
 
 def _by_title(grid: Grid) -> Iterator[Grid]:
@@ -417,7 +430,7 @@ def _read_facts(grid: Grid, document: Document, where: str, words: Sequence[str]
         at = f"{where}, row {number}"
         step, head = _step_and_head(fact["step"])
         step = step or canonical(fact["step"], at)
-        if is_blank(cell):
+        if is_blank(cell) and step not in AXES:
             continue
         if step in MATRICES:
             rows = [numbers_in(row, at) for row in re.split(r"[;/]", cell) if row.strip()]
@@ -432,6 +445,9 @@ def _read_facts(grid: Grid, document: Document, where: str, words: Sequence[str]
         path = [label for name in ("query", "word", "key") if (label := fact.get(name, ""))]
         if not path and asking is not None and AXES.get(step, ("",))[0] == "query":
             path = [asking]
+        if is_blank(cell):
+            document.add_blank(step, path, head, at)
+            continue
         is_one = step in PER_KEY and len(path) == 2 and len(numbers) == 1
         document.add(step, numbers[0] if is_one else numbers, path=tuple(path), head=head, where=at)
 
@@ -467,10 +483,14 @@ def _read_matrix(grid: Grid, document: Document, where: str) -> None:
             for key, cell in zip(keys, row, strict=False):
                 if cell is not None:
                     document.add(step, cell, path=(label, key), head=head, where=where)
+                else:
+                    document.add_blank(step, (label, key), head, where)
         elif len(row) == 1 and row[0] is not None:
             document.add(step, numbers_in(row[0], where), path=(label,), head=head, where=where)
         elif any(cell is not None for cell in row):
             document.add(step, row, path=(label,), head=head, where=where)
+        else:
+            document.add_blank(step, (label,), head, where)
 
 
 def _read_steps(grid: Grid, document: Document, where: str, words: Sequence[str]) -> None:
@@ -490,6 +510,8 @@ def _read_steps(grid: Grid, document: Document, where: str, words: Sequence[str]
         query = query or _query_in(asking, words) or _alone(block, "query") or _alone(block, "output")
         is_one_sum = sum("output" in record for _, record in block) == 1
         is_one_query = sum("query" in record for _, record in block) == 1
+        for step, path in _blank_cells(block, set(columns.values()), query):
+            document.add_blank(step, path, head, where)
         for label, steps in block:
             for step, numbers in steps.items():
                 is_total = label.casefold() in TOTALS and label not in words
@@ -501,6 +523,31 @@ def _read_steps(grid: Grid, document: Document, where: str, words: Sequence[str]
                     path = (query,)  # in whichever row they are printed
                 content = numbers[0] if step in PER_KEY and len(numbers) == 1 else numbers
                 document.add(step, content, path=path, head=head, where=where, is_printed=step in VECTORS)
+
+
+def _blank_cells(
+    block: Sequence[tuple[str, Mapping[str, Any]]], columns: Collection[str], query: str | None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Steps and places of the blank cells of a step table; q and the sum of its query stand in one row of it."""
+    of_keys = {*PER_KEY, "weighted_value"} & {*columns}
+    for step in {"query", "output"} & {*columns} if of_keys else ():
+        is_total = step == "output" and _total_holds_output(block)
+        if query is not None and not is_total and not any(step in record for _, record in block):
+            yield step, (query,)
+    for label, record in block:
+        if label.casefold() in TOTALS:
+            continue
+        for step in columns:
+            if step in record or (of_keys and step in ("query", "output")):
+                continue
+            if step not in of_keys:
+                yield step, (label,)
+            elif query is not None:
+                yield step, (query, label)
+
+
+def _total_holds_output(block: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+    return any(label.casefold() in TOTALS and "weighted_value" in record for label, record in block)
 
 
 def _label_columns(grid: Grid) -> int:

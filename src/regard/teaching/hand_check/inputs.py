@@ -30,7 +30,7 @@ MANY_CELLS = 10_000  # of a mask that tables print
 
 
 @dataclass(frozen=True)
-class Misfit:
+class WrongShape:
     """Something with a shape that does not fit, and the shape that would."""
 
     step: str
@@ -55,7 +55,7 @@ class Inputs:
     divisor: float | None = None  # None for √d_k
     product: str = PRODUCTS[0]
     has_matrices: bool = False  # whether a W was given, rather than the identity assumed
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[WrongShape] = field(default_factory=list)
 
     @cached_property
     def labels(self) -> dict[str, list[str]]:
@@ -304,7 +304,7 @@ def _read_matrices(document: Document, given: Inputs) -> None:
             side = "rows" if given.product == PRODUCTS[0] else "columns"
             expected = f"{given.product} needs {size} {side}{hint}"
         because = f"embeddings have {count(size, 'number')}: {expected}"
-        given.misfits.append(Misfit(label, " × ".join(map(str, shape)), because))
+        given.misfits.append(WrongShape(label, " × ".join(map(str, shape)), because))
     queries, keys = given.matrices.get("W_q"), given.matrices.get("W_k")
     if queries is not None and keys is not None and queries.shape[1] != keys.shape[1]:
         because = (
@@ -312,12 +312,12 @@ def _read_matrices(document: Document, given: Inputs) -> None:
             "q · k needs equal sizes"
         )
         shape = keys.shape if given.product == PRODUCTS[0] else keys.shape[::-1]
-        given.misfits.append(Misfit("W_k", " × ".join(map(str, shape)), because))
+        given.misfits.append(WrongShape("W_k", " × ".join(map(str, shape)), because))
         del given.matrices["W_k"]
     for name, matrix in list(given.matrices.items()):
         if matrix.shape[1] % given.heads:
             because = f"{matrix.shape[1]} columns cannot be split evenly among {given.heads} heads"
-            given.misfits.append(Misfit(name, " × ".join(map(str, matrix.shape)), because))
+            given.misfits.append(WrongShape(name, " × ".join(map(str, matrix.shape)), because))
             del given.matrices[name]
     _read_output_matrix(document, given)
 
@@ -345,7 +345,7 @@ def _read_output_matrix(document: Document, given: Inputs) -> None:
     if size is not None and len(matrix) != size:
         shape = matrix.shape if given.product == PRODUCTS[0] else matrix.shape[::-1]
         because = f"the concatenated heads have {count(size, 'number')}: W_O needs {size} rows"
-        given.misfits.append(Misfit("W_O", " × ".join(map(str, shape)), because))
+        given.misfits.append(WrongShape("W_O", " × ".join(map(str, shape)), because))
     else:
         given.matrices["W_O"] = matrix
 

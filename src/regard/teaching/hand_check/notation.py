@@ -118,13 +118,19 @@ class Written:
     text: str
     value: float  # −inf for a masked score
     digits: int  # decimals; negative for whole thousands written as 1e3
+    least: int = 0  # decimals that a rounded number has at least; 0.2 stands for 0.20 then, and not for 0.24
+
+    @property
+    def last_digit(self) -> float:
+        """The unit of the last decimal."""
+        return 10.0 ** -min(max(self.digits, self.least), 300)
 
 
-def written(raw: Any, where: str) -> Written:
-    """A number from JSON, from a table cell, or from Python.
+def written(raw: Any, where: str, least: int = 0) -> Written:
+    """A number from JSON, from a table cell, or from Python; with fewer than `least` decimals it is not rounded.
 
     >>> written("0.50", "here"), written(2, "here").digits, written("−∞", "here").value
-    (Written(text='0.50', value=0.5, digits=2), 0, -inf)
+    (Written(text='0.50', value=0.5, digits=2, least=0), 0, -inf)
     """
     if isinstance(raw, np.generic):
         raw = raw.item()
@@ -134,7 +140,7 @@ def written(raw: Any, where: str) -> Written:
     text = repr(raw).removesuffix(".0") if isinstance(raw, float) else str(raw)
     text = text.replace("−", "-").strip(DECORATION)
     if text.casefold() in MINUS_INFINITY:
-        return Written("−∞", -math.inf, 0)
+        return Written("−∞", -math.inf, 0, least)
     if text.lstrip("+-").casefold() in NOT_FINITE:
         raise not_finite(where, raw)
     if COMMA.fullmatch(text):
@@ -150,7 +156,7 @@ def written(raw: Any, where: str) -> Written:
         raise not_finite(where, raw)
     exponent = number.as_tuple().exponent
     digits = min(-exponent, 400) if isinstance(exponent, int) else 0
-    return Written(text.replace("-", "−"), value, digits if value else max(digits, 0))
+    return Written(text.replace("-", "−"), value, digits if value else max(digits, 0), least)
 
 
 def is_blank(cell: str) -> bool:
@@ -188,6 +194,8 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
 
     >>> [nearness(written(text, ""), 0.155362) for text in ("0.155362", "0.16", "0.15", "0.155", "0.17")]
     ['right', 'rounded', 'cut', 'rounded', None]
+    >>> [nearness(written(text, "", 2), 0.197532) for text in ("0.2", "0", "0.3")]
+    ['rounded', None, None]
     """
     if math.isnan(exact):
         return None
@@ -196,13 +204,12 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
         return "right" if is_same else None
     if are_same(given.value, exact):
         return "right"
-    last_digit = 10.0 ** -min(given.digits, 300)
     apart = abs(given.value - exact)
-    if apart <= (0.5 + ALMOST_HALF) * last_digit:
+    if apart <= (0.5 + ALMOST_HALF) * given.last_digit:
         return "rounded"
     lost = abs(exact) - abs(given.value)
     is_other_side = given.value * exact < 0
-    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * last_digit and not is_other_side else None
+    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * given.last_digit and not is_other_side else None
 
 
 def exactly(value: float, given: Written) -> str:
@@ -211,7 +218,7 @@ def exactly(value: float, given: Written) -> str:
     >>> exactly(0.155362, Written("0.15", 0.15, 2)), exactly(2.0, Written("3", 3.0, 0))
     ('0.1554', '2')
     """
-    digits = min(max(given.digits, 0) + 2, MOST_DIGITS)
+    digits = min(max(given.digits, given.least, 0) + 2, MOST_DIGITS)
     if not math.isfinite(value) or are_same(value, round(value, digits)):
         return precise(value)
     return printed_number(value, digits)
@@ -230,12 +237,12 @@ def decimal_comma(where: str, text: str) -> OptionError:
 
 def not_a_number(where: str, raw: object) -> OptionError:
     """Something else where a number is expected."""
-    return OptionError(f"{where}: {shown(raw)} is not a number.\nLeave out what was not calculated, or write null.")
+    return OptionError(f"{where}: {shown(raw)} is not a number.\nLeave out what was not to be calculated.")
 
 
 def not_finite(where: str, raw: object) -> OptionError:
     """NaN, ∞, or a number that overflows."""
     return OptionError(
         f"{where}: {shown(raw)} is not a finite number.\n"
-        "Leave out what was not calculated, or write null; only a masked score may be −∞."
+        "Leave out what was not to be calculated; only a masked score may be −∞."
     )

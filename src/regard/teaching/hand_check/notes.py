@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import OptionError, count
 from regard.masks import allowed
@@ -15,7 +16,7 @@ from regard.teaching.hand_check.documents import Document, Entry
 from regard.teaching.hand_check.inputs import (
     PROJECTIONS,
     Inputs,
-    Misfit,
+    WrongShape,
     axis_count,
     inputs_of,
     part_rows,
@@ -23,6 +24,7 @@ from regard.teaching.hand_check.inputs import (
 )
 from regard.teaching.hand_check.notation import AFTER_HEADS, AXES, STEPS, Written, is_blank, written
 
+Cell = TypeVar("Cell", "Claim", "Blank")
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
 
 
@@ -35,23 +37,52 @@ class Claim:
     written: Written
 
 
+@dataclass(frozen=True)
+class Blank:
+    """A cell that was left blank: one number, or a vector."""
+
+    step: str
+    place: tuple[int, ...]  # as in `Claim`, without the last axis for a vector
+
+
 @dataclass(eq=False)
 class Notes:
     """Inputs and claims."""
 
     inputs: Inputs
     claims: list[Claim] = field(default_factory=list)
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[WrongShape] = field(default_factory=list)
+    blanks: list[Blank] = field(default_factory=list)
+    decimals: int = 0  # that a rounded number has at least
+
+    def missing(self) -> list[Blank]:
+        """Blank cells whose number is nowhere in the notes; a key that a query may not see needs none."""
+        if not self.blanks:
+            return []
+        known = {(claim.step, claim.place[:end]) for claim in self.claims for end in range(len(claim.place) + 1)}
+        visible = self.inputs.visible()
+        return [
+            blank
+            for blank in sorted(dict.fromkeys(self.blanks), key=lambda blank: (STEPS.index(blank.step), blank.place))
+            if (blank.step, blank.place) not in known
+            and blank.step not in self.inputs.parts
+            and (visible is None or AXES[blank.step][:2] != ("query", "key") or _is_visible(visible, blank.place))
+        ]
 
     def said(self, step: str, place: Sequence[int]) -> str:
         """A step and a place in it: "weight The → cat", "output The [2], head 1"."""
         return said_place(step, place, self.inputs)
 
 
-def notes_of(document: Document) -> Notes:
+def _is_visible(visible: NDArray[np.bool_], place: tuple[int, ...]) -> bool:
+    """Whether a place, or any key of a row, may be seen."""
+    return bool(visible[place[1:3]].any())
+
+
+def notes_of(document: Document, decimals: int = 0) -> Notes:
     """The notes that a document holds, with every vector and number checked for form."""
     inputs = inputs_of(document)
-    notes = Notes(inputs, misfits=inputs.misfits)
+    notes = Notes(inputs, misfits=inputs.misfits, decimals=decimals)
     sizes = _sizes(document, inputs)
     for step in STEPS:
         for entry in document.of(step):
@@ -62,7 +93,10 @@ def notes_of(document: Document) -> Notes:
                     _walk(notes, entry, vector, AXES[step][1:], sizes, (head, place))
             else:
                 _walk_entry(notes, entry, sizes)
-    if not notes.claims and not notes.misfits:
+    for blank in document.blanks:
+        if inputs.heads == 1 or blank.head is not None or blank.step in AFTER_HEADS:
+            _walk_entry(notes, blank, sizes)
+    if not notes.claims and not notes.misfits and not notes.blanks:
         raise OptionError(
             f"{document.source} holds no number that was calculated by hand.\n"
             "Give any of: scores, scaled, masked, weights, weighted values, outputs, concatenated, projected."
@@ -77,7 +111,9 @@ def _only_claimed_queries(notes: Notes) -> Notes:
     """The notes without the queries that no claim is about: for one query of a long text, O(n) instead of O(n²)."""
     inputs = notes.inputs
     axes = {step: AXES[step].index("query") + (step not in AFTER_HEADS) for step in STEPS if "query" in AXES[step]}
-    kept = sorted({claim.place[axes[claim.step]] for claim in notes.claims if claim.step in axes})
+    every: tuple[Claim | Blank, ...] = (*notes.claims, *notes.blanks)
+    cells = [cell for cell in every if len(cell.place) > axes.get(cell.step, len(cell.place))]
+    kept = sorted({cell.place[axes[cell.step]] for cell in cells})
     new = {old: place for place, old in enumerate(kept)}
     fewer = replace(inputs, words=tuple(inputs.labels["query"][place] for place in kept), parts=dict(inputs.parts))
     if inputs.x is not None:
@@ -88,14 +124,14 @@ def _only_claimed_queries(notes: Notes) -> Notes:
         rows = [inputs.visible_row(place) for place in kept]
         fewer.mask = allowed(np.stack(rows)) if rows else None
 
-    def moved(claim: Claim) -> Claim:
-        if claim.step not in axes:
-            return claim
-        place = list(claim.place)
-        place[axes[claim.step]] = new[place[axes[claim.step]]]
-        return replace(claim, place=tuple(place))
+    def moved(cell: Cell) -> Cell:
+        place = list(cell.place)
+        if len(place) > axes.get(cell.step, len(place)):
+            place[axes[cell.step]] = new[place[axes[cell.step]]]
+        return replace(cell, place=tuple(place))
 
-    return Notes(fewer, list(map(moved, notes.claims)), notes.misfits)
+    claims, blanks = list(map(moved, notes.claims)), list(map(moved, notes.blanks))
+    return Notes(fewer, claims, notes.misfits, blanks, notes.decimals)
 
 
 def _split(notes: Notes, entry: Entry, step: str, source: str) -> list[tuple[int, int, Any]]:
@@ -108,7 +144,7 @@ def _repeated_parts(notes: Notes, entry: Entry, source: str) -> None:
     begun = notes.inputs.parts[entry.step]
     for head, place, vector in _split(notes, entry, entry.step, source):
         for component, raw in enumerate(vector if isinstance(vector, list) else []):
-            number = written(raw, f"{source}, {entry.step}")
+            number = written(raw, f"{source}, {entry.step}", notes.decimals)
             if component < begun.shape[-1] and number.value != begun[head, place, component]:
                 notes.claims.append(Claim(entry.step, (head, place, component), number))
 
@@ -127,7 +163,7 @@ def _walk_entry(notes: Notes, entry: Entry, sizes: Mapping[str, int]) -> None:
         if parts is None:
             given = count(len(content), "head") if isinstance(content, (list, dict)) else "one number"
             because = f"there {'is' if inputs.heads == 1 else 'are'} {count(inputs.heads, 'head')}"
-            notes.misfits.append(Misfit(step.replace("_", " "), given, because))
+            notes.misfits.append(WrongShape(step.replace("_", " "), given, because))
             return
         for one, part in parts:
             _walk_path(notes, entry, part, axes, sizes, (one,))
@@ -177,13 +213,14 @@ def _walk(
 ) -> None:
     """Every number below; what has another shape is recorded as a misfit and left out."""
     if raw is None or (isinstance(raw, str) and is_blank(raw)):
+        notes.blanks.append(Blank(entry.step, place))
         return
     if not axes:
         where = notes.said(entry.step, place)
         if isinstance(raw, (list, dict)):
-            notes.misfits.append(Misfit(where, count(len(raw), "number"), "expected one number"))
+            notes.misfits.append(WrongShape(where, count(len(raw), "number"), "expected one number"))
             return
-        number = written(raw, f"{entry.where}, {where}")
+        number = written(raw, f"{entry.where}, {where}", notes.decimals)
         if math.isinf(number.value) and entry.step not in ("score", "scaled", "masked"):
             raise OptionError(
                 f"{entry.where}, {where}: {number.text} is not a finite number.\nOnly a masked score may be −∞."
@@ -203,7 +240,7 @@ def _walk(
         noun = "row" if isinstance(raw, list) and raw and isinstance(raw[0], (list, dict)) else "number"
         wanted = count(expected, "word") if axis in ("query", "key") else f"vectors of {size}"
         where = notes.said(entry.step, place)
-        notes.misfits.append(Misfit(where, count(came, noun), f"{count(came, noun)} for {wanted}"))
+        notes.misfits.append(WrongShape(where, count(came, noun), f"{count(came, noun)} for {wanted}"))
 
 
 def _place(notes: Notes, axis: str, label: Any, size: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -41,11 +41,13 @@ def explained(
     variants: Sequence[Known],
     exact: Numbers,
     inputs: Inputs,
+    coarse: Set[Claim] = frozenset(),
 ) -> dict[Claim, Slip]:
     """The slip behind each wrong number, for those that have one.
 
     claims    all numbers of the step: a slip that contradicts one in the same row is less likely
     variants  the steps before: exact, and as the notes have them
+    coarse    numbers with too few decimals: a bare 0 fits too much to be explained without the rest of its row
     """
     with np.errstate(all="ignore"):
         predictions = [
@@ -67,6 +69,8 @@ def explained(
                 others[claim.place[:-1]].append(claim)
         found: dict[Claim, Slip] = {}
         for place, group in groups.items():
+            if coarse >= {*group}:
+                continue
             whole = [at for at in order if hits[at].issuperset(group)]
             agreeing = [at for at in whole if _agrees(predictions[at][1], others[place])]
             chosen = next(iter([*agreeing, *whole]), None)
@@ -80,6 +84,8 @@ def explained(
                 found |= {claim: replace(slip, value=float(numbers[claim.place[-1]])) for claim in group}
                 continue
             for claim in group:  # no slip explains the row: each number on its own
+                if claim in coarse:
+                    continue
                 alone = [at for at in order if claim in hits[at]]
                 if alone:
                     name, array = predictions[alone[0]]

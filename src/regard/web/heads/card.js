@@ -10,7 +10,7 @@ const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
 
 /**
  * @param {import("./model.js").Atlas} atlas
- * @param {any} colours
+ * @param {Colours} colours
  * @param {(text: string) => void} announce
  * @param {(metric: string) => void} plot shows a metric on the axis across
  */
@@ -55,7 +55,7 @@ export function makeCard(atlas, colours, announce, plot) {
     const found = model.relationsOf(one).slice(0, 6);
     if (!found.length)
       return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
-    const rows = found.map((/** @type {any} */ { arrow, accuracy, offset, untrained }) =>
+    const rows = found.map(({ arrow, accuracy, offset, untrained }) =>
       element(
         "tr",
         {},
@@ -102,7 +102,7 @@ export function makeCard(atlas, colours, announce, plot) {
     const select = element(
       "select",
       { "aria-label": "Sentence", class: "regard-heads-select", onchange: () => another(Number(select.value)) },
-      sentences.map((/** @type {any} */ { text }, /** @type {number} */ at) => element("option", { value: String(at), text: shortened(text, 60) })),
+      sentences.map(({ text }, at) => element("option", { value: String(at), text: shortened(text, 60) })),
     );
     select.value = String(chosen.sentence);
     const readout = element("p", { class: "regard-heads-readout" });
@@ -170,7 +170,7 @@ export function makeCard(atlas, colours, announce, plot) {
     ];
   }
 
-  /** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {any} axis */
+  /** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
   function strip(model, name, one, axis) {
     const marks = model.all
       .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
@@ -183,7 +183,7 @@ export function makeCard(atlas, colours, announce, plot) {
     const found = model.examplesOf(one);
     if (!found.length) return null;
     const tenths = model.tenths(one);
-    const groups = [...new Set(found.map((/** @type {any} */ { tenth }) => tenth))].sort((a, b) => b - a);
+    const groups = [...new Set(found.map(({ tenth }) => tenth))].sort((a, b) => b - a);
     return [
       element("h3", { text: "Examples from the texts, by weight" }),
       groups.map((tenth, place) =>
@@ -191,7 +191,7 @@ export function makeCard(atlas, colours, announce, plot) {
           "details",
           { class: "regard-heads-examples", open: place < 2 },
           element("summary", { text: tenthOf(tenth, tenths) }),
-          found.filter((/** @type {any} */ link) => link.tenth === tenth).map(exampleOf),
+          found.filter((link) => link.tenth === tenth).map(exampleOf),
         ),
       ),
       element("p", { class: "regard-note", text: "The underlined word attends most to the bold one. Within each tenth of the weight, examples are drawn uniformly." }),
@@ -209,19 +209,19 @@ function tenthOf(tenth, counts) {
   return `${between}: ${printedCount(counts[tenth])} ${counts[tenth] === 1 ? "link" : "links"}`;
 }
 
-/** @param {number} share @param {string} kind */
+/** @param {number} share @param {"i"|"b"|"s"} kind */
 function mark(share, kind) {
   const made = element(kind);
   made.style.setProperty("left", `${100 * Math.min(Math.max(share, 0), 1)}%`);
   return made;
 }
 
-/** An excerpt with its query underlined and its key bold. @param {any} link */
+/** An excerpt with its query underlined and its key bold. @param {import("./model.js").Example} link */
 function exampleOf({ text, query, key, weight }) {
-  const spans = [
+  const spans = /** @type {{at: number[], name: "u"|"strong"}[]} */ ([
     { at: query, name: "u" },
     { at: key, name: "strong" },
-  ].sort((one, other) => one.at[0] - other.at[0]);
+  ]).sort((one, other) => one.at[0] - other.at[0]);
   const letters = Array.from(text); // positions count characters, not UTF-16 units
   const part = (/** @type {number} */ from, /** @type {number} */ to) => letters.slice(from, to).join("");
   const pieces = [];

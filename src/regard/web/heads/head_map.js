@@ -9,7 +9,7 @@ export const BY_PATTERN = "pattern";
 /**
  * @param {import("./model.js").Atlas} atlas
  * @param {import("./model.js").Model} model
- * @param {any} colours
+ * @param {Colours} colours
  * @param {(pattern: string) => string} colourOf
  * @param {(one: import("./model.js").Head) => void} choose
  */

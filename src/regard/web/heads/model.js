@@ -4,6 +4,13 @@
  * @typedef {{layer: number, head: number}} Head
  * @typedef {{name: string, meaning: string}} Metric
  * @typedef {{pattern: string, score: number}} Label
+ * @typedef {Head & {relation: string, direction: string, arrow: string, accuracy: number[], gain: number, offset: number,
+ *   untrained: number|null, words: number}} Relation
+ * @typedef {Head & {text: string, query: number[], key: number[], weight: number, tenth: number}} Example  query and key: letters [first, last)
+ * @typedef {Metric & {mean: (number|null)[][], low?: (number|null)[][], high?: (number|null)[][]}} Statistic
+ * @typedef {{model: string, source: string, notes: string[], about: Record<string, any>, layers: number, heads: number, patterns: Metric[],
+ *   labels: Label[][][], statistics: Statistic[], relations: Relation[], relations_on: string, examples: Example[],
+ *   tenths: number[][][]|null, sentences: {text: string, tokens: string[], sinks: number[], causal: boolean}[]}} Measured
  * @typedef {ReturnType<typeof modelOf>} Model
  * @typedef {{title: string, models: Model[], metrics: Metric[]}} Atlas
  */
@@ -15,23 +22,22 @@ const LAYER = { name: "layer", meaning: "the number of the layer, from 0" };
 const GAIN = { name: "relation", meaning: "the most that the head gains over the best fixed offset, in any relation" };
 const LARGEST_WEIGHT = 255; // weights are stored in 8 bits
 
-/** @param {import("../frames.js").Frame} frame @returns {Atlas} */
+/** @param {Frame} frame @returns {Atlas} */
 export function atlasOf({ header, arrays }) {
-  const models = header.models.map((/** @type {any} */ data, /** @type {number} */ place) => modelOf(data, place, arrays));
-  const shared = models[0].metrics.filter(({ name }) => models.every((/** @type {Model} */ one) => one.has(name)));
+  const models = /** @type {Measured[]} */ (header.models).map((data, place) => modelOf(data, place, arrays));
+  const shared = models[0].metrics.filter(({ name }) => models.every((one) => one.has(name)));
   return { title: header.title, models, metrics: shared };
 }
 
-/** @param {any} data @param {number} place @param {Record<string, import("../frames.js").FrameArray>} arrays */
+/** @param {Measured} data @param {number} place @param {Record<string, FrameArray>} arrays */
 function modelOf(data, place, arrays) {
   const { layers, heads } = data;
   /** @type {Head[]} */
   const all = Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
-  /** @type {Map<string, any>} */
-  const statistics = new Map(data.statistics.map((/** @type {any} */ one) => [one.name, one]));
-  const isOf = (/** @type {any} */ one, /** @type {Head} */ { layer, head }) => one.layer === layer && one.head === head;
-  const relationsOf = (/** @type {Head} */ head) => data.relations.filter((/** @type {any} */ one) => isOf(one, head));
-  const gains = all.map((head) => Math.max(0, ...relationsOf(head).map((/** @type {any} */ { gain }) => gain)));
+  const statistics = new Map(data.statistics.map((one) => [one.name, one]));
+  const isOf = (/** @type {Head} */ one, /** @type {Head} */ { layer, head }) => one.layer === layer && one.head === head;
+  const relationsOf = (/** @type {Head} */ head) => data.relations.filter((one) => isOf(one, head));
+  const gains = all.map((head) => Math.max(0, ...relationsOf(head).map(({ gain }) => gain)));
 
   /** The mean of a metric; NaN where nothing was counted. @param {string} name @param {Head} one */
   function of(name, one) {
@@ -40,17 +46,17 @@ function modelOf(data, place, arrays) {
     return statistics.get(name)?.mean[one.layer][one.head] ?? NaN;
   }
 
-  const measured = data.statistics.filter((/** @type {any} */ { name }) => all.some((one) => Number.isFinite(of(name, one))));
+  const measured = data.statistics.filter(({ name }) => all.some((one) => Number.isFinite(of(name, one))));
   /** @type {Metric[]} */
   const metrics = [...measured, ...(data.relations.length ? [GAIN] : []), LAYER];
   return {
     place,
-    name: /** @type {string} */ (data.model),
-    source: /** @type {string} */ (data.source),
-    notes: /** @type {string[]} */ (data.notes),
+    name: data.model,
+    source: data.source,
+    notes: data.notes,
     about: data.about,
-    layers: /** @type {number} */ (layers),
-    heads: /** @type {number} */ (heads),
+    layers,
+    heads,
     patterns: data.patterns,
     all,
     metrics,
@@ -60,14 +66,14 @@ function modelOf(data, place, arrays) {
     interval(name, { layer, head }) {
       const found = statistics.get(name);
       const ends = [found?.low?.[layer][head] ?? null, found?.high?.[layer][head] ?? null];
-      return ends.includes(null) ? null : ends;
+      return ends.includes(null) ? null : /** @type {number[]} */ (ends);
     },
     /** @param {Head} one @returns {Label[]} */
     labels: ({ layer, head }) => data.labels[layer][head],
     relationsOf,
-    relationsOn: /** @type {string} */ (data.relations_on),
+    relationsOn: data.relations_on,
     hasRelations: data.relations.length > 0,
-    examplesOf: (/** @type {Head} */ head) => data.examples.filter((/** @type {any} */ one) => isOf(one, head)),
+    examplesOf: (/** @type {Head} */ head) => data.examples.filter((one) => isOf(one, head)),
     hasExamples: data.examples.length > 0,
     /** Links in each tenth of the weight. @param {Head} one @returns {number[]|null} */
     tenths: ({ layer, head }) => data.tenths?.[layer][head] ?? null,
@@ -106,7 +112,7 @@ export function saidOf(model, one) {
 
 /** The patterns that occur in any of the models, most frequent first, and how many heads show each. @param {Atlas} atlas */
 export function legendOf(atlas) {
-  const names = [RELATION, ...atlas.models[0].patterns.map((/** @type {any} */ { name }) => name), NONE];
+  const names = [RELATION, ...atlas.models[0].patterns.map(({ name }) => name), NONE];
   /** @type {Map<string, number>} */
   const counts = new Map(names.map((name) => [name, 0]));
   for (const model of atlas.models)

@@ -11,7 +11,7 @@ const ROOM = 34; // pixels around a dot that is named
 /**
  * @param {import("./model.js").Atlas} atlas
  * @param {import("./model.js").Model} model
- * @param {any} colours
+ * @param {Colours} colours
  * @param {(pattern: string) => string} colourOf
  * @param {(one: import("./model.js").Head) => void} choose
  * @param {boolean} small beside another one, or on a narrow screen

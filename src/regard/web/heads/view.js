@@ -14,7 +14,7 @@ const NARROW = 620; // pixels
 /**
  * Show the heads; the returned function removes the page.
  * @param {HTMLElement} el
- * @param {import("../frames.js").Frame} frame
+ * @param {Frame} frame
  */
 export function showHeads(el, frame) {
   const atlas = atlasOf(frame);
@@ -28,7 +28,7 @@ export function showHeads(el, frame) {
   replaced(root, parts.header, parts.body, live);
   replaced(parts.header, headerOf(atlas, theme.el));
   const [x, y] = firstAxes(atlas);
-  /** @type {{x: string, y: string, by: string, only: string|null, model: any, one: any}} */
+  /** @type {{x: string, y: string, by: string, only: string|null, model: import("./model.js").Model, one: HeadPlace}} */
   const chosen = { x, y, by: BY_PATTERN, only: null, ...firstHead(atlas) };
 
   /** Once per theme. */
@@ -39,7 +39,7 @@ export function showHeads(el, frame) {
     const colourOf = (/** @type {string} */ pattern) =>
       pattern === NONE ? colours.muted : colours.head(legend.find(({ name }) => name === pattern)?.place ?? 0);
     const models = atlas.models.map((model) => {
-      const choose = (/** @type {any} */ one) => select(model, one);
+      const choose = (/** @type {HeadPlace} */ one) => select(model, one);
       return {
         model,
         scatter: makeScatter(atlas, model, colours, colourOf, choose, small),
@@ -70,7 +70,7 @@ export function showHeads(el, frame) {
       );
       return { name, button };
     });
-    const captioned = (/** @type {any} */ model, /** @type {any} */ plot) =>
+    const captioned = (/** @type {import("./model.js").Model} */ model, /** @type {Element} */ plot) =>
       element("figure", { class: "regard-heads-figure" }, atlas.models.length > 1 ? element("figcaption", { text: model.name }) : null, plot);
     replaced(
       parts.body,
@@ -90,7 +90,7 @@ export function showHeads(el, frame) {
       card.el,
     );
 
-    /** @param {any} model @param {any} one */
+    /** @param {import("./model.js").Model} model @param {HeadPlace} one */
     function select(model, one) {
       Object.assign(chosen, { model, one });
       show();

@@ -34,11 +34,11 @@ export function startStudio(el) {
     read: bar.fill,
     services: { show: bar.fill, write, read: readBeside, models: async () => models.filter(({ here }) => here).map(({ name }) => name), canEmbed: true },
   });
-  viewer.root.firstElementChild.after(bar.el); // after the skip link
+  viewer.root.firstElementChild?.after(bar.el); // after the skip link
   lifetime.add(viewer.cleanUp);
   /** @type {Shown|null} */
   let shown = null;
-  /** @type {any[]} */
+  /** @type {ListedModel[]} */
   let models = [];
   let stored = { text: "", name: "" }; // the last long text that the server stored
   let edited = -PAUSE; // when the text changed last
@@ -91,7 +91,7 @@ export function startStudio(el) {
     work((signal) => talk("POST", where, file, signal), { kept: true });
   }
 
-  /** The model continues the text. @param {any} options @param {{signal: AbortSignal, news: (said: any) => void}} how @returns {Promise<void>} */
+  /** The model continues the text. @param {Record<string, unknown>} options @param {{signal: AbortSignal, news: (said: News) => void}} how @returns {Promise<void>} */
   function write(options, { signal, news }) {
     return new Promise((done, fail) => {
       signal.addEventListener("abort", () => (stop(), fail(signal.reason)), { once: true });
@@ -113,7 +113,7 @@ export function startStudio(el) {
     return { source: servedSource(`/ask/${where}`, send), description: answer.description, close };
   }
 
-  /** Ask before a model is downloaded. @param {any} model @param {() => void} then */
+  /** Ask before a model is downloaded. @param {ListedModel} model @param {() => void} then */
   function offerDownload(model, then) {
     stop();
     const licence = model.licence ? `, licence ${model.licence}` : "";
@@ -121,7 +121,7 @@ export function startStudio(el) {
     refused(`${model.name} is not on this machine yet: ${megabytes(model.size)} to download${licence}.`, ways);
   }
 
-  /** @param {any} model @param {() => void} then */
+  /** @param {ListedModel} model @param {() => void} then */
   function download(model, then) {
     bar.setProblem("");
     bar.setWork({ message: "" });
@@ -179,7 +179,7 @@ export function startStudio(el) {
     viewer.addressChanged();
   }
 
-  /** The ways on from a refusal. @param {any} error @param {string} text */
+  /** The ways on from a refusal. @param {Error & {details?: Record<string, any>}} error @param {string} text */
   function waysFrom({ details = {} }, text) {
     const ways = (details.others ?? []).map((/** @type {string} */ name) => ({
       text: `Read with ${name}`,
@@ -201,13 +201,13 @@ export function startStudio(el) {
    * news         called with the progress of a job, which the bar shows as well
    * done, fail   called at the end; without `fail`, the page says what went wrong
    * @param {(signal: AbortSignal) => Promise<any>} ask
-   * @param {{text?: string, kept?: boolean, fromAddress?: boolean, news?: (said: any) => void, done?: () => void,
+   * @param {{text?: string, kept?: boolean, fromAddress?: boolean, news?: (said: News) => void, done?: () => void,
    *   fail?: (error: Error) => void}} how
    */
   function work(ask, { text, kept = false, fromAddress, news, done = () => {}, fail }) {
     stopWaiting();
     bar.setProblem("");
-    const tell = (/** @type {any} */ said) => {
+    const tell = (/** @type {News} */ said) => {
       bar.setWork(said);
       news?.(said);
     };
@@ -246,7 +246,7 @@ export function startStudio(el) {
         if (fail) return fail(error);
         const details = /** @type {any} */ (error).details ?? {};
         if (text && details.stored) stored = { text, name: details.stored };
-        refused(error.message, waysFrom(/** @type {any} */ (error), text ?? bar.text()));
+        refused(error.message, waysFrom(error, text ?? bar.text()));
         viewer.addressChanged();
       },
     );

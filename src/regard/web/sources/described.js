@@ -1,7 +1,7 @@
 /**
  * A source whose description is already known.
- * @param {import("./served.js").Source} source @param {any} description
- * @returns {import("./served.js").Source}
+ * @param {Source} source @param {Description} description
+ * @returns {Source}
  */
 export function described(source, description) {
   if (!description) return source;

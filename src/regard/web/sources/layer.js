@@ -18,7 +18,7 @@ import { makeLinks } from "../links.js";
 const YIELD_AFTER = 12; // milliseconds of work before yielding to the event loop
 
 /**
- * @param {import("../frames.js").Frame} frame
+ * @param {Frame} frame
  * @returns {Layer}
  */
 export function layerFrom({ header, arrays }) {
@@ -48,12 +48,12 @@ export function layerFrom({ header, arrays }) {
   };
 }
 
-/** The products of a head's values, within words. @param {any} gram @param {number[]} heads */
+/** The products of a head's values, within words. @param {FrameArray|undefined} gram @param {number[]} heads */
 function gramOf(gram, heads) {
   return (/** @type {number} */ head) => {
     if (!gram) throw new Error("This page does not contain the values of this layer.");
     const slot = heads.indexOf(head);
-    return gram.data.subarray(slot * gram.shape[1], (slot + 1) * gram.shape[1]);
+    return /** @type {Float32Array} */ (gram.data).subarray(slot * gram.shape[1], (slot + 1) * gram.shape[1]);
   };
 }
 
@@ -130,7 +130,7 @@ export function vectorsOf(layer, head, query, keys) {
   const keyHead = layer.keyHeads[slot];
   const all = keys ?? Array.from({ length: layer.count }, (_, key) => key);
   const asks = query === null ? Array.from({ length: layer.rows }, (_, row) => row) : [query];
-  /** @type {Record<string, import("../frames.js").FrameArray>} */
+  /** @type {Record<string, FrameArray>} */
   const arrays = {
     q: taken(layer.queries, slot * layer.rows, asks, layer.headDim),
     k: taken(layer.keys, keyHead * layer.count, all, layer.headDim),
@@ -157,7 +157,7 @@ export function vectorsOf(layer, head, query, keys) {
 
 /**
  * A region pooled into cells; cell i covers rows floor(a + i·(b − a)/r) … floor(a + (i + 1)·(b − a)/r).
- * @typedef {(query: number, from: number, to: number, into: any) => any} Rows  numbers of one query on the keys [from, to)
+ * @typedef {(query: number, from: number, to: number, into: Float32Array|Float64Array) => Float32Array|Float64Array} Rows  numbers of one query on the keys [from, to)
  * @param {Rows} rowsOf @param {{rows: number[], columns: number[], shape: number[], pool?: string}} asked
  * @param {AbortSignal} [signal]
  */
@@ -260,13 +260,13 @@ export function yieldToEvents(signal) {
   };
 }
 
-/** @param {import("../frames.js").FrameArray} array @param {number} [times] */
+/** @param {FrameArray} array @param {number} [times] */
 function multiplied(array, times = 1) {
   const numbers = array.toFloat32();
   return times === 1 ? numbers : numbers.map((number) => number * times);
 }
 
-/** @param {any} arrays @param {number} count */
+/** @param {Record<string, FrameArray>} arrays @param {number} count */
 function intervalsOf({ first, last, second_first: secondFirst, second_last: secondLast }, count) {
   if (!first) return () => [[0, count]];
   return (/** @type {number} */ _slot, /** @type {number} */ query) => {
@@ -276,7 +276,7 @@ function intervalsOf({ first, last, second_first: secondFirst, second_last: seco
   };
 }
 
-/** @param {any} visible @param {number} rows @param {number} count */
+/** @param {FrameArray} visible @param {number} rows @param {number} count */
 function allowedBy(visible, rows, count) {
   if (!visible) return null;
   const step = visible.shape[0] > 1 ? rows * count : 0;
@@ -284,7 +284,7 @@ function allowedBy(visible, rows, count) {
     visible.data[slot * step + query * count + key] !== 0;
 }
 
-/** @param {any} arrays @param {any} header @param {number} rows @param {number} count */
+/** @param {Record<string, FrameArray>} arrays @param {Record<string, any>} header @param {number} rows @param {number} count */
 function biasFrom({ bias, relative }, header, rows, count) {
   if (!bias && !relative) return null;
   const [byHead, byQuery, byKey] = bias?.shape ?? [];

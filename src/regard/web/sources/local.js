@@ -41,7 +41,7 @@ async function arrived(page, id) {
 /**
  * @param {Document|Element|{getElementById: (id: string) => any}} page
  * @param {string} [prefix] of the ids of a second reading
- * @returns {import("./served.js").Source & {description: any}}
+ * @returns {Source & {description: Description}}
  */
 export function localSource(page, prefix = "regard") {
   /** @type {Map<string, any>} */
@@ -77,7 +77,7 @@ export function localSource(page, prefix = "regard") {
     if (measure !== "mean" && measure !== "rollout") return null;
     const numbers = frame("regard-over-layers")?.arrays[measure]?.toFloat32();
     if (!numbers) throw new Error(`This page does not contain the ${measure} over all layers.`);
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) => {
+    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
       for (let key = from; key < to; key++) into[key - from] = numbers[query * count + key];
       return into;
     };
@@ -85,13 +85,13 @@ export function localSource(page, prefix = "regard") {
 
   /** The rows of one head: weights, or ‖weight · v · W_O‖. @param {any} layer @param {number} head @param {string} [measure] */
   function rowsOfHead(layer, head, measure) {
-    const rows = (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) =>
+    const rows = (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) =>
       weightsOfRow(layer, head, query, from, to, into);
     if (measure !== "norm") return rows;
     const gram = layer.gram(head);
     const productOf = productsBy(gram, description.words);
     const norms = Float64Array.from({ length: count }, (_, key) => Math.sqrt(productOf(key, key)));
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {any} */ into) => {
+    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
       rows(query, from, to, into);
       for (let key = from; key < to; key++) into[key - from] *= norms[key];
       return into;
@@ -108,7 +108,7 @@ export function localSource(page, prefix = "regard") {
       if (!found) return null;
       const rows = Object.entries(found.arrays).map(([name, array]) => [
         name,
-        rowOfArray(/** @type {any} */ (array), query),
+        rowOfArray(array, query),
       ]);
       return { header: found.header, arrays: Object.fromEntries(rows) };
     },
@@ -243,7 +243,7 @@ export function localSource(page, prefix = "regard") {
 
 /**
  * Weights by word: summed over the pieces of a key word, averaged over the pieces of the query's word.
- * @param {import("./layer.js").Rows} rowsOf @param {number} query @param {any} description
+ * @param {import("./layer.js").Rows} rowsOf @param {number} query @param {Description} description
  */
 function rowOfWord(rowsOf, query, description) {
   const { words, tokens } = description;
@@ -259,14 +259,14 @@ function rowOfWord(rowsOf, query, description) {
   return mean;
 }
 
-/** The queries of the same word: [first, last). @param {number} query @param {any} description */
+/** The queries of the same word: [first, last). @param {number} query @param {Description} description */
 function wordAround(query, { words, first_query: shift, query_tokens: apart, queries }) {
-  const own = shift === null || apart ? -1 : query + shift;
-  const word = words.find((/** @type {number[]} */ [start, stop]) => own >= start && own < stop);
+  if (shift === null || apart) return [query, query + 1];
+  const word = words.find(([start, stop]) => query + shift >= start && query + shift < stop);
   return word ? [Math.max(word[0] - shift, 0), Math.min(word[1] - shift, queries)] : [query, query + 1];
 }
 
-/** Some rows of an array (row, width). @param {import("../frames.js").FrameArray} array @param {number[]} rows */
+/** Some rows of an array (row, width). @param {FrameArray} array @param {number[]} rows */
 function rowsOf(array, rows) {
   const width = array.shape[1];
   const data = array.toFloat32();
@@ -275,12 +275,12 @@ function rowsOf(array, rows) {
   return framed(found, [rows.length, width]);
 }
 
-/** Some rows of every array. @param {import("../frames.js").Frame} frame @param {number[]} rows */
+/** Some rows of every array. @param {Frame} frame @param {number[]} rows */
 function rowsOfAll({ header, arrays }, rows) {
   return { header, arrays: Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, rowsOf(array, rows)])) };
 }
 
-/** @param {import("../frames.js").Frame} frame @param {number|null} layer @param {number[]} tokens */
+/** @param {Frame} frame @param {number|null} layer @param {number[]} tokens */
 function statesOf({ arrays: { state } }, layer, tokens) {
   const [layers, count, width] = state.shape;
   const data = state.toFloat32();
@@ -291,7 +291,7 @@ function statesOf({ arrays: { state } }, layer, tokens) {
   return { header: { layer, tokens }, arrays: { state: framed(found.data, shape) } };
 }
 
-/** The logits after one position; those of a bucket are equal. @param {import("../frames.js").Frame} frame @param {number} query */
+/** The logits after one position; those of a bucket are equal. @param {Frame} frame @param {number} query */
 function nextToken({ header: { vocabulary, bucket, texts }, arrays }, query) {
   const part = (/** @type {string} */ name) => rowOfArray(arrays[name], query).data;
   const [head, tail, ids] = [part("head"), part("tail"), part("ids")];
@@ -312,7 +312,7 @@ function nextToken({ header: { vocabulary, bucket, texts }, arrays }, query) {
   };
 }
 
-/** One query's part of an array for all queries. @param {import("../frames.js").FrameArray} array @param {number} query */
+/** One query's part of an array for all queries. @param {FrameArray} array @param {number} query */
 function rowOfArray(array, query) {
   const [, ...shape] = array.shape;
   const size = shape.reduce((all, one) => all * one, 1);

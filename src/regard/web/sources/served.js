@@ -5,14 +5,14 @@
  * inBackground  the viewer is not marked busy meanwhile
  * @typedef {{signal?: AbortSignal, inBackground?: boolean}} Options
  * @typedef {{ask: (kind: string, parameters?: Record<string, any>, options?: Options) =>
- *   Promise<import("../frames.js").Frame>}} Source
+ *   Promise<Frame>}} Source
  */
 import { unpack } from "../frames.js";
 
 /**
  * `POST {where}/{kind}` with the parameters as JSON returns a frame.
  * @param {string} where for example "/ask/3"
- * @param {typeof fetch} [send] adds what the server asks for
+ * @param {(where: string, options?: RequestInit) => Promise<Response>} [send] adds what the server asks for
  * @returns {Source}
  */
 export function servedSource(where, send = fetch) {

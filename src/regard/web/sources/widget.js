@@ -7,13 +7,13 @@ import { unpack } from "../frames.js";
  * @param {any} model anywidget's
  */
 export function kernelOf(model) {
-  /** @type {Map<string, {take: (frame: any) => void, fail: (error: Error) => void, news?: (said: any) => void}>} */
+  /** @type {Map<string, {take: (frame: Frame) => void, fail: (error: Error) => void, news?: (said: News) => void}>} */
   const waiting = new Map();
   // Several views of one widget share its messages: each uses its own id prefix.
   const own = Math.random().toString(36).slice(2, 10);
   let count = 0;
 
-  /** @param {any} message @param {any[]} buffers */
+  /** @param {any} message @param {ArrayBufferView[]} buffers */
   function received(message, buffers) {
     const asked = waiting.get(message?.id);
     if (!asked) return;
@@ -29,8 +29,8 @@ export function kernelOf(model) {
   model.on("msg:custom", received);
 
   /**
-   * @param {Record<string, any>} message @param {{signal?: AbortSignal, news?: (said: any) => void}} [how]
-   * @returns {Promise<import("../frames.js").Frame>}
+   * @param {Record<string, unknown>} message @param {{signal?: AbortSignal, news?: (said: News) => void}} [how]
+   * @returns {Promise<Frame>}
    */
   function ask(message, { signal, news } = {}) {
     return new Promise((take, fail) => {
@@ -41,7 +41,7 @@ export function kernelOf(model) {
         model.send({ cancel: id });
         fail(signal?.reason);
       };
-      const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
+      const settled = (/** @type {Function} */ settle) => (/** @type {unknown} */ value) => {
         signal?.removeEventListener("abort", abort);
         settle(value);
       };
@@ -51,14 +51,14 @@ export function kernelOf(model) {
     });
   }
 
-  /** The source of a reading; of the first one without a name. @param {string} [reading] @returns {import("./served.js").Source} */
+  /** The source of a reading; of the first one without a name. @param {string} [reading] @returns {Source} */
   function sourceOf(reading) {
     return {
       ask: (kind, parameters = {}, options = {}) => ask({ kind, parameters, ...(reading ? { reading } : {}) }, options),
     };
   }
 
-  /** @param {import("../frames.js").Frame} frame of `read` or `generate` @returns {import("../views.js").Other} */
+  /** @param {Frame} frame of `read` or `generate` @returns {import("../views.js").Other} */
   function opened({ header: { reading, description } }) {
     const close = () => void ask({ kind: "close", parameters: { reading } }).catch(() => {});
     return { source: sourceOf(reading), description, close };
@@ -69,7 +69,7 @@ export function kernelOf(model) {
     /** @param {string} text @param {{model?: string, signal?: AbortSignal}} [how] */
     read: async (text, { model: name, signal } = {}) =>
       opened(await ask({ kind: "read", parameters: { text, ...(name ? { model: name } : {}) } }, { signal })),
-    /** @param {any} options @param {{signal?: AbortSignal, news?: (said: any) => void}} how */
+    /** @param {Record<string, unknown>} options @param {{signal?: AbortSignal, news?: (said: News) => void}} how */
     generate: async (options, how) => opened(await ask({ kind: "generate", parameters: options }, how)),
     models: async () => (await ask({ kind: "models", parameters: {} })).header.models,
     close() {

@@ -2,13 +2,14 @@
  * The stops of the tour. Each one sets the view, layer, head and word, points at one part of the page and explains it
  * with the numbers shown there: they are computed from the page's own data, on any text.
  *
- * @typedef {{source: import("../sources/served.js").Source, description: any, chosen: import("../state.js").Chosen,
+ * @typedef {{source: Source, description: Description, chosen: Chosen,
  *   signal: AbortSignal}} Scene
- * @typedef {{name: string, title: string, view: string, suits?: (description: any) => boolean,
- *   points: (chosen: any) => string, say: (scene: Scene) => Promise<string[]>}} Stop
+ * @typedef {{name: string, title: string, view: string, suits?: (description: Description) => boolean,
+ *   points: (chosen: Chosen) => string, say: (scene: Scene) => Promise<string[]>}} Stop
  */
 import { printedNumber, lengthOf, rowOf } from "../numbers.js";
 import { strongest } from "../links.js";
+import { numberOfHead, numberOfLayer } from "../state.js";
 import { shortened, unitOf, unitsOf } from "../words.js";
 import { lookedUp } from "../views/lookup/view.js";
 import { stepsOf } from "../views/steps/model.js";
@@ -116,7 +117,7 @@ export const STOPS = [
       const [most, least] = [of[0], of[of.length - 1]];
       return [
         `A layer has several heads, ${description.heads} here and 8 in the first transformer, each with its own W_Q, W_K and W_V. Each small map is the attention of one head: queries down, keys across.`,
-        `They attend differently. From ${quoted(word)} to ${quoted(key.text)}: ${number(most.weight)} in head ${most.head}, ${number(least.weight)} in head ${least.head}.`,
+        `They attend differently. From ${quoted(word)} to ${quoted(key.text)}: ${number(most.weight)} in head ${numberOfHead(description, most.head)}, ${number(least.weight)} in head ${numberOfHead(description, least.head)}.`,
       ];
     },
   },
@@ -137,7 +138,7 @@ export const STOPS = [
         : "A matrix W_O then mixes the heads.";
       return [
         `The outputs of the ${description.heads} heads, ${shape[1]} numbers each, are written one after the other: ${shape[0] * shape[1]} numbers. ${after}`,
-        `The longest output comes from head ${first}: ${number(lengths[first])}. Silence a head to see what is left without it.`,
+        `The longest output comes from head ${numberOfHead(description, first)}: ${number(lengths[first])}. Silence a head to see what is left without it.`,
       ];
     },
   },
@@ -151,11 +152,11 @@ export const STOPS = [
       const { description } = scene;
       const { word, key } = await pairFacts(scene);
       const ofLayers = [...new Set(key.heads.map(({ layer }) => layer))].sort((one, other) => one - other);
-      const best = ofLayers.map((layer) => key.heads.find((one) => one.layer === layer));
+      const best = ofLayers.map((layer) => key.heads.filter((one) => one.layer === layer)[0]);
       const [strong, weak] = [key.heads[0], best.reduce((least, one) => (one.weight < least.weight ? one : least))];
       return [
         `The next layer does the same with the new vectors, and so on through ${description.layers} layers: later heads see words that already carry their context.`,
-        `From ${quoted(word)} to ${quoted(key.text)}, the strongest head is in layer ${strong.layer} (${number(strong.weight)}); in layer ${weak.layer} no head has more than ${number(weak.weight)}. The list shows all heads for this pair.`,
+        `From ${quoted(word)} to ${quoted(key.text)}, the strongest head is in layer ${numberOfLayer(description, strong.layer)} (${number(strong.weight)}); in layer ${numberOfLayer(description, weak.layer)} no head has more than ${number(weak.weight)}. The list shows all heads for this pair.`,
       ];
     },
   },
@@ -182,7 +183,7 @@ export const STOPS = [
   },
 ];
 
-/** Where the tour looks: the strongest link between content words, or the first word. @param {any} description */
+/** Where the tour looks: the strongest link between content words, or the first word. @param {Description} description */
 export function startOf(description) {
   const sinks = new Set([...(description.special ?? []), ...(description.sinks ?? [])]);
   const count = (description.query_tokens ?? description.tokens ?? []).length;
@@ -195,8 +196,8 @@ export function startOf(description) {
 async function headFacts({ source, description, chosen, signal }) {
   const { layer, head, query } = chosen;
   const { header, arrays } = await source.ask("vectors", { layer, head, query }, { signal });
-  const matrix = (/** @type {any} */ array) => ({ data: array.toFloat32(), shape: array.shape });
-  const rows = (/** @type {any} */ { data, shape }) =>
+  const matrix = (/** @type {FrameArray} */ array) => ({ data: array.toFloat32(), shape: array.shape });
+  const rows = (/** @type {{data: Float32Array, shape: number[]}} */ { data, shape }) =>
     Array.from({ length: shape[0] }, (_, row) => rowOf({ data, shape }, row));
   const given = {
     query: arrays.q.toFloat32(),

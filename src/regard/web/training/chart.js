@@ -11,13 +11,14 @@ const NARROWEST = 13; // pixels between two labels
 /**
  * @typedef {{name: string, values: number[], colour: string, strong?: boolean, dashed?: boolean}} Line
  * @param {import("./model.js").Film} film
- * @param {any} colours
+ * @param {Colours} colours
  * @param {{loss: Line[], share: Line[]}} lines
  * @param {(at: number) => void} choose
  */
 export function makeChart(film, colours, lines, choose) {
   const last = film.steps[film.snapshots - 1] || 1;
   const top = roundedUp(Math.max(...lines.loss.flatMap(({ values }) => values.filter(Number.isFinite)), 1e-9));
+  /** @typedef {{left: number, right: number, title: string, top: number, lines: Line[], digits: number}} Panel */
   const panels = [
     { ...PANELS[0], title: "Loss", top, lines: lines.loss, digits: top < 1 ? 2 : 1 },
     { ...PANELS[1], title: "Share right", top: 1, lines: lines.share, digits: 1 },
@@ -29,15 +30,16 @@ export function makeChart(film, colours, lines, choose) {
     "aria-label": `Loss and accuracy over ${printedCount(last)} training steps`,
   });
   const cursors = panels.map(() => drawn("line", { stroke: colours.ink, "stroke-width": 1.5, "stroke-dasharray": "2 3" }));
-  /** @param {any} panel @param {number} step */
+  /** @param {Panel} panel @param {number} step */
   const across = ({ left, right }, step) => left + ((right - left) * step) / last;
-  /** @param {any} panel @param {number} value */
+  /** @param {Panel} panel @param {number} value */
   const down = (panel, value) => BOTTOM - ((BOTTOM - TOP) * Math.min(value, panel.top)) / panel.top;
   for (const [place, panel] of panels.entries()) svg.append(...framed(panel), cursors[place]);
 
-  /** @param {any} panel */
+  /** @param {Panel} panel */
   function framed(panel) {
     const small = { "font-size": 12, fill: colours.muted };
+    /** @type {SVGElement[]} */
     const parts = [
       drawn("text", { x: panel.left, y: 14, "font-size": 13, "font-weight": 600, fill: colours.ink, text: panel.title }),
     ];
@@ -71,7 +73,7 @@ export function makeChart(film, colours, lines, choose) {
     return parts;
   }
 
-  /** @param {any} panel @param {number[]} values */
+  /** @param {Panel} panel @param {number[]} values */
   function pathOf(panel, values) {
     let path = "";
     values.forEach((value, at) => {

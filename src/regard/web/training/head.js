@@ -6,7 +6,7 @@ import { roleOf } from "./model.js";
 
 /**
  * @param {import("./model.js").Film} film
- * @param {any} colours
+ * @param {Colours} colours
  * @param {(text: string) => void} announce
  */
 export function makeHead(film, colours, announce) {

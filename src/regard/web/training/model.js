@@ -4,13 +4,17 @@
  * @typedef {{layer: number, head: number}} Head
  * @typedef {{text: string, tokens: string[], keys: number[], relations: number[]}} Probe keys: the right key of each
  *   query, −1 where the task has none; relations: which relation the query asks for, −1 for none
+ * @typedef {{title: string, about: string, steps: number[], layers: number, heads: number, relations: string[], probes: Probe[],
+ *   causal: boolean, loss: (number|null)[], test_loss: (number|null)[], answers: (number|null)[],
+ *   largest_weight: number}} Recorded  the header of the page
  * @typedef {ReturnType<typeof filmOf>} Film
  */
 
 export const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
 
-/** @param {import("../frames.js").Frame} frame */
-export function filmOf({ header, arrays }) {
+/** @param {Frame} frame */
+export function filmOf({ header: recorded, arrays }) {
+  const header = /** @type {Recorded} */ (recorded);
   const { steps, layers, heads, relations, probes } = header;
   const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
   for (const [name, array] of Object.entries(arrays))
@@ -33,11 +37,6 @@ export function filmOf({ header, arrays }) {
 
   return {
     ...header,
-    steps: /** @type {number[]} */ (steps),
-    layers: /** @type {number} */ (layers),
-    heads: /** @type {number} */ (heads),
-    relations: /** @type {string[]} */ (relations),
-    probes: /** @type {Probe[]} */ (probes),
     snapshots,
     all: Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads })),
     accuracy,
@@ -84,7 +83,7 @@ export function firstHead(film) {
 export function steepest(film) {
   let [found, rise] = [0, 0];
   for (let at = 1; at < film.snapshots; at++) {
-    const gained = film.answers[at] - film.answers[at - 1];
+    const gained = Number(film.answers[at]) - Number(film.answers[at - 1]);
     if (gained > rise) [found, rise] = [at, gained];
   }
   return found;

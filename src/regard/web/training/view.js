@@ -16,7 +16,7 @@ const FASTEST = 50; // milliseconds between two snapshots
 /**
  * Show a recorded run; the returned function removes it.
  * @param {HTMLElement} el
- * @param {import("../frames.js").Frame} frame
+ * @param {Frame} frame
  */
 export function showTraining(el, frame) {
   const film = filmOf(frame);
@@ -121,7 +121,7 @@ export function showTraining(el, frame) {
       ),
     );
 
-    /** @param {any} one */
+    /** @param {HeadPlace} one */
     function select(one) {
       chosen.one = one;
       show();
@@ -138,7 +138,7 @@ export function showTraining(el, frame) {
       for (const cell of cells) {
         const picture = mapOf(film.weights(at, probe, cell.one), count, colours, film.causal);
         Object.assign(cell.canvas, { width: count, height: count });
-        cell.canvas.getContext("2d").drawImage(picture, 0, 0);
+        cell.canvas.getContext("2d")?.drawImage(picture, 0, 0);
         const role = roleOf(film, at, cell.one);
         replaced(
           cell.caption,
@@ -197,9 +197,7 @@ function headerOf(film, tool) {
   const facts = [
     `${film.layers} ${film.layers === 1 ? "layer" : "layers"}`,
     `${film.heads} ${film.heads === 1 ? "head" : "heads"} each`,
-    film.d_model ? `width ${film.d_model}` : null,
-    film.parameters ? `${printedCount(film.parameters)} parameters` : null,
-  ].filter(Boolean);
+  ];
   return [
     element(
       "div",
@@ -220,9 +218,9 @@ function headerOf(film, tool) {
   ];
 }
 
-/** @param {import("./model.js").Film} film @param {any} colours */
+/** @param {import("./model.js").Film} film @param {Colours} colours */
 function linesOf(film, colours) {
-  const of = (/** @type {string} */ name, /** @type {number[]|undefined} */ values, /** @type {any} */ how) =>
+  const of = (/** @type {string} */ name, /** @type {number[]|undefined} */ values, /** @type {{colour: string, dashed?: boolean, strong?: boolean}} */ how) =>
     values?.some(Number.isFinite) ? [{ name, values: values.map(asNumber), ...how }] : [];
   return {
     loss: [
@@ -236,14 +234,14 @@ function linesOf(film, colours) {
   };
 }
 
-/** JSON has no NaN: null is one. @param {any} value */
+/** JSON has no NaN: null is one. @param {number|null} value */
 function asNumber(value) {
   return value === null ? NaN : value;
 }
 
 /** @param {import("./model.js").Film} film @param {number} at */
 function numbersOf(film, at) {
-  const one = (/** @type {string} */ name, /** @type {any} */ value) =>
+  const one = (/** @type {string} */ name, /** @type {number|null|undefined} */ value) =>
     value === null || value === undefined || Number.isNaN(value)
       ? null
       : element("span", {}, `${name} `, element("strong", { text: printedNumber(value, 3) }));
@@ -257,16 +255,15 @@ function numbersOf(film, at) {
 
 /**
  * For each relation the head that answers it best.
- * @param {import("./model.js").Film} film @param {number} at @param {any} lines @param {(one: any) => void} select
+ * @param {import("./model.js").Film} film @param {number} at @param {ReturnType<typeof linesOf>} lines @param {(one: HeadPlace) => void} select
  */
 function rolesOf(film, at, lines, select) {
   return film.relations.map((name, relation) => {
     const best = bestHead(film, at, relation);
     if (!best) return null;
-    const colour = lines.share.find((/** @type {any} */ line) => line.name === name)?.colour;
-    const bar = element("span", { class: "regard-training-bar" }, element("span"));
-    bar.firstChild.style.setProperty("width", `${100 * best.accuracy}%`);
-    bar.firstChild.style.setProperty("background", colour);
+    const colour = lines.share.find((line) => line.name === name)?.colour;
+    const share = element("span", { style: { width: `${100 * best.accuracy}%`, background: colour } });
+    const bar = element("span", { class: "regard-training-bar" }, share);
     return element(
       "button",
       {

@@ -28,12 +28,12 @@ export function makeBar(act) {
     spellcheck: "false",
     placeholder: "Type or paste a text",
   });
-  /** @type {any[]} */
+  /** @type {ListedModel[]} */
   let models = [];
   const model = element("select", { id: ids.model, onchange: () => act.chosen(model.value) });
   const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
   file.addEventListener("change", () => {
-    if (file.files[0]) act.opened(file.files[0]);
+    if (file.files?.[0]) act.opened(file.files[0]);
     file.value = "";
   });
   const open = element("button", {
@@ -126,7 +126,7 @@ export function makeBar(act) {
   );
   el.addEventListener("dragover", (event) => event.preventDefault());
   el.addEventListener("drop", (event) => {
-    if (!event.dataTransfer.files.length) return;
+    if (!event.dataTransfer?.files.length) return;
     event.preventDefault();
     act.opened(event.dataTransfer.files[0]);
   });
@@ -145,9 +145,9 @@ export function makeBar(act) {
     setWrites: (can) => (generate.hidden = !can),
     /** @param {string} name */
     setModel(name) {
-      if ([...model.options].some((/** @type {any} */ option) => option.value === name)) model.value = name;
+      if ([...model.options].some((option) => option.value === name)) model.value = name;
     },
-    /** @param {any[]} listed @param {string|null} usual */
+    /** @param {ListedModel[]} listed @param {string|null} usual */
     setModels(listed, usual) {
       models = listed;
       replaced(
@@ -162,7 +162,7 @@ export function makeBar(act) {
       const chosen = usual ?? models.find((one) => one.default)?.name;
       if (chosen) model.value = chosen;
     },
-    /** Progress of a job; null when there is none. @param {any} said */
+    /** Progress of a job; null when there is none. @param {News|null} said */
     setWork(said) {
       work.hidden = !said;
       if (!said) return;

@@ -4,7 +4,7 @@ import { send } from "./access.js";
 
 /**
  * JSON in, JSON out; throws an Error with the server's message.
- * @param {string} method @param {string} where @param {any} [body] @param {AbortSignal} [signal]
+ * @param {string} method @param {string} where @param {unknown} [body] @param {AbortSignal} [signal]
  */
 export async function talk(method, where, body, signal) {
   const isFile = body instanceof Blob;
@@ -20,7 +20,7 @@ export async function talk(method, where, body, signal) {
 
 /**
  * Wait for a job; `news` is called with its progress. Aborting cancels the job on the server.
- * @param {string} job @param {(said: any) => void} news @param {AbortSignal} signal
+ * @param {string} job @param {(said: News) => void} news @param {AbortSignal} signal
  */
 export async function finished(job, news, signal) {
   const where = `/jobs/${encodeURIComponent(job)}`;

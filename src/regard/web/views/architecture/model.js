@@ -3,7 +3,9 @@ import { printedCount } from "../../numbers.js";
 
 /** @typedef {{id: string, title: string, parameters: number|null, shapes?: [string, number[]][], note?: string, count?: number,
  *   first?: number, heads?: number, key_heads?: number, head_dim?: number, hidden?: number, tied?: boolean, norm_first?: boolean,
- *   parts?: Stage[]}} Stage */
+ *   parts?: Stage[]}} Stage
+ * @typedef {{model?: string, stages: Stage[], parameters: number|null, longest?: number|null, width?: number|null, place?: {stack: string, block: number, which?: string}|null}} Architecture
+ * @typedef {NonNullable<ReturnType<typeof shownBlock>>} ShownBlock */
 
 /** A number of parameters: 22.7M, 590K, 384. @param {number|null|undefined} count */
 export function printedParameters(count) {
@@ -13,10 +15,16 @@ export function printedParameters(count) {
   return printedCount(count);
 }
 
-/** A table as 30,522 × 384; a map, stored as (out, in), as 384 → 1,536. @param {[string, number[]]} shape */
+/** A table as 30,522 × 384; a map x · W as 384 → 1,536. @param {[string, number[]]} shape */
 export function printedShape([label, sizes]) {
   const isMap = label.startsWith("W") && sizes.length === 2;
-  return isMap ? `${printedCount(sizes[1])} → ${printedCount(sizes[0])}` : sizes.map(printedCount).join(" × ");
+  return sizes.map(printedCount).join(isMap ? " → " : " × ");
+}
+
+/** The formula of the scaled scores. @param {number|null|undefined} scale @param {number} dim */
+export function scalingOf(scale, dim) {
+  const isRoot = !scale || Math.abs(scale * scale * dim - 1) < 1e-5;
+  return isRoot ? `scaled = score / √${dim}` : `scaled = score · ${Number(scale.toPrecision(3))}`;
 }
 
 /** All shapes of a stage, each with its name. @param {Stage} stage */
@@ -24,12 +32,13 @@ export function shapesOf({ shapes = [] }) {
   return shapes.map((shape) => `${shapes.length > 1 ? `${shape[0]} ` : ""}${printedShape(shape)}`);
 }
 
-/** The stage that holds a layer's blocks, the block itself, and the part that is shown. @param {any} architecture @param {number} layer */
+/** The stage that holds a layer's blocks, the block itself, and the part that is shown. @param {Architecture} architecture @param {number} layer */
 export function shownBlock({ stages, place }, layer) {
-  const stack = stages.find((/** @type {Stage} */ stage) => stage.id === (place?.stack ?? "encoder")) ?? stages.find((/** @type {Stage} */ { id }) => id === "decoder");
+  const stack = stages.find((stage) => stage.id === (place?.stack ?? "encoder")) ?? stages.find(({ id }) => id === "decoder");
   if (!stack) return null;
   const at = place?.block ?? layer;
-  const block = stack.parts.find((/** @type {Stage} */ { first = 0, count = 1 }) => at >= first && at < first + count) ?? stack.parts[0];
+  const parts = stack.parts ?? [];
+  const block = parts.find(({ first = 0, count = 1 }) => at >= first && at < first + count) ?? parts[0];
   return { stack, block, at, part: place?.which === "cross" ? "cross" : "attention" };
 }
 
@@ -48,7 +57,7 @@ export function stepsOfBlock(block) {
 
 /**
  * Where the parameters are, as shares of their number.
- * @param {any} architecture
+ * @param {Architecture} architecture
  * @returns {{name: string, parameters: number, share: number}[]}
  */
 export function sharesOf({ stages, parameters }) {
@@ -74,9 +83,9 @@ export function sharesOf({ stages, parameters }) {
     .map(([name, count]) => ({ name, parameters: count, share: count / parameters }));
 }
 
-/** Every stage as a row of a table. @param {any} architecture */
+/** Every stage as a row of a table. @param {Architecture} architecture */
 export function rowsOf({ stages }) {
-  /** @type {any[][]} */
+  /** @type {import("../../export.js").Table["rows"]} */
   const rows = [];
   const visit = (/** @type {Stage} */ stage, /** @type {string} */ above) => {
     const name = [above, stage.title].filter(Boolean).join(" › ");

@@ -3,28 +3,28 @@ import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
 import { latestOnly } from "../../lifetime.js";
 import { printedCount } from "../../numbers.js";
-import { keptHeads, keptLayers } from "../../state.js";
+import { hasLayers, keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../state.js";
 import { printable } from "../../words.js";
 import { svgDocument } from "../matrix/figure.js";
-import { printedParameters, rowsOf, shapesOf, sharesOf, shownBlock, stepsOfBlock } from "./model.js";
+import { printedParameters, rowsOf, scalingOf, shapesOf, sharesOf, shownBlock, stepsOfBlock } from "./model.js";
 
 export const architecture = {
   name: "architecture",
   title: "Architecture",
   uses: [],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: ({ has = [] }) => has.includes("architecture"),
   draw: drawArchitecture,
 };
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @param {Context} context @returns {Drawn} */
 function drawArchitecture({ el, source, description, state, colours, lifetime }) {
   const latest = latestOnly(lifetime);
   let drawnOnce = () => {};
   /** @type {Promise<void>} */
   const ready = new Promise((done) => (drawnOnce = done));
   /** @type {any} */
-  let found = null;
+  let found = null; // an Architecture
   const lead = element("p", { class: "regard-lead" });
   const line = element("div", { class: "regard-arch-line", role: "group", tabindex: "0", "aria-label": "From the text to the output" });
   const block = element("section", { class: "regard-arch-block", "aria-label": "Inside the layer" });
@@ -36,9 +36,9 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
   latest(
     (signal) => source.ask("architecture", {}, { signal }),
     ({ header }) => {
-      found = header;
-      lead.textContent = leadOf(header, description);
-      replaced(shares, sharesElement(header, colours));
+      found = /** @type {import("./model.js").Architecture} */ (header);
+      lead.textContent = leadOf(found, description);
+      replaced(shares, sharesElement(found, colours));
       show();
       drawnOnce();
     },
@@ -54,17 +54,18 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
     const here = shownBlock(found, layer);
     replaced(line, lineElements(here));
     if (!here) return;
-    const name = found.place ? `${here.stack.title.replace(" blocks", "")} block ${here.at}` : description.layers > 1 ? `layer ${here.at}` : "the layer";
+    const name = found.place ? `${here.stack.title.replace(" blocks", "")} block ${here.at}` : hasLayers(description) ? `layer ${numberOfLayer(description, here.at)}` : "the layer";
     replaced(block, element("h2", { class: "regard-arch-heading", text: `Inside ${name}` }), blockElement(here));
-    const stage = (here.block.parts ?? []).find((/** @type {any} */ part) => part.id === here.part);
-    replaced(head, stage ? headElements(stage) : []);
+    const stage = (here.block.parts ?? []).find((part) => part.id === here.part);
+    replaced(head, stage ? headElements(/** @type {Required<import("./model.js").Stage>} */ (stage)) : []);
     head.hidden = !stage;
   }
 
-  /** The whole model from left to right. @param {any} here */
+  /** The whole model from left to right. @param {import("./model.js").ShownBlock|null} here */
   function lineElements(here) {
     const width = found.width;
     const data = width ? `${printedCount(tokens)} × ${printedCount(width)}` : "";
+    /** @type {HTMLElement[]} */
     const parts = [box("Text", [`${printedCount(tokens)} tokens`], null)];
     for (const [at, stage] of found.stages.entries()) {
       parts.push(arrow(at === 1 ? data : ""));
@@ -75,7 +76,7 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
     return parts;
   }
 
-  /** All blocks of a stack as slabs; the current one is marked. @param {any} stage @param {any} here */
+  /** All blocks of a stack as slabs; the current one is marked. @param {Required<import("./model.js").Stage>} stage @param {import("./model.js").ShownBlock|null} here */
   function stackElement(stage, here) {
     const kept = keptLayers(description);
     const chosen = here?.stack === stage ? here.at : -1;
@@ -86,30 +87,30 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
             type: "button",
             class: "regard-arch-slab",
             "aria-current": at === chosen ? "true" : null,
-            "aria-label": `Layer ${at}`,
-            title: `Layer ${at}`,
+            "aria-label": `Layer ${numberOfLayer(description, at)}`,
+            title: `Layer ${numberOfLayer(description, at)}`,
             disabled: !kept.includes(at),
-            text: stage.count > 14 && at % 5 && at !== chosen ? "" : String(at),
+            text: stage.count > 14 && at % 5 && at !== chosen ? "" : String(numberOfLayer(description, at)),
             onclick: () => {
               state.set({ layer: at });
-              /** @type {any} */ (line.querySelectorAll("button.regard-arch-slab")[at])?.focus();
+              /** @type {HTMLElement|null} */ (line.querySelectorAll("button.regard-arch-slab")[at])?.focus();
             },
           }),
     );
-    const cross = (stage.parts[0].parts ?? []).some((/** @type {any} */ part) => part.id === "cross");
+    const cross = (stage.parts[0].parts ?? []).some((part) => part.id === "cross");
     const notes = [stage.parameters ? printedParameters(stage.parameters) : "", cross ? "cross-attention to the encoder" : ""];
     return element(
       "div",
       { class: "regard-arch-stack", "data-many": stage.count > 14 || null },
-      element("strong", { text: `${printedCount(stage.count)} ${stage.id === "decoder" ? "decoder blocks" : found.stages.some((/** @type {any} */ one) => one.id === "decoder") ? "encoder blocks" : stage.count === 1 ? "layer" : "layers"}` }),
+      element("strong", { text: `${printedCount(stage.count)} ${stage.id === "decoder" ? "decoder blocks" : found.stages.some((/** @type {import("./model.js").Stage} */ one) => one.id === "decoder") ? "encoder blocks" : stage.count === 1 ? "layer" : "layers"}` }),
       element("div", { class: "regard-arch-slabs" }, slabs),
       element("span", { class: "regard-quiet", text: notes.filter(Boolean).join(" · ") }),
     );
   }
 
-  /** The steps of one block with the residual stream around them. @param {any} here */
+  /** The steps of one block with the residual stream around them. @param {import("./model.js").ShownBlock} here */
   function blockElement({ block: of, part: shown }) {
-    const at = (/** @type {number} */ column, /** @type {any} */ item) => {
+    const at = (/** @type {number} */ column, /** @type {HTMLElement} */ item) => {
       item.style.gridColumn = String(column);
       return item;
     };
@@ -118,7 +119,7 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
     for (const step of stepsOfBlock(of)) {
       column += 1;
       if (step.kind === "part") {
-        items.push(at(column, stageBox(step.stage, step.stage.id === shown)));
+        items.push(at(column, stageBox(/** @type {Required<import("./model.js").Stage>} */ (step.stage), step.stage.id === shown)));
         continue;
       }
       items.push(at(column, element("span", { class: "regard-arch-add", title: "What came in is added: the residual", text: "+" })));
@@ -128,14 +129,14 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
       from = column;
     }
     items.push(at(column + 1, element("span", { class: "regard-arch-data", text: "x′" })));
-    const note = of.parts?.length > 1 ? "+ adds what came in: the residual stream. Every part only adds something to a token's vector." : "";
+    const note = (of.parts ?? []).length > 1 ? "+ adds what came in: the residual stream. Every part only adds something to a token's vector." : "";
     return [
       element("div", { class: "regard-arch-steps", tabindex: "0", role: "group", "aria-label": "Steps of the layer" }, items),
       element("p", { class: "regard-note", text: note }),
     ];
   }
 
-  /** The heads of the attention, and what one of them does. @param {any} stage */
+  /** The heads of the attention, and what one of them does. @param {Required<import("./model.js").Stage>} stage */
   function headElements(stage) {
     const { head: chosen } = state.get();
     const kept = keptHeads(description);
@@ -145,23 +146,25 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
         type: "button",
         class: "regard-head",
         "aria-pressed": String(at === chosen),
-        "aria-label": `Head ${at}`,
+        "aria-label": `Head ${numberOfHead(description, at)}`,
         disabled: !kept.includes(at),
-        text: String(at),
+        text: String(numberOfHead(description, at)),
         onclick: () => {
           state.set({ head: at, heads: null });
-          /** @type {any} */ (head.querySelectorAll("button.regard-head")[at])?.focus();
+          /** @type {HTMLElement|null} */ (head.querySelectorAll("button.regard-head")[at])?.focus();
         },
       }),
     );
     const width = found.width;
     const path = width ? `${printedCount(width)} → ${dim}` : `${dim} numbers`;
+    const cells = `${printedCount(description.queries)} × ${printedCount(tokens)}`;
     const flow = [
       ["q = x · W_Q", path],
       ["k = x · W_K", path],
       ["v = x · W_V", path],
-      [`score = q · k / √${dim}`, `${printedCount(description.queries)} × ${printedCount(tokens)}`],
-      ["weight = softmax(score)", `${printedCount(description.queries)} × ${printedCount(tokens)}`],
+      ["score = q · k", cells],
+      [scalingOf(description.scale, dim), cells],
+      ["weight = softmax(scaled)", cells],
       ["output = Σ weight · v", `${printedCount(description.queries)} × ${dim}`],
     ];
     const shared = stage.key_heads < stage.heads ? ` ${stage.heads / stage.key_heads} heads share one k and v.` : "";
@@ -180,8 +183,8 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
       element(
         "div",
         { class: "regard-bar-group" },
-        element("button", { type: "button", class: "regard-button", text: `Open head ${chosen} in Steps`, onclick: () => state.set({ view: "steps" }) }),
-        element("button", { type: "button", class: "regard-button", text: "In Sentence", "aria-label": `Open head ${chosen} in Sentence`, onclick: () => state.set({ view: "sentence" }) }),
+        element("button", { type: "button", class: "regard-button", text: `Open head ${numberOfHead(description, chosen)} in Steps`, onclick: () => state.set({ view: "steps" }) }),
+        element("button", { type: "button", class: "regard-button", text: "In Sentence", "aria-label": `Open head ${numberOfHead(description, chosen)} in Sentence`, onclick: () => state.set({ view: "sentence" }) }),
       ),
     ];
   }
@@ -200,10 +203,10 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
   };
 }
 
-/** @param {any} stage @param {boolean} [chosen] */
+/** @param {Required<import("./model.js").Stage>} stage @param {boolean} [chosen] */
 function stageBox(stage, chosen = false) {
   const shapes = shapesOf(stage);
-  const inside = (stage.parts ?? []).map((/** @type {any} */ part) => [part.title, part.note].filter(Boolean).join(", "));
+  const inside = (stage.parts ?? []).map((part) => [part.title, part.note].filter(Boolean).join(", "));
   const facts = [stage.heads > 1 ? `${stage.heads} heads` : "", ...shapes, ...inside, stage.note ?? "", stage.tied ? "" : stage.parameters ? printedParameters(stage.parameters) : ""];
   return box(stage.title, facts.filter(Boolean), stage.id, chosen);
 }
@@ -223,16 +226,16 @@ function arrow(shape) {
   return element("span", { class: "regard-arch-arrow" }, element("span", { class: "regard-quiet", text: shape }), element("span", { "aria-hidden": "true", text: "→" }));
 }
 
-/** @param {any} found @param {any} description */
+/** @param {import("./model.js").Architecture} found @param {Description} description */
 function leadOf(found, description) {
   const model = printable(found.model && found.model !== "given" ? found.model : "This attention");
   if (!found.parameters) return `${model}: only its attention is known here, not the weights around it.`;
-  const layers = found.stages.filter((/** @type {any} */ { id }) => id === "encoder" || id === "decoder").map((/** @type {any} */ { count }) => count);
+  const layers = found.stages.filter(({ id }) => id === "encoder" || id === "decoder").map(({ count }) => count);
   const longest = found.longest ? `, reads up to ${printedCount(found.longest)} tokens` : "";
-  return `${model} has ${printedParameters(found.parameters)} parameters in ${layers.join(" + ")} layers${longest}. A text of ${printedCount(description.tokens.length)} tokens becomes as many vectors of ${printedCount(found.width)} numbers, which every layer changes a little. Choose a layer and a head.`;
+  return `${model} has ${printedParameters(found.parameters)} parameters in ${layers.join(" + ")} layers${longest}. A text of ${printedCount(description.tokens.length)} tokens becomes as many vectors of ${printedCount(found.width ?? 0)} numbers, which every layer changes a little. Choose a layer and a head.`;
 }
 
-/** @param {any} found @param {any} colours */
+/** @param {import("./model.js").Architecture} found @param {Colours} colours */
 function sharesElement(found, colours) {
   const parts = sharesOf(found);
   if (!parts.length) return [];
@@ -251,7 +254,7 @@ function sharesElement(found, colours) {
   return [element("h2", { class: "regard-arch-heading", text: `Where the ${printedParameters(found.parameters)} parameters are` }), bar, list];
 }
 
-/** The line and the block as SVG. @param {any} found @param {any} here @param {any} description @param {any} colours */
+/** The line and the block as SVG. @param {import("./model.js").Architecture} found @param {import("./model.js").ShownBlock|null} here @param {Description} description @param {Colours} colours */
 function pictureOf(found, here, description, colours) {
   const title = `Architecture of ${printable(description.model)}`;
   const text = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ said, more = "") =>
@@ -264,24 +267,25 @@ function pictureOf(found, here, description, colours) {
       ...facts.map((fact, place) => text(x + 75, y + 40 + place * 16, fact)),
     ];
   };
+  /** @type {[string, string[], boolean][][]} */
   const rows = [
-    found.stages.map((/** @type {any} */ stage) => [stage.count > 1 ? `${stage.count} × ${stage.title.replace(" blocks", "")}` : stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), false]),
-    here ? stepsOfBlock(here.block).filter(({ kind }) => kind === "part").map((/** @type {any} */ { stage }) => [stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), stage.id === here.part]) : [],
+    found.stages.map((stage) => [(stage.count ?? 1) > 1 ? `${stage.count} × ${stage.title.replace(" blocks", "")}` : stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), false]),
+    here ? stepsOfBlock(here.block).flatMap((step) => (step.kind === "part" ? [step.stage] : [])).map((stage) => [stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), stage.id === here.part]) : [],
   ];
   let y = 50;
   /** @type {string[]} */
   const parts = [`<text x="20" y="28" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`];
   let widest = 0;
   rows.forEach((row, place) => {
-    if (place && row.length) parts.push(`<text x="20" y="${y + 14}" font-size="13" fill="${colours.muted}">Inside layer ${here?.at}</text>`);
+    if (place && row.length) parts.push(`<text x="20" y="${y + 14}" font-size="13" fill="${colours.muted}">Inside layer ${numberOfLayer(description, here?.at ?? 0)}</text>`);
     if (place) y += 26;
-    row.forEach((/** @type {any} */ [name, facts, strong], /** @type {number} */ at) => {
+    row.forEach(([name, facts, strong], at) => {
       const x = 20 + at * 180;
       parts.push(...drawnBox(x, y, name, facts, strong));
       if (at) parts.push(`<path d="M${x - 28} ${y + 24}h24m-6 -5l6 5l-6 5" fill="none" stroke="${colours.muted}"/>`);
       widest = Math.max(widest, x + 170);
     });
-    y += 60 + 16 * Math.max(1, ...row.map((/** @type {any} */ [, facts]) => facts.length));
+    y += 60 + 16 * Math.max(1, ...row.map(([, facts]) => facts.length));
   });
   return svgDocument(Math.max(widest, 320), y, title, colours.ground, parts);
 }

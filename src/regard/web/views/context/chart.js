@@ -5,7 +5,7 @@ import { printedNumber } from "../../numbers.js";
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 16, 14, 40];
 
 /**
- * @param {{cosine: number, distance: number}[]} moves @param {number} width @param {any} colours @param {number} chosen layer
+ * @param {{cosine: number, distance: number}[]} moves @param {number} width @param {Colours} colours @param {number} chosen layer
  */
 export function movesChart(moves, width, colours, chosen) {
   const height = 190;

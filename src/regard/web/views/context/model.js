@@ -42,7 +42,7 @@ function meanOf(states, [, pieces, width], layer) {
   return mean;
 }
 
-/** The position of a word in another text: the same spelling, else a word that is not set aside. @param {string|null} text @param {any} description */
+/** The position of a word in another text: the same spelling, else a word that is not set aside. @param {string|null} text @param {Description} description */
 export function sameWord(text, description) {
   const units = unitsOf(description, "word");
   const folded = text?.toLowerCase() ?? null;
@@ -50,7 +50,7 @@ export function sameWord(text, description) {
   return (found ?? units.find((unit) => !unit.sink && !unit.special) ?? units[0])?.first ?? 0;
 }
 
-/** The first word that both texts have, the pair's own before others; null if they share none. @param {any} one @param {any} other */
+/** The first word that both texts have, the pair's own before others; null if they share none. @param {Description} one @param {Description} other */
 export function sharedWord(one, other) {
   const own = pairOf(one.text ?? "")?.word;
   const there = new Set(unitsOf(other, "word").map((unit) => unit.text.toLowerCase()));

@@ -1,11 +1,11 @@
 /** One side of the comparison: a text shaded by the attention of one of its words, and the words it attends to most. */
 import { stepper, steppedTo } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
+import { element, focusedBeside, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { strongest } from "../../links.js";
 import { verbOf } from "../../measures.js";
 import { printedNumber } from "../../numbers.js";
-import { keptHeads, keptLayers } from "../../state.js";
+import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../state.js";
 import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
 import { gather, gatherRow } from "../sentence/weights.js";
 
@@ -13,7 +13,7 @@ const SHOWN = 4; // words listed
 const TEXT = 160; // words of the text
 
 /**
- * @param {{label: string, colours: any, lifetime: import("../../lifetime.js").Lifetime, set: (chosen: {layer?: number, head?: number, query?: number}) => void,
+ * @param {{label: string, colours: Colours, lifetime: Lifetime, set: (chosen: {layer?: number, head?: number, query?: number}) => void,
  *   text?: Node|null}} options  text: the control for the text, where it can be changed
  */
 export function makePane({ label, colours, lifetime, set, text: editor = null }) {
@@ -29,9 +29,10 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
   let now = null; // source, description, layer, head, query
   /** @type {Float32Array|null} */
   let weights = null;
+  /** @type {Description|null} */
   let drawnFor = null;
 
-  lifetime.listen(words, "click", (/** @type {any} */ event) => {
+  lifetime.listen(words, "click", (event) => {
     const place = event.target.closest?.(".regard-context-word")?.dataset.unit;
     if (place !== undefined) set({ query: units()[Number(place)].first });
   });
@@ -39,11 +40,11 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     const to = steppedTo(event, Math.max(unitOf(units(), now.query), 0), units().length);
     if (to === null) return;
     set({ query: units()[to].first });
-    /** @type {any} */ (words.querySelector('[tabindex="0"]'))?.focus();
+    /** @type {HTMLElement|null} */ (words.querySelector('[tabindex="0"]'))?.focus();
   });
   const units = () => unitsOf(now.description, "word");
 
-  /** @param {{source: any, description: any, layer: number, head: number, query: number, measure: import("../../measures.js").Measure}} shown */
+  /** @param {{source: Source, description: Description, layer: number, head: number, query: number, measure: Measure}} shown */
   function show(shown) {
     now = shown;
     const { description, source, layer, head, query, measure } = shown;
@@ -55,10 +56,10 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     drawnFor = description;
     draw();
     const shift = description.first_query ?? 0;
-    const row = (/** @type {AbortSignal} */ signal) =>
+    const row = (/** @type {AbortSignal} */ signal) => /** @type {Promise<{mean: Float32Array}>} */ (
       measure === "weight"
         ? gatherRow(source, { layer, heads: [head], query: query - shift, by: "word", keys: units() }, signal)
-        : gather(source, { layer, heads: [head], queries: [units()[unitOf(units(), query)]], keys: units(), rows: [0, 1], columns: [0, units().length], shift, measure, words: description.words }, signal);
+        : gather(source, { layer, heads: [head], queries: [units()[unitOf(units(), query)]], keys: units(), rows: [0, 1], columns: [0, units().length], shift, measure, words: description.words }, signal));
     latest(
       row,
       ({ mean }) => {
@@ -74,8 +75,9 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     const { description } = now;
     const [layers, heads] = [keptLayers(description), keptHeads(description)];
     weights = null;
+    const number = (/** @type {string} */ name, /** @type {number} */ one) => (name === "Layer" ? numberOfLayer : numberOfHead)(description, one);
     const chooser = (/** @type {string} */ name, /** @type {number[]} */ kept, /** @type {number} */ at, /** @type {(value: number) => void} */ choose) =>
-      kept.length > 1 ? stepper(`${label} ${name.toLowerCase()}`, kept.map((one) => `${name} ${one}`), Math.max(kept.indexOf(at), 0), (place) => choose(kept[place])) : null;
+      kept.length > 1 ? stepper(`${label} ${name.toLowerCase()}`, kept.map((one) => `${name} ${number(name, one)}`), Math.max(kept.indexOf(at), 0), (place) => choose(kept[place])) : null;
     current = {
       layer: chooser("Layer", layers, now.layer, (layer) => set({ layer })),
       head: chooser("Head", heads, now.head, (head) => set({ head })),
@@ -96,7 +98,7 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     const skip = (/** @type {number} */ place) => all[place].sink || place === own;
     const usable = weights?.length === all.length ? weights : null;
     const top = now.measure === "norm" && usable ? Math.max(...usable, 1e-9) : 1;
-    const focused = words.contains(words.getRootNode().activeElement);
+    const focused = words.contains(focusedBeside(words));
     replaced(
       words,
       all.slice(0, TEXT).map((unit, place) => {
@@ -118,7 +120,7 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
       }),
       all.length > TEXT ? " …" : null,
     );
-    if (focused) /** @type {any} */ (words.querySelector('[tabindex="0"]'))?.focus();
+    if (focused) /** @type {HTMLElement|null} */ (words.querySelector('[tabindex="0"]'))?.focus();
     const best = usable ? strongest(usable, SHOWN, { skip }) : [];
     replaced(said, wordElement(all[own]?.text ?? "", { class: "regard-word" }), best.length ? `${verbOf(now.measure)}(itself and sinks left out)` : "");
     replaced(

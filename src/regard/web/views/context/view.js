@@ -1,6 +1,6 @@
 /** In context: one word in two texts side by side, and how its vector moves apart, layer by layer. */
 import { uniqueId } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
+import { element, focusedBeside, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { keptHeads, keptLayers, tokenOfName } from "../../state.js";
 import { unitOf, unitsOf } from "../../words.js";
@@ -15,12 +15,12 @@ export const inContext = {
   name: "context",
   title: "In context",
   uses: ["measure"],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("row") && !description.query_tokens,
   draw: drawContext,
 };
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @param {Context} context @returns {Drawn} */
 function drawContext({ el, source, description, state, colours, announce, lifetime, services }) {
   const [latest, latestMoves] = [latestOnly(lifetime), latestOnly(lifetime)];
   let drawnOnce = () => {};
@@ -111,7 +111,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
   function chosenThere() {
     const { description: of } = there();
     const { layer, head, context_layer: ownLayer, context_head: ownHead, context_word: word } = state.get();
-    const fits = (/** @type {number[]} */ kept, /** @type {any} */ own, /** @type {number} */ same) => (kept.includes(own) ? own : kept.includes(same) ? same : kept[0]);
+    const fits = (/** @type {number[]} */ kept, /** @type {number} */ own, /** @type {number} */ same) => (kept.includes(own) ? own : kept.includes(same) ? same : kept[0]);
     const named = typeof word === "string" || typeof word === "number" ? tokenOfName(String(word), of) : undefined;
     return {
       layer: fits(keptLayers(of), ownLayer, layer),
@@ -132,7 +132,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     return units[unitOf(units, queryHere())]?.text ?? null;
   }
 
-  /** @param {any} chosen */
+  /** @param {Partial<Chosen>} chosen */
   function setRight({ layer, head, query }) {
     if (layer !== undefined) state.set({ context_layer: layer });
     if (head !== undefined) state.set({ context_head: head });
@@ -143,7 +143,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
   function load() {
     const { text, model: name } = wanted();
     const key = text.trim() && (text !== description.text || name !== description.model) ? `${name}\n${text}` : "";
-    if (input.value !== text && input.getRootNode().activeElement !== input) input.value = text;
+    if (input.value !== text && focusedBeside(input) !== input) input.value = text;
     if (!canRead || key === asked) return show();
     asked = key;
     if (!key) {
@@ -152,7 +152,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
       return show();
     }
     latest(
-      (signal) => /** @type {any} */ (services.read)(text, { model: name, signal }),
+      (signal) => /** @type {NonNullable<Services["read"]>} */ (services.read)(text, { model: name, signal }),
       (found) => {
         if (other !== services.beside) other?.close();
         other = found;
@@ -183,7 +183,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     const both = description.has.includes("states") && of.has.includes("states");
     vectors.hidden = !both || !one || !two;
     if (vectors.hidden) return;
-    const pieces = (/** @type {any} */ { first, last }) => Array.from({ length: last - first }, (_, piece) => first + piece);
+    const pieces = (/** @type {TokenRange} */ { first, last }) => Array.from({ length: last - first }, (_, piece) => first + piece);
     latestMoves(
       (signal) => Promise.all([source.ask("states", { tokens: pieces(one) }, { signal }), ask.ask("states", { tokens: pieces(two) }, { signal })]),
       ([here, there]) => {

@@ -1,18 +1,13 @@
 /** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
 import { element, replaced, drawn } from "../../elements.js";
 import { printedCount, printedNumber, printedWeight } from "../../numbers.js";
-import { keptHeads, keptLayers } from "../../state.js";
+import { keptHeads, keptLayers, nameOfHead } from "../../state.js";
 import { shortened } from "../../words.js";
 import { STATISTICS, saidOfCell, shareOf } from "./model.js";
 
 export const NOT_KEPT = "not kept in this page";
 
-/** @param {{layer: number, head: number}} head @param {any} description */
-export function nameOfHead({ layer, head }, description) {
-  return description.layers > 1 ? `Layer ${layer}, head ${head}` : `Head ${head}`;
-}
-
-/** Whether the page holds this head. @param {{layer: number, head: number}} head @param {any} description */
+/** Whether the page holds this head. @param {{layer: number, head: number}} head @param {Description} description */
 export function isKept({ layer, head }, description) {
   return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
 }
@@ -23,11 +18,16 @@ export function printedStatistic(number) {
   return Math.abs(number) >= 1000 ? printedCount(Math.round(number)) : printedNumber(number, 2);
 }
 
+/** What a head is known for, which need not be in this text. @param {string|null|undefined} label @param {Description} description */
+function inGeneral(label, description) {
+  return label ? `In general${description.known ? ` (${description.known.treebank})` : ""}: ${label}` : "";
+}
+
 /**
  * The statistics of a head in one line.
  * @param {{layer: number, head: number}} head
  * @param {any} known
- * @param {any} description
+ * @param {Description} description
  */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
@@ -38,11 +38,11 @@ export function saidOfHead(head, known, description) {
       )
     : [];
   const kept = isKept(head, description) ? null : NOT_KEPT;
-  return [nameOfHead(head, description), kept, pattern, ...numbers].filter(Boolean).join(", ");
+  return [nameOfHead(head, description), kept, pattern ? `in general ${pattern}` : null, ...numbers].filter(Boolean).join(", ");
 }
 
 /**
- * @param {any} context @param {ReturnType<typeof import("./maps.js").makeMaps>} maps
+ * @param {Context} context @param {ReturnType<typeof import("./maps.js").makeMaps>} maps
  * @param {() => boolean} alike whether all maps are shaded from 0 to 1
  */
 export function makeAbout({ description, state }, maps, alike) {
@@ -100,8 +100,8 @@ export function makeAbout({ description, state }, maps, alike) {
       shown = head;
       title.textContent = nameOfHead(head, description);
       const kept = isKept(head, description);
-      pattern.textContent = kept ? (known?.patternOf(head) ?? "") : `The map is ${NOT_KEPT}.`;
-      for (const button of open.children) button.disabled = !kept;
+      pattern.textContent = kept ? inGeneral(known?.patternOf(head), description) : `The map is ${NOT_KEPT}.`;
+      for (const button of open.querySelectorAll("button")) button.disabled = !kept;
       pattern.hidden = !pattern.textContent;
       canvas.hidden = !maps.draw(canvas, head.layer, head.head, alike());
       strong.textContent = strongestOf(head);

@@ -9,7 +9,7 @@ const SIDE = 48; // cells along a side
 const MOST_ASKED = 2;
 
 /**
- * @param {{source: any, description: any, colours: any, lifetime: import("../../lifetime.js").Lifetime,
+ * @param {{source: Source, description: Description, colours: Colours, lifetime: Lifetime,
  *   came: (layer: number) => void, failed: (error: Error) => void}} options
  */
 export function makeMaps({ source, description, colours, lifetime, came, failed }) {
@@ -33,7 +33,7 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
     working += 1;
     const done = source
       .ask("thumbnails", { layer, shape: [SIDE, SIDE] }, { signal: request.signal })
-      .then(({ header, arrays }) => {
+      .then((/** @type {Frame} */ { header, arrays }) => {
         if (lifetime.ended) return;
         const [, rows, columns] = arrays.weight.shape;
         layers.set(layer, {
@@ -122,7 +122,7 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
   }
 }
 
-/** @param {any} tile @param {number} row @param {number} column */
+/** @param {import("../matrix/tiles.js").Loaded} tile @param {number} row @param {number} column */
 function cellOf(tile, row, column) {
   const [rows, columns] = tile.shape;
   return {

@@ -1,4 +1,5 @@
 /** The order of the heads in the grid. Pure functions. */
+import { isHidden } from "../matrix/geometry.js";
 
 /**
  * Available orders; `statistic` is the sort key.
@@ -65,7 +66,7 @@ export function shareOf(number, all) {
 
 const SPARSE = 100; // heads up to which each map has its label
 
-/** Whether all heads are drawn small, without labels: chosen, or by their number. @param {any} chosen @param {number} count */
+/** Whether all heads are drawn small, without labels: chosen, or by their number. @param {Chosen} chosen @param {number} count */
 export function isDense({ grid_density: density }, count) {
   return density ? density === "dense" : count > SPARSE;
 }
@@ -77,7 +78,7 @@ export function layersAcross(dense, layers, heads) {
 
 /**
  * What a cell of a map shows, in words.
- * @param {{weight: number, queries: number[], keys: number[]}} cell @param {any} description
+ * @param {{weight: number, queries: number[], keys: number[]}} cell @param {Description} description
  * @param {(weight: number) => string} printed
  */
 export function saidOfCell({ weight, queries, keys }, description, printed) {
@@ -88,7 +89,7 @@ export function saidOfCell({ weight, queries, keys }, description, printed) {
   return {
     query: named(queries, description.query_tokens ?? tokens.slice(description.first_query ?? 0)),
     key: named(keys, tokens),
-    weight: `${pooled ? "mean " : ""}${printed(weight)}`,
+    weight: isHidden(description, queries, keys) ? "masked" : `${pooled ? "mean " : ""}${printed(weight)}`,
   };
 }
 

@@ -4,9 +4,10 @@ import { element, replaced } from "../../elements.js";
 import { svgText } from "../../export.js";
 import { latestOnly } from "../../lifetime.js";
 import { printedWeight } from "../../numbers.js";
+import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../state.js";
 import { shortened } from "../../words.js";
 import { svgDocument } from "../matrix/figure.js";
-import { isKept, makeAbout, nameOfHead, printedStatistic, saidOfHead } from "./about.js";
+import { isKept, makeAbout, printedStatistic, saidOfHead } from "./about.js";
 import { makeMaps } from "./maps.js";
 import { ORDERS, STATISTICS, headsOf, isDense, layersAcross, ordered, saidOfCell, walked } from "./model.js";
 
@@ -16,12 +17,12 @@ export const grid = {
   name: "grid",
   title: "Grid",
   uses: [],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("thumbnails") && description.layers * description.heads > 1,
   draw: drawGrid,
 };
 
-/** @param {any} context */
+/** @param {Context} context @returns {Drawn} */
 function drawGrid(context) {
   const { el, source, description, state, lifetime: outer } = context;
   const lifetime = outer.part();
@@ -123,27 +124,30 @@ function drawGrid(context) {
     order = turned
       ? Array.from({ length: all.length }, (_, place) => ({ layer: place % layers, head: Math.floor(place / layers) }))
       : ordered(all, statistic ? known?.arrays[statistic] : undefined, down);
-    note.textContent = statistic && !known ? "Loading statistics…" : statistic ? text : "";
+    const said = statistic && !known ? "Loading statistics…" : statistic ? text : "";
+    const hasLabels = !dense() && description.known && known && all.some((one) => known.patternOf(one));
+    note.textContent = [said, hasLabels ? `Labels: in general (${description.known?.treebank}), not measured in this text.` : ""].filter(Boolean).join(" ");
     box.classList.toggle("regard-grid-model", inModel);
     box.classList.toggle("regard-grid-dense", dense());
     const across = turned ? layers : heads;
     box.style.setProperty("--regard-across", String(across));
     const corner = (/** @type {string} */ name) => element("span", { class: "regard-grid-corner", text: name, "aria-hidden": "true" });
-    const parts = inModel ? [corner(turned ? "Head" : layers > 1 ? "Layer" : ""), ...columnNames(across)] : [];
+    const parts = inModel ? [corner(turned ? "Head" : hasLayers(description) ? "Layer" : ""), ...columnNames(across, turned)] : [];
     for (const [place, one] of order.entries()) {
       if (inModel && place % across === 0)
-        parts.push(element("span", { class: "regard-grid-layer", text: String(turned ? one.head : one.layer), "aria-hidden": "true" }));
+        parts.push(element("span", { class: "regard-grid-layer", text: String(turned ? numberOfHead(description, one.head) : numberOfLayer(description, one.layer)), "aria-hidden": "true" }));
       parts.push(cellAt(one, place, inModel, statistic));
     }
     replaced(box, parts);
     mark();
   }
 
-  /** @param {number} across */
-  function columnNames(across) {
+  /** @param {number} across @param {boolean} turned */
+  function columnNames(across, turned) {
+    const number = turned ? numberOfLayer : numberOfHead;
     const each = across > 16 ? 5 : 1; // of many columns, every fifth
     return Array.from({ length: across }, (_, place) =>
-      element("span", { class: "regard-grid-column", text: place % each ? "" : String(place), "aria-hidden": "true" }),
+      element("span", { class: "regard-grid-column", text: place % each ? "" : String(number(description, place)), "aria-hidden": "true" }),
     );
   }
 
@@ -155,7 +159,7 @@ function drawGrid(context) {
     const shown = !dense() && pattern !== UNKNOWN;
     replaced(
       cell.caption,
-      inModel && cell.kept && !pattern ? null : element("span", { class: "regard-grid-name", text: inModel ? "" : `${one.layer} · ${one.head}` }),
+      inModel && cell.kept && !pattern ? null : element("span", { class: "regard-grid-name", text: inModel ? "" : shortNameOf(one, description) }),
       number ? element("span", { class: "regard-grid-number", text: number }) : null,
       shown && pattern ? element("span", { class: "regard-grid-label", text: pattern }) : null,
       cell.kept ? null : element("span", { class: "regard-grid-label", text: "not kept" }),
@@ -241,7 +245,7 @@ function drawGrid(context) {
       element("span", { text: weight }),
       element("span", { class: "regard-quiet", text: nameOfHead(one, description) }),
     );
-    const frame = tip.parentElement.getBoundingClientRect();
+    const frame = /** @type {HTMLElement} */ (tip.parentElement).getBoundingClientRect();
     const left = Math.min(event.clientX - frame.left + 14, frame.width - tip.offsetWidth - 4);
     tip.style.transform = `translate(${Math.max(0, left)}px, ${event.clientY - frame.top + 18}px)`;
   }
@@ -274,8 +278,8 @@ function drawGrid(context) {
         const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
         known = {
           arrays: numbers,
-          of: (/** @type {string} */ name, /** @type {any} */ one) => numbers[name][placeOf(one)],
-          patternOf: (/** @type {any} */ one) => header.patterns?.[one.layer]?.[one.head] ?? null,
+          of: (/** @type {string} */ name, /** @type {HeadPlace} */ one) => numbers[name][placeOf(one)],
+          patternOf: (/** @type {HeadPlace} */ one) => header.patterns?.[one.layer]?.[one.head] ?? null,
         };
         arrange();
       },
@@ -306,7 +310,7 @@ function drawGrid(context) {
   };
 }
 
-/** The colour scale of the maps. @param {any} colours */
+/** The colour scale of the maps. @param {Colours} colours */
 function colourBar(colours) {
   const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true" });
   const stops = Array.from({ length: 9 }, (_, place) => colours.weight(place / 8));
@@ -321,11 +325,11 @@ function colourBar(colours) {
 
 /**
  * @param {any[]} cells
- * @param {any[]} order
- * @param {any} description
+ * @param {HeadPlace[]} order
+ * @param {Description} description
  * @param {string} title
- * @param {any} colours
- * @param {(one: any) => number} placeOf
+ * @param {Colours} colours
+ * @param {(one: HeadPlace) => number} placeOf
  */
 function gridSvg(cells, order, description, title, colours, placeOf) {
   const across = Math.min(description.heads, 16);
@@ -341,9 +345,14 @@ function gridSvg(cells, order, description, title, colours, placeOf) {
       kept
         ? `<image ${frame} ${how} href="${canvas.toDataURL("image/png")}"/>`
         : `<rect ${frame} fill="none" stroke="${colours.rule}" stroke-dasharray="3 3"/><text ${text}>not kept</text>`,
-      `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${one.layer} · ${one.head}</text>`,
+      `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${shortNameOf(one, description)}</text>`,
     ];
   });
   const heading = `<text x="16" y="24" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`;
   return svgDocument(width, height, title, colours.ground, [heading, ...maps.flat()]);
+}
+
+/** @param {{layer: number, head: number}} head @param {Description} description */
+function shortNameOf({ layer, head }, description) {
+  return `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}`;
 }

@@ -1,4 +1,4 @@
-/** Dictionaries to try. @typedef {{name: string, keys: any[], values: any[], query: string, similarity: string, temperature: number}} Example */
+/** Dictionaries to try. @typedef {{name: string, keys: string[]|number[][], values: string[]|number[][], query: string, similarity: string, temperature: number}} Example */
 
 /** @type {Example[]} */
 export const EXAMPLES = [

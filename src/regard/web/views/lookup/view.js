@@ -37,18 +37,19 @@ export const lookup = {
  * asks   the source computes the answer; meant: it can embed texts by meaning, otherwise they are compared by spelling
  */
 
-/** @param {any} description @returns {Dictionary[]} */
+/** @param {Description} description @returns {Dictionary[]} */
 function dictionaries(description) {
   const found = EXAMPLES.map((example) => {
     const textual = typeof example.keys[0] === "string";
-    const spelled = textual ? spelling(example.keys) : null;
-    const said = (/** @type {any} */ part) => (Array.isArray(part) ? `[${part.join(", ")}]` : String(part));
+    const texts = /** @type {string[]} */ (example.keys);
+    const spelled = textual ? spelling(texts) : null;
+    const said = (/** @type {string|number[]} */ part) => (Array.isArray(part) ? `[${part.join(", ")}]` : String(part));
     return {
       ...example,
       keys: example.keys.map(said),
       values: example.values.map(said),
-      vectors: spelled ? example.keys.map(spelled) : example.keys,
-      numbers: Array.isArray(example.values[0]) ? example.values : null,
+      vectors: spelled ? texts.map(spelled) : /** @type {number[][]} */ (example.keys),
+      numbers: Array.isArray(example.values[0]) ? /** @type {number[][]} */ (example.values) : null,
       textual,
       spelled,
       asks: false,
@@ -77,12 +78,12 @@ function dictionaries(description) {
   return [own, ...found];
 }
 
-/** The dictionary that is chosen. @param {Dictionary[]} all @param {any} chosen */
+/** The dictionary that is chosen. @param {Dictionary[]} all @param {Chosen} chosen */
 function placeIn(all, { lookup_example: place }) {
   return all[Number(place ?? 0)] ? Number(place ?? 0) : 0;
 }
 
-/** Query, similarity and temperature: chosen, or those of the dictionary. @param {Dictionary} shown @param {any} chosen */
+/** Query, similarity and temperature: chosen, or those of the dictionary. @param {Dictionary} shown @param {Chosen} chosen */
 function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup_temperature: place, lookup_by: by }) {
   const at = typeof place === "number" ? place : 50;
   return {
@@ -96,12 +97,12 @@ function settingsOf(shown, { lookup_query: asked, lookup_similarity: how, lookup
 
 /**
  * The similarity and probability of every key; null if the query is not a vector of the right size.
- * @param {import("../../sources/served.js").Source} source @param {Dictionary} shown @param {any} settings
+ * @param {Source} source @param {Dictionary} shown @param {Omit<ReturnType<typeof settingsOf>, "place"|"meaning"> & {meaning?: boolean}} settings
  * @param {AbortSignal} signal
  */
 async function answerOf(source, shown, { query, how, temperature, meaning }, signal) {
   if (meaning && query.trim()) {
-    const embed = async (/** @type {string[]} */ texts, /** @type {any} */ options) => {
+    const embed = async (/** @type {string[]} */ texts, /** @type {import("../../sources/served.js").Options} */ options) => {
       const { arrays } = await source.ask("meaning", { texts }, options);
       const data = arrays.vector.toFloat32();
       return texts.map((_, row) => Array.from(rowOf({ data, shape: arrays.vector.shape }, row)));
@@ -124,7 +125,7 @@ async function answerOf(source, shown, { query, how, temperature, meaning }, sig
   return answerHere(shown, { query, how, temperature });
 }
 
-/** The same where no model is needed. @param {Dictionary} shown @param {any} settings */
+/** The same where no model is needed. @param {Dictionary} shown @param {Omit<ReturnType<typeof settingsOf>, "place"|"meaning"> & {meaning?: boolean}} settings */
 function answerHere(shown, { query, how, temperature }) {
   const vector = shown.spelled ? shown.spelled(query) : vectorFrom(query, shown.vectors?.[0].length ?? 0);
   if (!vector) return null;
@@ -134,7 +135,7 @@ function answerHere(shown, { query, how, temperature }) {
 
 /**
  * What the view shows, for the tour.
- * @param {import("../../sources/served.js").Source} source @param {any} description @param {any} chosen
+ * @param {Source} source @param {Description} description @param {Chosen} chosen
  * @param {AbortSignal} signal
  */
 export async function lookedUp(source, description, chosen, signal) {
@@ -145,7 +146,7 @@ export async function lookedUp(source, description, chosen, signal) {
   return { shown, query: settings.query, weights: answer?.weights ?? shown.keys.map(() => 0) };
 }
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @param {Context} context @returns {Drawn} */
 function drawLookup({ el, source, description, state, colours, announce, lifetime }) {
   const all = dictionaries(description);
   const latest = latestOnly(lifetime);
@@ -250,7 +251,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
     });
   }
 
-  /** @param {typeof answer} found */
+  /** @param {ReturnType<typeof answerHere>} found */
   function take(found) {
     answer = found;
     show(found ? "" : `Enter ${shown.vectors?.[0].length} numbers, such as ${printable(shown.query)}.`);
@@ -306,7 +307,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
   /** @param {string} asked @param {number} best */
   function answersOf(asked, best) {
     if (!answer) return [];
-    const line = (/** @type {string} */ name, /** @type {any} */ value, /** @type {string} */ note) => [
+    const line = (/** @type {string} */ name, /** @type {import("../../elements.js").Children} */ value, /** @type {string} */ note) => [
       element("dt", { text: name }),
       element(
         "dd",
@@ -379,7 +380,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
 const BY_MEANING = "By meaning: cosine and other similarities of minilm's embeddings.";
 const BY_SPELLING = "By spelling: groups of three letters that query and key share.";
 
-/** The most probable text value and a note; values cannot be averaged, and there may be several. @param {string[]} values @param {number[]} weights */
+/** The most probable text value and a note; values cannot be averaged, and there may be several. @param {string[]} values @param {number[]} weights @returns {[import("../../elements.js").Children, string]} */
 function textAnswer(values, weights) {
   const tied = tiedRows(weights);
   if (tied.length === 1)
@@ -391,7 +392,7 @@ function textAnswer(values, weights) {
   ];
 }
 
-/** From the dictionary to the sentence. @param {any} description @param {any} state @param {HTMLElement} el */
+/** From the dictionary to the sentence. @param {Description} description @param {State} state @param {HTMLElement} el */
 function handOver({ kind, has = [] }, state, el) {
   if (kind === "lookup") return null;
   const panel = el.parentElement;
@@ -431,7 +432,7 @@ function hardValue({ values, numbers }, rows) {
   )}]`;
 }
 
-/** @param {Dictionary} shown @param {any} answer @param {any} settings @param {any} colours */
+/** @param {Dictionary} shown @param {ReturnType<typeof answerHere>} answer @param {Omit<ReturnType<typeof settingsOf>, "place"|"meaning"> & {meaning?: boolean}} settings @param {Colours} colours */
 function pictureOfLookup(shown, answer, settings, colours) {
   const height = 84 + shown.keys.length * 30;
   const lines = shown.keys.map((key, row) => {

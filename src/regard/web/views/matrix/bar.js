@@ -3,7 +3,7 @@ import { segments, toggle } from "../../controls.js";
 import { element } from "../../elements.js";
 
 /**
- * @param {import("../../state.js").State} state
+ * @param {State} state
  * @param {{nearer: () => void, farther: () => void, whole: () => void, toRegion: () => void, forget: () => void}} acts
  * @param {number} count
  * @param {"linear"|"log"} usual colour scale
@@ -43,7 +43,7 @@ export function makeBar(state, acts, count, usual) {
   const choose = toggle("Drag chooses a region", false, (on) => (choosing = on));
   const toRegion = button("Zoom to region", "Zoom to the region", acts.toRegion);
   const forget = button("Forget region", "Forget the region", acts.forget);
-  const group = (/** @type {string} */ label, /** @type {any[]} */ ...inside) =>
+  const group = (/** @type {string} */ label, /** @type {HTMLElement[]} */ ...inside) =>
     element("div", { class: "regard-bar-group", role: "group", "aria-label": label }, inside);
   const el = element(
     "div",
@@ -72,7 +72,7 @@ export function makeBar(state, acts, count, usual) {
     el,
     help,
     selecting: () => choosing,
-    /** @param {any} now */
+    /** @param {Chosen} now */
     set(now) {
       pool.set(now.pool);
       colour.set(now.colour ?? usual);

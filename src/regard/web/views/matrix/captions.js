@@ -1,6 +1,7 @@
 /** Captions of the matrix. Pure functions. */
 import { isOverLayers, measureOf, nameOfMeasure } from "../../measures.js";
 import { printedCount, printedPower, printedWeight } from "../../numbers.js";
+import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "../../state.js";
 import { NUMBERS_FROM, unitFor } from "./draw.js";
 import { partOf } from "./geometry.js";
 import { coarseness } from "./tiles.js";
@@ -33,13 +34,14 @@ export function saidOfSampling(here) {
 /**
  * @param {import("./geometry.js").Size} whole
  * @param {{layer: number, head: number}} chosen
+ * @param {Description} description
  */
-export function nameOfMatrix({ rows, columns }, { layer, head }, name = "Weights") {
+export function nameOfMatrix({ rows, columns }, { layer, head }, description, name = "Weights") {
   const sizes = `${printedCount(rows)} queries (down) on ${printedCount(columns)} keys (across)`;
-  return `${name} of ${sizes}, layer ${layer}, head ${head}.`;
+  return `${name} of ${sizes}, layer ${numberOfLayer(description, layer)}, head ${numberOfHead(description, head)}.`;
 }
 
-/** A cell that pools several weights. @param {any} found as it is drawn @param {"mean"|"max"} pool */
+/** A cell that pools several weights. @param {{weight: number, tile: import("./tiles.js").Loaded, down: number, across: number}} found as it is drawn @param {"mean"|"max"} pool */
 export function saidOfPool({ tile, down, across, weight }, pool) {
   const range = (/** @type {number[]} */ [first, last]) => `${printedCount(first)}–${printedCount(last - 1)}`;
   const rows = range(partOf(tile.rows, tile.shape[0], down));
@@ -47,12 +49,12 @@ export function saidOfPool({ tile, down, across, weight }, pool) {
   return `weight. Its cell: queries ${rows}, keys ${columns}, ${pool} ${printedWeight(weight)}`;
 }
 
-/** @param {any} description @param {any} chosen */
+/** @param {Description} description @param {Chosen} chosen */
 export function titleOfMatrix(description, chosen) {
   const { layer, head } = chosen;
   const measure = measureOf(chosen, description);
   if (isOverLayers(measure)) return nameOfMeasure(measure, description);
-  return `${nameOfMeasure(measure, description)}${description.layers > 1 || description.heads > 1 ? `, layer ${layer}, head ${head}` : ""}`;
+  return `${nameOfMeasure(measure, description)}${hasLayers(description) || hasHeads(description) ? `, layer ${numberOfLayer(description, layer)}, head ${numberOfHead(description, head)}` : ""}`;
 }
 
 /** The region in an address. @param {unknown} text */

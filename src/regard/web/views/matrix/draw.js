@@ -13,7 +13,7 @@ const FINER = 4; // cells per pixel up to which a finer tile is drawn while noth
 /**
  * Draw one frame; returns whether tiles remain to be painted.
  * @param {CanvasRenderingContext2D} drawing
- * @param {any} what
+ * @param {import("./geometry.js").Picture} what
  */
 export function drawFrame(drawing, what) {
   const { plot, ratio, colours } = what;
@@ -37,7 +37,7 @@ export function drawFrame(drawing, what) {
 /**
  * A thin outline of the matrix: faint cells would not show its edge.
  * @param {CanvasRenderingContext2D} drawing
- * @param {any} what
+ * @param {import("./geometry.js").Picture} what
  */
 function drawEdge(drawing, { plot, view, whole, colours }) {
   const width = Math.min(plot.width, (whole.columns - view.x) * view.size);
@@ -47,7 +47,7 @@ function drawEdge(drawing, { plot, view, whole, colours }) {
   drawing.strokeRect(plot.left - 0.5, plot.top - 0.5, width + 1, height + 1);
 }
 
-/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whole }) {
   const start = performance.now();
   const wanted = 1 / (view.size * ratio); // cells per pixel
@@ -65,7 +65,7 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whol
     if (!picture && performance.now() - start < BUDGET) picture = pictureOf(tile, scale, description);
     if (!picture) {
       left = true;
-      picture = tile.picture?.canvas;
+      picture = tile.picture?.canvas ?? null;
     }
     if (!picture) continue;
     const x0 = snapped(plot.left + (tile.columns[0] - view.x) * view.size, ratio);
@@ -78,7 +78,7 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whol
   return left;
 }
 
-/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 function drawLines(drawing, { plot, view, shown, colours, ratio }) {
   drawing.fillStyle = colours.ground;
   const thin = view.size >= 16 ? 1 : 1 / ratio;
@@ -102,7 +102,7 @@ function drawLines(drawing, { plot, view, shown, colours, ratio }) {
   }
 }
 
-/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description }) {
   const unit = unitFor(scale.top);
   const printed = (/** @type {number} */ weight) =>
@@ -116,9 +116,15 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description 
       if (isHidden(description, [row, row + 1], [column, column + 1])) continue;
       const weight = weightAt(row, column);
       if (weight === null) continue;
-      drawing.fillStyle = scale.colours.contrast(colourOfWeight(weight, scale));
+      const text = printed(weight);
       const x = plot.left + (column + 0.5 - view.x) * view.size;
-      drawing.fillText(printed(weight), x, plot.top + (row + 0.5 - view.y) * view.size + 0.5);
+      const y = plot.top + (row + 0.5 - view.y) * view.size + 0.5;
+      const half = drawing.measureText(text).width / 2;
+      // A cell that the edge cuts has no room for its number.
+      if (x - half < plot.left || x + half > plot.left + plot.width) continue;
+      if (y - size / 2 < plot.top || y + size / 2 > plot.top + plot.height) continue;
+      drawing.fillStyle = scale.colours.contrast(colourOfWeight(weight, scale));
+      drawing.fillText(text, x, y);
     }
   }
 }
@@ -134,7 +140,7 @@ export function unitFor(top) {
 /**
  * The selected row and column, the region, and the cell under the pointer.
  * @param {CanvasRenderingContext2D} drawing
- * @param {any} what
+ * @param {import("./geometry.js").Picture} what
  */
 function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whole, focused }) {
   const x = (/** @type {number} */ column) => plot.left + (column - view.x) * view.size;

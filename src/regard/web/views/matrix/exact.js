@@ -4,7 +4,7 @@ const MOST_KEPT = 256;
 const WAIT = 40; // milliseconds the pointer rests before a query
 
 /**
- * @param {{source: any, whole: import("./geometry.js").Size, lifetime: import("../../lifetime.js").Lifetime,
+ * @param {{source: Source, whole: import("./geometry.js").Size, lifetime: Lifetime,
  *   whose: () => {layer: number, head: number, measure?: string}, came: () => void}} options
  */
 export function makeExact({ source, whole, lifetime, whose, came }) {

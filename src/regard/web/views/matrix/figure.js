@@ -9,7 +9,7 @@ import { colourOfWeight } from "./pixels.js";
 const MOST_CELLS = 64; // along a side, drawn as rectangles
 const MOST_ROWS = 512; // of a table
 
-/** @param {any} what as it is drawn @param {HTMLCanvasElement} canvas @param {string} title */
+/** @param {import("./geometry.js").Picture} what as it is drawn @param {HTMLCanvasElement} canvas @param {string} title */
 export function matrixSvg(what, canvas, title) {
   const { view, shown } = what;
   const cells = Math.max(shown.rows[1] - shown.rows[0], shown.columns[1] - shown.columns[0]);
@@ -17,7 +17,7 @@ export function matrixSvg(what, canvas, title) {
   return cellsSvg(what, title);
 }
 
-/** @param {any} what @param {string} title */
+/** @param {import("./geometry.js").Picture} what @param {string} title */
 function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, description }, title) {
   const side = 40;
   const [rows, columns] = [span(shown.rows), span(shown.columns)];
@@ -77,7 +77,7 @@ export function svgDocument(width, height, title, ground, parts) {
 
 /**
  * Queries down, keys across; pooled cells name their range.
- * @param {any} what
+ * @param {import("./geometry.js").Picture} what
  * @param {string} title
  * @param {number} coarse tokens a cell
  */

@@ -6,7 +6,15 @@
  * @typedef {{width: number, height: number}} Plot
  * @typedef {{rows: number, columns: number}} Size of the matrix: queries and keys
  * @typedef {{rows: number[], columns: number[], shape: number[]}} Tile
+ * @typedef {{view: Placed, plot: Plot & {left: number, top: number}, ratio: number, shown: {rows: number[], columns: number[]}, level: number,
+ *   sharp: Tile[], here: import("./tiles.js").Loaded[], tiles: import("./tiles.js").Loaded[], finest: number,
+ *   scale: import("./pixels.js").Scale, colours: Colours, description: Description, whole: Size, tokens: string[],
+ *   queryTokens: string[], chosen: {query: number|null, key: number|null}, region: number[]|null,
+ *   cursor: {row: number, column: number}|null, focused: boolean, drawnWeight: (row: number, column: number) => number|null,
+ *   weightAt: (row: number, column: number) => number|null}} Picture  all that is drawn
  */
+
+import { isMasked } from "../../words.js";
 
 export const TILE = 256; // cells along a side of a tile
 export const WHOLE = 512; // cells of the map of the whole matrix
@@ -209,12 +217,11 @@ export function ticks(first, last, size, apart) {
 
 /**
  * Whether all weights of these rows and columns are masked.
- * @param {{causal?: boolean, window?: number|null}} description
+ * @param {{causal?: boolean, window?: number|null, first_query?: number|null}} description
  * @param {number[]} rows
  * @param {number[]} columns
  */
 export function isHidden(description, [firstRow, lastRow], [firstColumn, lastColumn]) {
-  if (!description.causal) return false;
-  if (firstColumn > lastRow - 1) return true;
-  return !!description.window && lastColumn - 1 <= firstRow - description.window;
+  const shift = description.first_query ?? 0; // the position of query 0
+  return isMasked(description, [firstRow + shift, lastRow + shift], [firstColumn, lastColumn]);
 }

@@ -13,7 +13,7 @@ const STILL = 5; // pixels of movement up to which a press is a click
 const KEY_ZOOM = 1.5;
 const SAME_TURN = 500; // milliseconds
 
-/** @param {HTMLElement} stage @param {Meanings} meanings @param {import("../../lifetime.js").Lifetime} lifetime */
+/** @param {HTMLElement} stage @param {Meanings} meanings @param {Lifetime} lifetime */
 export function listenToInput(stage, meanings, lifetime) {
   /** @type {Map<number, {x: number, y: number}>} */
   const pressed = new Map();

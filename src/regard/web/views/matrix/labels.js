@@ -33,9 +33,7 @@ export function marginsFor(tokens, width, most) {
 
 /**
  * @param {CanvasRenderingContext2D} drawing
- * @param {{view: import("./geometry.js").Placed, plot: any, tokens: string[], queryTokens: string[], colours: any,
- *   chosen: any, cursor: any, ratio: number,
- *   shown: {rows: number[], columns: number[]}}} what
+ * @param {import("./geometry.js").Picture} what
  */
 export function drawLabels(drawing, what) {
   const { plot, colours, shown, tokens, queryTokens, view } = what;
@@ -47,7 +45,7 @@ export function drawLabels(drawing, what) {
     words ? shortened(of[place], LONGEST) : printedCount(place);
   const middle = (/** @type {number} */ place, /** @type {number} */ first) =>
     (place + (words ? 0.5 : 0) - first) * view.size;
-  const marked = (/** @type {number} */ place, /** @type {any[]} */ list) => list.includes(place);
+  const marked = (/** @type {number} */ place, /** @type {(number|null|undefined)[]} */ list) => list.includes(place);
   const font = (/** @type {boolean} */ strong) => `${strong ? "600 " : ""}12px ${FONT}`;
 
   drawing.save();
@@ -107,7 +105,7 @@ export function drawLabels(drawing, what) {
   drawTitles(drawing, what);
 }
 
-/** @param {CanvasRenderingContext2D} drawing @param {any} what */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 function drawTitles(drawing, { plot, colours, view }) {
   drawing.font = `11px ${FONT}`;
   drawing.fillStyle = colours.muted;

@@ -1,7 +1,7 @@
 /**
  * Weights to pixels: a table of 256 colours, one look-up per cell.
  *
- * @typedef {{top: number, colour: "linear"|"log", colours: any, name?: string}} Scale
+ * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string}} Scale
  */
 import { isHidden, partOf } from "./geometry.js";
 
@@ -16,7 +16,7 @@ const LONG = 128; // tokens from which the weights of a causal text differ by po
 /**
  * The colour scale: chosen, or by the text. In a long causal text most weight is on the first token and in the first
  * rows; on a linear scale everything else is white.
- * @param {{colour: "linear"|"log"|null}} chosen @param {{causal?: boolean, tokens: any[]}} description
+ * @param {{colour: "linear"|"log"|null}} chosen @param {{causal?: boolean, tokens: string[]}} description
  * @returns {"linear"|"log"}
  */
 export function colourOf({ colour }, { causal, tokens }) {
@@ -46,7 +46,7 @@ export function bottomOf({ top, colour }) {
  * One 32-bit pixel per cell; masked cells have their own colour.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
- * @param {any} description
+ * @param {Masking} description
  * @param {Uint32Array} pixels
  */
 export function paint(tile, scale, description, pixels) {
@@ -74,12 +74,12 @@ export function paint(tile, scale, description, pixels) {
  * The image of a tile; repainted only when the scale changes.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
- * @param {any} description
+ * @param {Masking} description
  */
 export function pictureOf(tile, scale, description) {
   const [rows, columns] = tile.shape;
   const canvas = tile.picture?.canvas ?? makeCanvas(columns, rows);
-  const drawing = canvas.getContext("2d");
+  const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = drawing.createImageData(columns, rows);
   paint(tile, scale, description, new Uint32Array(image.data.buffer));
   drawing.putImageData(image, 0, 0);
@@ -89,7 +89,7 @@ export function pictureOf(tile, scale, description) {
 
 /**
  * @param {import("./tiles.js").Loaded} tile
- * @param {any} description
+ * @param {Masking} description
  * @param {Uint32Array} pixels
  * @param {number} hidden
  */
@@ -109,7 +109,7 @@ function paintHidden(tile, description, pixels, hidden) {
   }
 }
 
-/** @param {any} colours */
+/** @param {Colours} colours */
 function packedColours(colours) {
   const known = packed.get(colours);
   if (known) return known;

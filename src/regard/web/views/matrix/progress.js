@@ -3,7 +3,7 @@ import { element } from "../../elements.js";
 
 const EVERY = 300; // milliseconds
 
-/** @param {{source: any, description: any, lifetime: import("../../lifetime.js").Lifetime}} given */
+/** @param {{source: Source, description: Description, lifetime: Lifetime}} given */
 export function makeProgress({ source, description, lifetime }) {
   const isKnown = (description.has ?? []).includes("progress");
   const bar = element("progress", { max: "1", value: "0", "aria-label": "Computing the exact map" });

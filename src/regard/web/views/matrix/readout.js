@@ -4,12 +4,12 @@ import { printedCount, printedWeight } from "../../numbers.js";
 import { wordElement } from "../../words.js";
 import { bottomOf } from "./pixels.js";
 
-/** The query tokens; mostly the same as the key tokens. @param {any} description @returns {string[]} */
+/** The query tokens; mostly the same as the key tokens. @param {Description} description @returns {string[]} */
 export function queriesOf(description) {
   return description.query_tokens ?? description.tokens;
 }
 
-/** @param {any} description */
+/** @param {Description} description */
 export function makeReadout(description) {
   const queryTokens = queriesOf(description);
   const words = element("p", { class: "regard-matrix-words" });
@@ -63,7 +63,7 @@ export function makeReadout(description) {
   }
 }
 
-/** @param {any} description */
+/** @param {Description} description @param {(rows: number[], columns: number[]) => void} go */
 export function makeStrongest(description, go) {
   const list = element("ol", { class: "regard-matrix-strongest" });
   const title = element("h2", { class: "regard-subtitle", text: "Strongest visible weights" });
@@ -120,9 +120,9 @@ export function makeLegend() {
   );
   return {
     el,
-    /** @param {import("./pixels.js").Scale} scale @param {string} said @param {any} description */
+    /** @param {import("./pixels.js").Scale} scale @param {string} said @param {Description} description */
     show(scale, said, description) {
-      const drawing = bar.getContext("2d");
+      const drawing = /** @type {CanvasRenderingContext2D} */ (bar.getContext("2d"));
       const image = drawing.createImageData(256, 1);
       for (let step = 0; step < 256; step++)
         image.data.set([...scale.colours.bytes.subarray(step * 3, step * 3 + 3), 255], step * 4);
@@ -133,7 +133,7 @@ export function makeLegend() {
       high.textContent = plain(scale.top);
       about.textContent = said;
       hidden.hidden = !description.causal;
-      hidden.firstElementChild.style.setProperty("background", scale.colours.hidden);
+      (/** @type {HTMLElement} */ (hidden.firstElementChild)).style.setProperty("background", scale.colours.hidden);
     },
   };
 }

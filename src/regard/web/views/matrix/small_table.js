@@ -6,7 +6,7 @@ import { isHidden } from "./geometry.js";
 
 const MOST = 24; // words
 
-/** @param {any} description */
+/** @param {Description} description */
 export function smallTable(description) {
   const table = element("table", { class: "regard-table" });
   const el = element(
@@ -22,7 +22,7 @@ export function smallTable(description) {
   el.hidden = true;
   return {
     el,
-    /** @param {any} what as it is drawn */
+    /** @param {import("./geometry.js").Picture} what as it is drawn */
     show({ shown, weightAt, tokens, queryTokens }) {
       const [[top, foot], [left, right]] = [shown.rows, shown.columns];
       el.hidden = foot - top > MOST || right - left > MOST;

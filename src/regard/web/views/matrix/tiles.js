@@ -4,7 +4,7 @@
  * @typedef {import("./geometry.js").Tile} Tile
  * @typedef {{layer: number, head: number, pool: "mean"|"max", measure?: string}} Whose
  * `done`: no better version is coming; `exact`: none is possible.
- * @typedef {Tile & {weight: Float32Array, done: boolean, exact: boolean, sampled: string|null, picture?: any}} Loaded
+ * @typedef {Tile & {weight: Float32Array, done: boolean, exact: boolean, sampled: string|null, picture?: {canvas: HTMLCanvasElement|OffscreenCanvas, scale: import("./pixels.js").Scale}}} Loaded
  */
 import { wholeTile } from "./geometry.js";
 
@@ -14,7 +14,7 @@ const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte w
 export const EXACT_AT_ONCE = 8192;
 
 /**
- * @param {{ask: (kind: string, parameters: any, options: import("../../sources/served.js").Options) => Promise<any>,
+ * @param {{ask: (kind: string, parameters: Record<string, unknown>, options: import("../../sources/served.js").Options) => Promise<Frame>,
  *   whole: import("./geometry.js").Size,
  *   came: (tile: Loaded) => void, failed: (error: Error) => void}} options
  */

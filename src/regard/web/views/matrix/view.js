@@ -39,12 +39,12 @@ export const matrix = {
   name: "matrix",
   title: "Matrix",
   uses: ["layer", "head", "measure"],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
   draw: drawMatrix,
 };
 
-/** @param {any} context */
+/** @param {Context} context @returns {Drawn} */
 function drawMatrix({ el, source, description, state, colours, announce, lifetime: outer }) {
   const lifetime = outer.part();
   const tokens = description.tokens;
@@ -56,7 +56,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" },
     canvas,
   );
-  const drawing = canvas.getContext("2d", { alpha: false });
+  const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
   const readout = makeReadout(description);
   const legend = makeLegend();
   const strongest = makeStrongest(description, (rows, columns) => {
@@ -74,7 +74,10 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
       nearer: () => zoom(1.5),
       farther: () => zoom(1 / 1.5),
       whole: () => look(wholeView(whole, plot)),
-      toRegion: () => state.get().region && look(regionView(state.get().region, whole, plot)),
+      toRegion: () => {
+        const { region } = state.get();
+        if (region) look(regionView(region, whole, plot));
+      },
       forget: () => state.set({ region: null }),
     },
     Math.max(whole.rows, whole.columns),
@@ -129,6 +132,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   }
 
   /** Everything a frame shows. */
+  /** @returns {import("./geometry.js").Picture} */
   function seen() {
     const placed = /** @type {import("./geometry.js").Placed} */ (view);
     const shown = cellsShown(placed, whole, plot);
@@ -216,7 +220,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), description);
     say(saidOfSampling(here), false);
     progress.watch(whose(), here.some((tile) => !tile.done));
-    const label = nameOfMatrix(whole, state.get(), name === "weight" ? undefined : name);
+    const label = nameOfMatrix(whole, state.get(), description, name === "weight" ? undefined : name);
     if (label !== said) stage.setAttribute("aria-label", (said = label));
   }
 
@@ -226,7 +230,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     note.classList.toggle("regard-error", failed);
   }
 
-  /** @param {any} what */
+  /** @param {import("./geometry.js").Picture} what */
   function showReadout(what) {
     if (!cursor) return readout.show(null);
     const { row, column } = cursor;

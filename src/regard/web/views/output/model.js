@@ -5,7 +5,7 @@ export const USUAL = Object.freeze({ temperature: 1, topK: null, topP: null });
 export const SHOWN = 12; // tokens listed at first
 const MOST_K = 100;
 
-/** Temperature, top k and top p: chosen, or as the model is. @param {any} chosen */
+/** Temperature, top k and top p: chosen, or as the model is. @param {Chosen} chosen */
 export function settingsOf({ output_temperature: temperature, output_top_k: topK, output_top_p: topP }) {
   return {
     temperature: typeof temperature === "number" && temperature >= 0 && temperature <= 5 ? temperature : USUAL.temperature,

@@ -8,7 +8,13 @@ import { LAST_K, SHOWN, isUsual, likelyTokens, nameOfToken, saidOfBits, settings
 const MORE = 100; // tokens listed on request
 
 /**
- * @param {{state: import("../../state.js").State, take: ((token: any) => void)|null}} options  take: the token is appended
+ * @typedef {ReturnType<typeof settingsOf>} Settings
+ * @typedef {{text: string, begins: boolean}} Token
+ * @typedef {{header: Frame["header"], logits: Float32Array, word: string}} Likelihoods
+ */
+
+/**
+ * @param {{state: State, take: ((token: Token) => void)|null}} options  take: the token is appended
  *   to the text, where the host can read it
  */
 export function makeNext({ state, take }) {
@@ -17,7 +23,7 @@ export function makeNext({ state, take }) {
   const said = element("p", { class: "regard-note" });
   const bits = element("p", { class: "regard-output-bits" });
   let count = SHOWN;
-  /** @type {any} */
+  /** @type {Likelihoods|null} */
   let now = null;
   const more = element("button", {
     type: "button",
@@ -77,7 +83,7 @@ export function makeNext({ state, take }) {
     said.textContent = saidOfSampling(settings, kept, vocabulary, header.follows);
   }
 
-  /** @param {any} row @param {number} most @param {any} settings */
+  /** @param {ReturnType<typeof likelyTokens>["rows"][number]} row @param {number} most @param {Settings} settings */
   function rowOf(row, most, settings) {
     const name = nameOfToken(row);
     const shown = [wordElement(name, { class: "regard-output-token" }, 24), ...barsOf(row.probability, row.share, most, settings)];
@@ -93,7 +99,7 @@ export function makeNext({ state, take }) {
     );
   }
 
-  /** @param {number} rest @param {number} restShare @param {number} tokens @param {number} most @param {any} settings */
+  /** @param {number} rest @param {number} restShare @param {number} tokens @param {number} most @param {Settings} settings */
   function restRow(rest, restShare, tokens, most, settings) {
     if (tokens <= 0) return null;
     const name = element("span", { class: "regard-output-token regard-quiet", text: `${printedCount(tokens)} others` });
@@ -104,7 +110,7 @@ export function makeNext({ state, take }) {
     el,
     controls,
     draw,
-    /** @param {{header: any, logits: Float32Array, word: string}} found */
+    /** @param {Likelihoods} found */
     show(found) {
       now = found;
       draw();
@@ -113,10 +119,10 @@ export function makeNext({ state, take }) {
   };
 }
 
-/** The bar that sampling uses, and the model's own as an outline where it differs. @param {number} plain @param {number} share @param {number} most @param {any} settings */
+/** The bar that sampling uses, and the model's own as an outline where it differs. @param {number} plain @param {number} share @param {number} most @param {Settings} settings */
 function barsOf(plain, share, most, settings) {
   const bar = element("span", { class: "regard-output-bar", "aria-hidden": "true" }, element("i"));
-  bar.firstElementChild.style.width = `${Math.min(100, (100 * share) / most).toFixed(2)}%`;
+  (/** @type {HTMLElement} */ (bar.firstElementChild)).style.width = `${Math.min(100, (100 * share) / most).toFixed(2)}%`;
   if (!isUsual(settings)) {
     const own = element("b");
     own.style.width = `${Math.min(100, (100 * plain) / most).toFixed(2)}%`;
@@ -125,7 +131,7 @@ function barsOf(plain, share, most, settings) {
   return [bar, element("span", { class: "regard-output-number", text: printedNumber(share, 3) })];
 }
 
-/** @param {any} settings @param {number} kept @param {number} vocabulary @param {any} follows */
+/** @param {Settings} settings @param {number} kept @param {number} vocabulary @param {(Token & {rank: number, probability: number})|null} follows */
 function saidOfSampling(settings, kept, vocabulary, follows) {
   const parts = [];
   if (!isUsual(settings)) {

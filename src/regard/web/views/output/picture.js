@@ -3,7 +3,7 @@ import { svgText } from "../../export.js";
 import { printedNumber } from "../../numbers.js";
 import { shortened } from "../../words.js";
 
-/** @param {{name: string, share: number}[]} rows @param {string} title @param {any} colours @param {number} [left] room for the names */
+/** @param {{name: string, share: number}[]} rows @param {string} title @param {Colours} colours @param {number} [left] room for the names */
 export function pictureOf(rows, title, colours, left = 150) {
   const most = Math.max(...rows.map((row) => row.share), 1e-9);
   const [width, height] = [left + 470, 64 + rows.length * 28];

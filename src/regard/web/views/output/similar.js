@@ -10,7 +10,7 @@ import { pictureOf } from "./picture.js";
 const MOST = 24; // sentences
 const LONGEST = 300; // characters of one
 
-/** @param {import("../../views.js").Context} context @param {() => void} ready */
+/** @param {Context} context @param {() => void} ready */
 export function drawSimilar({ el, source, description, state, colours, lifetime, announce, services }, ready) {
   const latest = latestOnly(lifetime);
   const id = uniqueId("sentence");
@@ -43,7 +43,7 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   const texts = () => {
     const own = state.get().output_texts;
     const given = Array.isArray(own) ? own.filter((text) => typeof text === "string").slice(0, MOST) : null;
-    return canAdd && given ? given : description.compared;
+    return canAdd && given ? given : (description.compared ?? []);
   };
 
   /** @param {string} text */

@@ -16,12 +16,12 @@ export const output = {
   name: "output",
   title: "Output",
   uses: [],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: ({ has = [] }) => has.includes("next") || has.includes("embed"),
   draw: drawOutput,
 };
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @param {Context} context @returns {Drawn} */
 function drawOutput(context) {
   let drawnOnce = () => {};
   /** @type {Promise<void>} */
@@ -30,7 +30,7 @@ function drawOutput(context) {
   return { ready, cleanUp() {}, ...own };
 }
 
-/** @param {import("../../views.js").Context} context @param {() => void} ready */
+/** @param {Context} context @param {() => void} ready */
 function drawNextToken({ el, source, description, state, colours, announce, lifetime, services }, ready) {
   const [latest, latestText] = [latestOnly(lifetime), latestOnly(lifetime)];
   const { tokens, given } = description;
@@ -53,10 +53,10 @@ function drawNextToken({ el, source, description, state, colours, announce, life
     element("div", { class: "regard-output-body" }, next.el, element("div", { class: "regard-card regard-output-side" }, next.controls, writing?.el)),
   );
 
-  /** @param {any} token */
+  /** @param {{text: string, begins: boolean}} token */
   function append(token) {
-    const before = where() === last ? description.text : description.text.slice(0, description.stops[where()]);
-    services.show(before + appended(token));
+    const before = where() === last ? description.text : description.text.slice(0, description.stops?.[where()]);
+    services.show?.(before + appended(token));
   }
 
   function showText() {
@@ -94,7 +94,7 @@ function drawNextToken({ el, source, description, state, colours, announce, life
     state.set({ output_at: place === last ? null : place });
     if (focus) /** @type {HTMLElement|null} */ (text.querySelector(`[data-token="${where()}"]`))?.focus();
   }
-  lifetime.listen(text, "click", (/** @type {any} */ event) => {
+  lifetime.listen(text, "click", (event) => {
     const place = event.target.closest?.(".regard-output-piece")?.dataset.token;
     if (place !== undefined) choose(Number(place));
   });

@@ -4,7 +4,7 @@ import { element } from "../../elements.js";
 import { settingsOf } from "./model.js";
 
 /**
- * @param {{state: import("../../state.js").State, services: any, lifetime: import("../../lifetime.js").Lifetime,
+ * @param {{state: State, services: Services, lifetime: Lifetime,
  *   announce: (text: string) => void}} options
  */
 export function makeWriting({ state, services, lifetime, announce }) {
@@ -30,7 +30,7 @@ export function makeWriting({ state, services, lifetime, announce }) {
   const note = element("p", { class: "regard-note" });
   /** @type {AbortController|null} */
   let request = null;
-  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {any} */ control) =>
+  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {HTMLElement} */ control) =>
     element("span", { class: "regard-bar-group" }, element("label", { for: id, class: "regard-label", text: label }), control);
   const el = element(
     "section",
@@ -63,7 +63,7 @@ export function makeWriting({ state, services, lifetime, announce }) {
     note.classList.remove("regard-error");
     note.textContent = "";
     working(true);
-    const news = (/** @type {any} */ said) => {
+    const news = (/** @type {{progress?: number, text?: string}} */ said) => {
       if (typeof said.progress === "number") progress.value = said.progress;
       if (said.text) written.textContent = said.text;
     };
@@ -75,7 +75,7 @@ export function makeWriting({ state, services, lifetime, announce }) {
       ...(topP === null ? {} : { top_p: topP }),
     };
     try {
-      await services.write(options, { signal, news }); // goes on while another view is open
+      await services.write?.(options, { signal, news }); // goes on while another view is open
       announce("Written");
     } catch (error) {
       if (lifetime.ended) return;
@@ -87,7 +87,7 @@ export function makeWriting({ state, services, lifetime, announce }) {
 
   return {
     el,
-    /** @param {any} settings */
+    /** @param {ReturnType<typeof settingsOf>} settings */
     show(settings) {
       if (!request && !note.textContent)
         note.textContent =

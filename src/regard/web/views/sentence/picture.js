@@ -9,11 +9,12 @@ const LETTER = 8.2; // approximate width of a character
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
 
 /**
- * @param {{left: {text: string, chosen: boolean, weight: number|null}[], right: {text: string, chosen: boolean, weight: number|null}[],
- *   links: import("./lines.js").Link[], heads: number[], apart: boolean, title: string, alone: boolean, colours: any}} scene
+ * @typedef {{text: string, chosen: boolean, weight: number|null}} Word
+ * @param {{left: Word[], right: Word[],
+ *   links: import("./lines.js").Link[], heads: number[], apart: boolean, title: string, alone: boolean, colours: Colours}} scene
  */
 export function pictureOf({ left, right, links, heads, apart, title, alone, colours }) {
-  const widest = (/** @type {any[]} */ words) =>
+  const widest = (/** @type {Word[]} */ words) =>
     Math.max(60, ...words.map((word) => shortened(word.text).length * LETTER + 20));
   const [first, second] = [widest(left), widest(right)];
   const numbers = 60;
@@ -51,7 +52,7 @@ export function pictureOf({ left, right, links, heads, apart, title, alone, colo
   return parts.join("\n") + "\n</svg>\n";
 }
 
-/** @param {any[]} words @param {number} x @param {number} top @param {string} anchor @param {number} numberAt @param {any} colours */
+/** @param {Word[]} words @param {number} x @param {number} top @param {string} anchor @param {number} numberAt @param {Colours} colours */
 function sideOf(words, x, top, anchor, numberAt, colours) {
   return words.flatMap((word, place) => {
     const y = top + (place + 0.5) * ROW + 5;

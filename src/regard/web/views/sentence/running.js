@@ -9,7 +9,7 @@ const PAGE = 1500; // words shown at once: more take longer than a frame to lay 
 const NAMED = 6; // of the strongest words, listed as links
 
 /**
- * @param {{description: any, choose: (unit: number) => void, point: (unit: number) => void, announce: (text: string) => void}} acts
+ * @param {{description: Description, choose: (unit: number) => void, point: (unit: number) => void, announce: (text: string) => void}} acts
  *   choose  selects a query; point  a key
  */
 export function makeRunning({ description, choose, point, announce }) {
@@ -41,7 +41,7 @@ export function makeRunning({ description, choose, point, announce }) {
     ),
     text,
   );
-  /** @type {import("../../words.js").Unit[]} */
+  /** @type {Unit[]} */
   let units = [];
   /** @type {ArrayLike<number>|null} */
   let weights = null;
@@ -52,8 +52,8 @@ export function makeRunning({ description, choose, point, announce }) {
   let matches = [];
   let at = -1;
 
-  text.addEventListener("click", (/** @type {any} */ event) => {
-    const unit = event.target.closest?.("[data-unit]");
+  text.addEventListener("click", (event) => {
+    const unit = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.("[data-unit]"));
     if (unit) (event.altKey ? point : choose)(Number(unit.dataset.unit));
   });
   search.addEventListener("input", () => {
@@ -85,7 +85,7 @@ export function makeRunning({ description, choose, point, announce }) {
   function reveal(unit) {
     if (unit < first || unit >= first + PAGE) first = Math.floor(unit / PAGE) * PAGE;
     draw();
-    const word = text.querySelector(`[data-unit="${unit}"]`);
+    const word = /** @type {HTMLElement|null} */ (text.querySelector(`[data-unit="${unit}"]`));
     if (word) text.scrollTop = word.offsetTop - text.offsetTop - text.clientHeight / 3;
   }
 
@@ -116,10 +116,10 @@ export function makeRunning({ description, choose, point, announce }) {
     let top = 0;
     if (weights) for (let place = 0; place < weights.length; place++) if (!units[place]?.sink && weights[place] > top) top = weights[place];
     for (const word of text.querySelectorAll("[data-unit]")) {
-      const unit = Number(/** @type {any} */ (word).dataset.unit);
+      const unit = Number(/** @type {HTMLElement} */ (word).dataset.unit);
       const weight = weights ? weights[unit] : 0;
-      /** @type {any} */ (word).style.setProperty("--regard-share", Math.min(1, top ? Math.sqrt(weight / top) : 0).toFixed(3));
-      /** @type {any} */ (word).title = weights ? `${units[unit].text.slice(0, 60)}: ${printedWeight(weight)}` : "";
+      /** @type {HTMLElement} */ (word).style.setProperty("--regard-share", Math.min(1, top ? Math.sqrt(weight / top) : 0).toFixed(3));
+      /** @type {HTMLElement} */ (word).title = weights ? `${units[unit].text.slice(0, 60)}: ${printedWeight(weight)}` : "";
       word.toggleAttribute("data-query", unit === query);
       word.toggleAttribute("data-match", isMatch.has(unit));
       word.toggleAttribute("data-now", matches[at] === unit);
@@ -136,14 +136,14 @@ export function makeRunning({ description, choose, point, announce }) {
       best.length ? "strongest: " : [],
       best.flatMap((place, rank) => [
         rank ? ", " : null,
-        element("button", { type: "button", class: "regard-link", title: printedWeight(/** @type {any} */ (weights)[place]), text: shortened(units[place].text, 14), onclick: () => reveal(place) }),
+        element("button", { type: "button", class: "regard-link", title: printedWeight(/** @type {ArrayLike<number>} */ (weights)[place]), text: shortened(units[place].text, 14), onclick: () => reveal(place) }),
       ]),
     );
   }
 
   return {
     el,
-    /** @param {import("../../words.js").Unit[]} all @param {ArrayLike<number>|null} of @param {number|null} chosen */
+    /** @param {Unit[]} all @param {ArrayLike<number>|null} of @param {number|null} chosen */
     show(all, of, chosen) {
       const isOther = all !== units || (chosen ?? -1) !== query;
       if (!isOther && of === weights) return; // pointing at words changes nothing here
@@ -157,7 +157,7 @@ export function makeRunning({ description, choose, point, announce }) {
   };
 }
 
-/** A word as it is written in the text, and what stands before it. @param {import("../../words.js").Unit} unit @param {any} description */
+/** A word as it is written in the text, and what stands before it. @param {Unit} unit @param {Description} description */
 function writtenOf(unit, { text, stops }) {
   const usual = { space: unit.joined ? "" : " ", word: unit.text };
   if (!stops || !text || unit.special) return usual;

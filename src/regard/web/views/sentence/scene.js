@@ -1,15 +1,16 @@
 /** What the sentence view draws. Pure functions. */
-import { printable } from "../../words.js";
+import { isMasked, printable } from "../../words.js";
 import { linksOf } from "./lines.js";
 
 /**
  * Lines, and a number per word.
  * @param {import("./weights.js").Gathered} gathered
- * @param {{queries: any[], keys: any[]}} units
+ * @param {{queries: Unit[], keys: Unit[]}} units
+ * @param {Description} description
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean, relative?: boolean}} how  bars and lines of
  *   one word are drawn between 0 and 1, or relative to the largest; the overview of all words always is relative
  */
-export function sceneOf(gathered, units, { query, key, aside, apart, relative = false }) {
+export function sceneOf(gathered, units, description, { query, key, aside, apart, relative = false }) {
   const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
   const asideKeys = new Set(
     aside
@@ -43,13 +44,16 @@ export function sceneOf(gathered, units, { query, key, aside, apart, relative = 
   const gives = column === null ? null : columnOf(gathered.mean);
   const getsParts = apart && column === null ? gathered.each.map(rowOf) : null;
   const givesParts = apart && column !== null ? gathered.each.map(columnOf) : null;
-  const shown = Array.from(/** @type {any} */ (gets ?? gives), (weight, place) =>
+  const shown = Array.from(/** @type {ArrayLike<number>} */ (gets ?? gives), (weight, place) =>
     gets && asideKeys.has(place) ? 0 : Number(weight),
   );
   const parts = (getsParts ?? givesParts ?? []).flatMap((part) =>
     Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)),
   );
   const largest = Math.max(...shown, ...parts, 0);
+  const among = (/** @type {[number, number]} */ [first, last], /** @type {(unit: number) => boolean} */ is) =>
+    new Set(Array.from({ length: last - first }, (_, place) => place).filter((place) => is(first + place)));
+  const hides = (/** @type {number} */ asks, /** @type {number} */ unit) => isHiddenUnit(description, units.queries[asks], units.keys[unit]);
   return {
     links,
     gets,
@@ -57,6 +61,8 @@ export function sceneOf(gathered, units, { query, key, aside, apart, relative = 
     getsParts,
     givesParts,
     aside: asideKeys,
+    maskedKeys: row === null ? new Set() : among(gathered.columns, (unit) => hides(/** @type {number} */ (query), unit)),
+    maskedQueries: column === null ? new Set() : among(gathered.rows, (unit) => hides(unit, /** @type {number} */ (key))),
     largest,
     most: relative || !alone ? largest : 1,
     alone,
@@ -64,15 +70,21 @@ export function sceneOf(gathered, units, { query, key, aside, apart, relative = 
   };
 }
 
-/** @param {any} gathered @param {any} units @param {number|null} query @param {boolean} apart @param {string} title */
-export function tableOf(gathered, units, query, apart, title) {
+/** Whether a query's mask hides a key. @param {Description} description @param {Unit} query @param {Unit} key */
+function isHiddenUnit(description, query, key) {
+  return isMasked(description, [query.first, query.last], [key.first, key.last]);
+}
+
+/** A masked key has no weight. @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Description} description @param {number|null} query @param {boolean} apart @param {string} title */
+export function tableOf(gathered, units, description, query, apart, title) {
   const width = gathered.columns[1] - gathered.columns[0];
   const rows = [];
   for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
     if (query !== null && line !== query) continue;
     for (let place = 0; place < width; place++) {
       const at = (line - gathered.rows[0]) * width + place;
-      const weights = apart ? gathered.each.map((/** @type {any} */ one) => one[at]) : [gathered.mean[at]];
+      const isHidden = isHiddenUnit(description, units.queries[line], units.keys[gathered.columns[0] + place]);
+      const weights = (apart ? gathered.each.map((one) => one[at]) : [gathered.mean[at]]).map((/** @type {number} */ one) => (isHidden ? null : one));
       rows.push([
         printable(units.queries[line].text),
         printable(units.keys[gathered.columns[0] + place].text),

@@ -18,15 +18,15 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
     element("span", { text: hint }),
   );
   const el = element("div", { class: "regard-sentence-side", "data-side": side }, heading, before, list, after);
-  /** @type {any[]} */
+  /** @type {HTMLElement[]} */
   let rows = [];
   let first = 0;
   /** @type {string[]} */
   let names = [];
   let drawn = "";
 
-  const unitAt = (/** @type {any} */ event) => {
-    const row = event.target.closest?.(".regard-sentence-word");
+  const unitAt = (/** @type {Event} */ event) => {
+    const row = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.(".regard-sentence-word"));
     return row ? Number(row.dataset.unit) : null;
   };
   list.addEventListener("pointerover", (event) => event.pointerType !== "touch" && hover(unitAt(event)));
@@ -58,7 +58,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
 
   /**
    * Shows the words of a range.
-   * @param {any[]} units @param {[number, number]} range @param {string} version
+   * @param {Unit[]} units @param {[number, number]} range @param {string} version
    */
   function fill(units, range, version) {
     if (drawn === version) return;
@@ -86,10 +86,10 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
       );
     });
     replaced(list, rows);
-    for (const [button, count, where] of [
+    for (const [button, count, where] of /** @type {[HTMLButtonElement, number, string][]} */ ([
       [before, range[0], "earlier"],
       [after, units.length - range[1], "later"],
-    ]) {
+    ])) {
       button.hidden = range[1] - range[0] === units.length;
       button.disabled = count === 0;
       button.dataset.words = `${count.toLocaleString("en")} ${where}`;
@@ -99,22 +99,23 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   }
 
   /**
-   * Shows the weight of every word; null hides it.
-   * @param {{weights: ArrayLike<number>|null, parts: ArrayLike<number>[]|null, chosen: number|null, pointed: number|null,
-   *   aside: Set<number>, most: number, largest: number, heads: number[], colours: any, elsewhere?: {before: string, after: string}|null}} scene
+   * Shows the weight of every word; null hides it, and masked words have none.
+   * @param {{weights: ArrayLike<number>|null, parts: ArrayLike<number>[]|null, masked: Set<number>, chosen: number|null, pointed: number|null,
+   *   aside: Set<number>, most: number, largest: number, heads: number[], colours: Colours, elsewhere?: {before: string, after: string}|null}} scene
    */
-  function show({ weights, parts, chosen, pointed, aside, most, largest, heads, colours, elsewhere = null }) {
+  function show({ weights, parts, masked, chosen, pointed, aside, most, largest, heads, colours, elsewhere = null }) {
     const reachable = rows[(chosen ?? -1) - first] ?? rows[0];
     rows.forEach((row, place) => {
       const unit = first + place;
-      const weight = weights ? weights[place] : null;
+      const weight = weights && !masked.has(place) ? weights[place] : null;
       const [bar, number] = [row.children[1], row.children[side === "query" ? 0 : 2]];
       row.setAttribute("aria-selected", String(unit === chosen));
       row.toggleAttribute("data-pointed", unit === pointed);
       row.toggleAttribute("data-aside", aside.has(place));
+      row.toggleAttribute("data-masked", masked.has(place));
       row.tabIndex = row === reachable ? 0 : -1;
       number.textContent = weight === null ? "" : printedNumber(weight, digitsOf(largest));
-      row.setAttribute("aria-label", [names[place], number.textContent].filter(Boolean).join(", "));
+      row.setAttribute("aria-label", [names[place], masked.has(place) ? "masked" : number.textContent].filter(Boolean).join(", "));
       const share = weight === null || aside.has(place) ? 0 : Math.min(weight / (most || 1), 1);
       row.style.setProperty("--regard-share", share.toFixed(4));
       drawBars(
@@ -140,12 +141,12 @@ export function digitsOf(most) {
   return most >= 0.05 ? 2 : most >= 0.005 ? 3 : 4;
 }
 
-/** One bar, or one per head. @param {any} bar @param {number[]} shares @param {string[]|null} colours */
+/** One bar, or one per head. @param {Element} bar @param {number[]} shares @param {string[]|null} colours */
 function drawBars(bar, shares, colours) {
-  while (bar.children.length > shares.length) bar.lastChild.remove();
+  while (bar.children.length > shares.length) bar.lastChild?.remove();
   while (bar.children.length < shares.length) bar.append(element("i"));
   shares.forEach((share, place) => {
-    const part = bar.children[place];
+    const part = /** @type {HTMLElement} */ (bar.children[place]);
     part.style.transform = `scaleX(${Math.min(share, 1).toFixed(4)})`;
     part.style.background = colours ? colours[place] : "";
   });

@@ -5,6 +5,7 @@ import { latestOnly } from "../../lifetime.js";
 import { strongest } from "../../links.js";
 import { printedNumber } from "../../numbers.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../measures.js";
+import { numberOfHead, numberOfLayer } from "../../state.js";
 import { queryUnits, shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
 import { pathOf, strokeOf } from "./lines.js";
@@ -22,12 +23,14 @@ export const sentence = {
   name: "sentence",
   title: "Sentence",
   uses: ["layer", "heads", "by", "measure"],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("tile"),
   draw: drawSentence,
 };
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @typedef {Awaited<ReturnType<typeof import("./weights.js").gatherRow>>} Row */
+
+/** @param {Context} context @returns {Drawn} */
 function drawSentence({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
   let drawnOnce = () => {};
@@ -35,11 +38,11 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   const ready = new Promise((done) => (drawnOnce = done));
   const latest = latestOnly(lifetime);
   const latestRow = latestOnly(lifetime);
-  /** @type {{queries: any[], keys: any[]}} */
+  /** @type {{queries: Unit[], keys: Unit[]}} */
   let units = { queries: [], keys: [] };
   /** @type {import("./weights.js").Gathered|null} */
   let gathered = null;
-  /** @type {{unit: number, row: any}|null} the selected query's weights on the whole text, if not all of it is visible */
+  /** @type {{unit: number, row: Row}|null} the selected query's weights on the whole text, if not all of it is visible */
   let farther = null;
   /** @type {{side: "query"|"key", unit: number}|null} */
   let hovered = null;
@@ -170,7 +173,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   function ranges() {
     const { query, key, sentence_rows: rows, sentence_columns: columns } = state.get();
     const [asks, answers] = [unitOf(units.queries, query), unitOf(units.keys, key)];
-    const fixed = (/** @type {number|null|undefined} */ start, /** @type {any[]} */ list) =>
+    const fixed = (/** @type {number|null|undefined} */ start, /** @type {Unit[]} */ list) =>
       typeof start === "number" ? windowAround(list.length, start + WINDOW / 2, WINDOW, SMALL) : null;
     const queries =
       fixed(rows, units.queries) ?? windowAround(units.queries.length, Math.max(asks, answers, 0), WINDOW, SMALL);
@@ -245,12 +248,13 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   function show() {
     if (!gathered) return;
     const { query, key } = chosen();
-    const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
+    const scene = sceneOf(gathered, units, description, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
     const common = { most: scene.most, largest: scene.largest, heads: gathered.heads, colours };
     left.show({
       ...common,
       weights: scene.gives,
       parts: scene.givesParts,
+      masked: scene.maskedQueries,
       chosen: orNull(queryUnit()),
       pointed: hovered?.side === "query" ? hovered.unit : null,
       aside: new Set(),
@@ -260,6 +264,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
       ...common,
       weights: scene.gets,
       parts: scene.getsParts,
+      masked: scene.maskedKeys,
       chosen: orNull(unitOf(units.keys, state.get().key)),
       pointed: hovered?.side === "key" ? hovered.unit : null,
       aside: scene.aside,
@@ -285,7 +290,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     apart.set(Boolean(state.get().sentence_apart));
   }
 
-  /** The selected query and key, or the query and the other word it attends to most. @param {any} row */
+  /** The selected query and key, or the query and the other word it attends to most. @param {Row|null} row */
   function pairOf(row) {
     const query = queryUnit();
     const { key, layer, by } = state.get();
@@ -303,17 +308,17 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     return { query: units.queries[query], key: units.keys[place], by, layer, heads: chosenHeads(state.get()), shift };
   }
 
-  /** @param {any} scene */
+  /** @param {{links: import("./lines.js").Link[], alone: boolean, height: number}} scene */
   function drawLines({ links, alone, height }) {
     lines.setAttribute("viewBox", `0 0 100 ${height * ROW}`);
     lines.style.height = `${height * ROW}px`;
-    const paths = links.map((/** @type {any} */ link) => {
+    const paths = links.map((link) => {
       const { width, opacity } = strokeOf(link, alone);
       return drawn("path", {
         d: pathOf(link, ROW, 0, 100),
         "stroke-width": width,
         "stroke-opacity": opacity,
-        stroke: isApart() ? colours.head(/** @type {any} */ (gathered).heads[link.place]) : colours.accent,
+        stroke: isApart() ? colours.head(/** @type {import("./weights.js").Gathered} */ (gathered).heads[link.place]) : colours.accent,
       });
     });
     replaced(lines, paths);
@@ -321,7 +326,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
 
   /** @param {ArrayLike<number>} row */
   function elsewhere(row) {
-    const [start, stop] = /** @type {any} */ (gathered).columns;
+    const [start, stop] = /** @type {import("./weights.js").Gathered} */ (gathered).columns;
     const part = (/** @type {number} */ from, /** @type {number} */ to) => {
       let sum = 0;
       let best = from;
@@ -342,22 +347,22 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     return `Set ${listed} aside: ${share}${word ? ` of “${shortened(word, 16)}”` : " on average"}`;
   }
 
-  /** One sentence about the selection. @param {number|null} query @param {number|null} key @param {any} row @param {number} start @param {any} scene */
+  /** One sentence about the selection. @param {number|null} query @param {number|null} key @param {ArrayLike<number>|null} row @param {number} start @param {{gives: ArrayLike<number>|null}} scene */
   function saySo(query, key, row, start, scene) {
     const aside = !state.get().sinks;
-    const best = (/** @type {ArrayLike<number>} */ weights, /** @type {any[]} */ list, /** @type {number} */ from) =>
+    const best = (/** @type {ArrayLike<number>} */ weights, /** @type {Unit[]} */ list, /** @type {number} */ from) =>
       strongest(weights, 3, { skip: (place) => aside && list[from + place].sink && key === null }).map((place) => ({
         weight: weights[place],
         unit: list[from + place],
       }));
-    const named = (/** @type {any[]} */ found) =>
+    const named = (/** @type {{unit: Unit, weight: number}[]} */ found) =>
       found.flatMap(({ unit, weight }, place) => [
         place ? ", " : "",
         wordElement(unit.text, { class: "regard-word" }, 16),
         ` ${printedNumber(weight, digitsOf(found[0].weight))}`,
       ]);
     if (query !== null) {
-      const found = best(row, units.keys, start);
+      const found = best(row ?? [], units.keys, start);
       const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
       replaced(said, word, found.length ? [verbOf(measure()), named(found)] : " sees no key");
     } else if (key !== null && scene.gives) {
@@ -366,7 +371,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
         said,
         word,
         measure() === "norm" ? " contributes most to " : " receives most attention from ",
-        named(best(scene.gives, units.queries, /** @type {any} */ (gathered).rows[0])),
+        named(best(scene.gives, units.queries, /** @type {import("./weights.js").Gathered} */ (gathered).rows[0])),
       );
     } else {
       replaced(said, "The strongest links of all words. Select a word to see its own.");
@@ -395,21 +400,22 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     svg() {
       const { query, key } = chosen();
       if (!gathered) throw new Error("Nothing is drawn yet.");
-      const scene = sceneOf(gathered, units, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
+      const scene = sceneOf(gathered, units, description, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
       const words = (
-        /** @type {any[]} */ list,
+        /** @type {Unit[]} */ list,
         /** @type {[number, number]} */ range,
-        /** @type {any} */ weights,
+        /** @type {ArrayLike<number>|null} */ weights,
+        /** @type {Set<number>} */ masked,
         /** @type {number|null} */ at,
       ) =>
         list.slice(...range).map((unit, place) => ({
           text: unit.text,
           chosen: range[0] + place === at,
-          weight: weights ? weights[place] : null,
+          weight: weights && !masked.has(place) ? weights[place] : null,
         }));
       return pictureOf({
-        left: words(units.queries, gathered.rows, scene.gives, query),
-        right: words(units.keys, gathered.columns, scene.gets, key),
+        left: words(units.queries, gathered.rows, scene.gives, scene.maskedQueries, query),
+        right: words(units.keys, gathered.columns, scene.gets, scene.maskedKeys, key),
         links: scene.links,
         heads: gathered.heads,
         apart: isApart(),
@@ -421,20 +427,20 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     table() {
       if (!gathered) throw new Error("Nothing is drawn yet.");
       const { query } = chosen();
-      return tableOf(gathered, units, query, isApart(), titleOf(state.get(), measure(), description));
+      return tableOf(gathered, units, description, query, isApart(), titleOf(state.get(), measure(), description));
     },
   };
 }
 
-/** @param {any} chosen @param {any} measure @param {any} description */
+/** @param {Chosen} chosen @param {Measure} measure @param {Description} description */
 function titleOf(chosen, measure, description) {
   const heads = chosenHeads(chosen);
   const shown = nameOfMeasure(measure, description);
   if (isOverLayers(measure)) return shown;
-  return `${measure === "weight" ? "" : `${shown}: `}Layer ${chosen.layer}, head${heads.length > 1 ? "s" : ""} ${heads.join(", ")}`;
+  return `${measure === "weight" ? "" : `${shown}: `}Layer ${numberOfLayer(description, chosen.layer)}, head${heads.length > 1 ? "s" : ""} ${heads.map((head) => numberOfHead(description, head)).join(", ")}`;
 }
 
-/** @param {number|null} token @param {any[]} units @param {[number, number]} range */
+/** @param {number|null} token @param {Unit[]} units @param {[number, number]} range */
 function inSight(token, units, range) {
   const place = unitOf(units, token);
   return place < 0 || (place >= range[0] && place < range[1]);

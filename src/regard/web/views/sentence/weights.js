@@ -10,7 +10,7 @@ import { byUnits } from "../../words.js";
 
 /**
  * The selected heads: several, or one.
- * @param {any} chosen
+ * @param {Chosen} chosen
  * @returns {number[]}
  */
 export function chosenHeads({ heads, head }) {
@@ -18,9 +18,9 @@ export function chosenHeads({ heads, head }) {
 }
 
 /**
- * @param {import("../../sources/served.js").Source} source
- * @param {{layer: number, heads: number[], queries: any[], keys: any[], rows: [number, number], columns: [number, number],
- *   shift: number, measure: import("../../measures.js").Measure, words: number[][]}} asked  queries and keys are units; `shift` is the
+ * @param {Source} source
+ * @param {{layer: number, heads: number[], queries: Unit[], keys: Unit[], rows: [number, number], columns: [number, number],
+ *   shift: number, measure: Measure, words: number[][]}} asked  queries and keys are units; `shift` is the
  *   token of the first query
  * @param {AbortSignal} signal
  * @returns {Promise<Gathered>}
@@ -59,7 +59,7 @@ export async function gather(source, { layer, heads: chosen, queries, keys, rows
   };
 }
 
-/** The products of one head's values. @param {any} answer of `value_grams` */
+/** The products of one head's values. @param {Frame|null} answer of `value_grams` */
 function gramsBy(answer) {
   if (!answer) return null;
   const { header, arrays } = answer;
@@ -81,8 +81,8 @@ export function meanOf(each) {
 
 /**
  * The weights of one query on all units, one row per head.
- * @param {import("../../sources/served.js").Source} source
- * @param {{layer: number, heads: number[], query: number, by: string, keys: any[], measure?: string}} asked
+ * @param {Source} source
+ * @param {{layer: number, heads: number[], query: number, by: string, keys: Unit[], measure?: string}} asked
  * @param {AbortSignal} signal
  */
 export async function gatherRow(source, { layer, heads: chosen, query, by, keys, measure }, signal) {
@@ -96,7 +96,7 @@ export async function gatherRow(source, { layer, heads: chosen, query, by, keys,
 
 /**
  * Total weight on sinks.
- * @param {ArrayLike<number>} row @param {any[]} keys
+ * @param {ArrayLike<number>} row @param {Unit[]} keys
  */
 export function takenBySinks(row, keys) {
   let taken = 0;

@@ -2,12 +2,13 @@
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { printedNumber } from "../../numbers.js";
+import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../state.js";
 import { shortened, wordElement } from "../../words.js";
 
 const FEW = 10; // heads listed at first
 
 /**
- * @param {{source: import("../../sources/served.js").Source, description: any, lifetime: import("../../lifetime.js").Lifetime,
+ * @param {{source: Source, description: Description, lifetime: Lifetime,
  *   choose: (layer: number, head: number) => void}} options
  */
 export function makeWhichHeads({ source, description, lifetime, choose }) {
@@ -33,7 +34,7 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
   let now = null;
 
   /**
-   * @param {{query: any, key: any, by: string, layer: number, heads: number[], shift: number}|null} pair  units
+   * @param {{query: Unit, key: Unit, by: string, layer: number, heads: number[], shift: number}|null} pair  units
    */
   function show(pair) {
     el.hidden = !pair;
@@ -64,7 +65,7 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
   function draw() {
     if (!now) return;
     const focused = list.contains(document.activeElement)
-      ? /** @type {any} */ (document.activeElement).dataset.at
+      ? /** @type {HTMLElement} */ (document.activeElement).dataset.at
       : undefined;
     replaced(
       heading,
@@ -79,7 +80,8 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
       (all ? found : found.slice(0, FEW)).map(({ layer, head, weight }) => {
         const bar = element("i");
         bar.style.transform = `scaleX(${Math.min(weight, 1).toFixed(4)})`;
-        const name = description.layers > 1 ? `Layer ${layer}, head ${head}` : `Head ${head}`;
+        const name = nameOfHead({ layer, head }, description);
+        const short = hasLayers(description) ? `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}` : `${numberOfHead(description, head)}`;
         return element(
           "li",
           {},
@@ -92,7 +94,7 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
               "aria-current": layer === now.layer && now.heads.includes(head) ? "true" : null,
               onclick: () => choose(layer, head),
             },
-            element("span", { class: "regard-which-name", text: description.layers > 1 ? `${layer} · ${head}` : `${head}` }),
+            element("span", { class: "regard-which-name", text: short }),
             element("span", { class: "regard-which-bar", "aria-hidden": "true" }, bar),
             element("span", { class: "regard-which-number", text: printedNumber(weight, 2) }),
           ),
@@ -103,7 +105,7 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
     more.textContent = all ? `Only the ${FEW} strongest` : `All ${found.length} heads`;
     const { layers, heads } = description.kept ?? {};
     note.textContent = layers || heads ? "Only heads kept in this page." : "Layer · head, by the weight on this pair.";
-    if (focused) /** @type {any} */ (list.querySelector(`[data-at="${focused}"]`))?.focus();
+    if (focused) /** @type {HTMLElement|null} */ (list.querySelector(`[data-at="${focused}"]`))?.focus();
   }
 
   return { el, show };

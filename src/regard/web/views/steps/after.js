@@ -1,6 +1,7 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
 import { element, replaced } from "../../elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../numbers.js";
+import { numberOfHead } from "../../state.js";
 import { concatenatedOf } from "./model.js";
 import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
 
@@ -15,14 +16,16 @@ const STAGES = [
 /**
  * @typedef {{outputs: ArrayLike<number>[], arrays: Record<string, ArrayLike<number>>, formulas: Record<string, string>,
  *   head: number, original: ArrayLike<number>[]|null,
- *   through: ((concatenated: ArrayLike<number>) => Record<string, ArrayLike<number>>)|null,
- *   arithmetic: ((concatenated: ArrayLike<number>, stages: Record<string, any>) => Record<string, import("./stages.js").Arithmetic>)|null}} After
+ *   through: ((concatenated: ArrayLike<number>) => {[stage: string]: ArrayLike<number>|undefined})|null,
+ *   arithmetic: ((concatenated: ArrayLike<number>, stages: {[stage: string]: ArrayLike<number>}) => Record<string, import("./stages.js").Arithmetic>)|null}} After
  *   original  the outputs without a change, where something is changed
  *   through   computes the stages from the concatenated outputs, where W_O is known; `arithmetic` says how
- * @param {import("../../state.js").State} state  holds the silenced heads, and so does the address
+ * @param {State} state  holds the silenced heads, and so does the address
  * @param {() => void} again
+ * @param {Description} description
  */
-export function makeAfter(state, again) {
+export function makeAfter(state, again, description) {
+  const number = (/** @type {number} */ head) => numberOfHead(description, head);
   /** @type {Set<number>} */
   let silenced = new Set();
   /** @type {string|null} */
@@ -63,7 +66,7 @@ export function makeAfter(state, again) {
       /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
     const all = concatenatedOf(outputs, new Set());
     const left = concatenatedOf(outputs, silenced);
-    effect.textContent = saidOf(all, left, silenced, outputs.length);
+    effect.textContent = saidOf(all, left, [...silenced].map(number), outputs.length);
     const isChanged = silenced.size > 0 || Boolean(after.original);
     const whole = concatenatedOf(after.original ?? outputs, new Set());
     const now = isChanged && after.through ? after.through(left) : null;
@@ -79,17 +82,17 @@ export function makeAfter(state, again) {
     ];
     const computed = now ?? after.through?.(left) ?? null;
     const usual = after.through && !isChanged ? { ...computed, ...after.arrays } : after.arrays;
-    const how = computed && after.arithmetic ? after.arithmetic(left, computed) : {};
+    const how = computed && after.arithmetic ? after.arithmetic(left, /** @type {Record<string, ArrayLike<number>>} */ (computed)) : {};
     for (const { name, title, usual: formula } of STAGES) {
       const vector = now?.[name] ?? usual[name];
       if (!vector) continue;
-      const note = now?.[name] ? movedBy(now[name], /** @type {any} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
+      const note = now?.[name] ? movedBy(now[name], /** @type {Record<string, ArrayLike<number>>} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
       stages.push(stage(name, title, after.formulas[name] ?? formula, vector, note, how[name]));
     }
     replaced(rest, stages);
   }
 
-  /** @param {ArrayLike<number>} output @param {number} place @param {any} about */
+  /** @param {ArrayLike<number>} output @param {number} place @param {{top: number, digits: number, chosen: boolean}} about */
   function headBox(output, place, { top, digits, chosen }) {
     const off = silenced.has(place);
     const toggle = element("button", {
@@ -97,7 +100,7 @@ export function makeAfter(state, again) {
       class: "regard-silence",
       "aria-pressed": String(off),
       "data-silences": String(place),
-      "aria-label": `Silence head ${place}`,
+      "aria-label": `Silence head ${number(place)}`,
       text: off ? "silenced" : "silence",
       onclick: () => {
         const left = silencedIn(state).filter((one) => one !== place);
@@ -108,12 +111,12 @@ export function makeAfter(state, again) {
     const shown = off ? new Float64Array(output.length) : output;
     const inside =
       output.length <= FEW
-        ? vectorCell(shown, { name: `output of head ${place}`, top, digits })
+        ? vectorCell(shown, { name: `output of head ${number(place)}`, top, digits })
         : strip(shown, top, "regard-strip-wide");
     return element(
       "div",
       { class: `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}` },
-      element("div", { class: "regard-after-name" }, element("span", { text: `head ${place}` }), toggle),
+      element("div", { class: "regard-after-name" }, element("span", { text: `head ${number(place)}` }), toggle),
       inside,
     );
   }
@@ -166,7 +169,7 @@ export function makeAfter(state, again) {
   };
 }
 
-/** The heads that are silenced, in order. @param {import("../../state.js").State} state */
+/** The heads that are silenced, in order. @param {State} state */
 function silencedIn(state) {
   const { steps_silenced: listed } = state.get();
   const heads = typeof listed === "string" || typeof listed === "number" ? String(listed).split(",").map(Number) : [];
@@ -180,13 +183,13 @@ function movedBy(now, was) {
   return share < 1e-9 ? "unchanged" : `changed: moved by ${printedNumber(100 * share, share < 0.1 ? 1 : 0)} % of its length`;
 }
 
-/** @param {Float64Array} all @param {Float64Array} left @param {Set<number>} silenced @param {number} heads */
+/** @param {Float64Array} all @param {Float64Array} left @param {number[]} silenced the model's numbers @param {number} heads */
 function saidOf(all, left, silenced, heads) {
-  if (heads === 1 && !silenced.size) return "";
-  if (!silenced.size) return "Silence a head to see what remains without it.";
+  if (heads === 1 && !silenced.length) return "";
+  if (!silenced.length) return "Silence a head to see what remains without it.";
   const [before, after] = [lengthOf(all), lengthOf(left)];
   const share = before > 0 ? 1 - (after * after) / (before * before) : 0;
-  const names = [...silenced].sort((one, other) => one - other).join(", ");
+  const names = silenced.sort((one, other) => one - other).join(", ");
   const lengths = `length ${printedNumber(before, 2)} → ${printedNumber(after, 2)}`;
   return `Without head ${names}: ${lengths}; ${printedNumber(100 * share, 0)} % of the squared norm removed.`;
 }

@@ -5,11 +5,11 @@ const MOST_WORDS = 16;
 const FEW_ENTRIES = 100; // entries up to which all are visible at once
 
 /**
- * @param {any} editable of the description
+ * @param {import("../../description.js").Editable} editable of the description
  * @param {() => void} changed
  */
 export function makeEditor(editable, changed) {
-  /** @type {any} */
+  /** @type {import("../../description.js").Editable} */
   let numbers = structuredClone(editable);
   let edited = false;
   const box = element("div", { class: "regard-matrices" });
@@ -26,7 +26,7 @@ export function makeEditor(editable, changed) {
       changed();
     },
   });
-  const entries = [editable.embedding, ...["w_q", "w_k", "w_v"].map((name) => editable[name][0])].flat(2).length;
+  const entries = [editable.embedding, .../** @type {const} */ (["w_q", "w_k", "w_v"]).map((name) => editable[name][0])].flat(2).length;
   const el = element(
     "details",
     { class: "regard-steps-part regard-steps-edited", open: entries <= FEW_ENTRIES },
@@ -36,7 +36,7 @@ export function makeEditor(editable, changed) {
       { class: "regard-what-if-title" },
       element("p", {
         class: "regard-quiet",
-        text: "Edit any number or word: q = W_Q · e, k = W_K · e, v = W_V · e; everything below is recomputed.",
+        text: "Edit any number or word: q = x · W_Q, k = x · W_K, v = x · W_V, with x a row of E; everything below is recomputed.",
       }),
       reset,
     ),
@@ -66,7 +66,7 @@ export function makeEditor(editable, changed) {
     return element(
       "div",
       { class: "regard-matrix-edited", style: { "--regard-letters": String(widest(matrix)) } },
-      element("p", { class: "regard-subtitle", text: title }),
+      element("p", { class: "regard-subtitle", text: `${title}: ${matrix.length} × ${matrix[0].length}` }),
       element("table", {}, element("tbody", {}, rows)),
     );
   }
@@ -109,7 +109,7 @@ export function makeEditor(editable, changed) {
       numbers.embedding.push(numbers.embedding[0].map(() => 0));
       draw(head);
       touched();
-      /** @type {any} */ (box.querySelector(`[aria-label="Word ${numbers.tokens.length - 1}"]`))?.select();
+      /** @type {HTMLInputElement|null} */ (box.querySelector(`[aria-label="Word ${numbers.tokens.length - 1}"]`))?.select();
     },
   });
 
@@ -156,7 +156,7 @@ export function makeEditor(editable, changed) {
     replaced(
       box,
       element("div", {}, matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"), add),
-      ["q", "k", "v"].map((letter) =>
+      /** @type {const} */ (["q", "k", "v"]).map((letter) =>
         matrixOf(`W_${letter.toUpperCase()}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`),
       ),
       numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null,

@@ -23,7 +23,8 @@ const THE_CAT_SAT = {
   w_o: eye(),
 };
 
-export const SMALL_EXAMPLE = {
+/** What the steps read of a description. */
+export const SMALL_EXAMPLE = /** @type {Description} */ (/** @type {unknown} */ ({
   tokens: THE_CAT_SAT.tokens,
   layers: 1,
   heads: 1,
@@ -31,16 +32,17 @@ export const SMALL_EXAMPLE = {
   causal: false,
   has: ["row", "vectors"],
   editable: THE_CAT_SAT,
-};
+}));
 
-/** Answers `row` and `vectors` from the numbers. @returns {import("../../sources/served.js").Source} */
+/** Answers `row` and `vectors` from the numbers. @returns {Source} */
 export function exampleSource() {
   const { queries, keys, values } = projectedHead(THE_CAT_SAT, 0);
   const scale = keys[0].length ** -0.5;
   const matrix = (/** @type {ArrayLike<number>[]} */ rows) => framed(Float32Array.from(rows.flatMap((row) => Array.from(row))), [rows.length, rows[0].length]);
   return {
+    /** @returns {Promise<Frame>} */
     async ask(kind, parameters = {}) {
-      const { query } = /** @type {any} */ (parameters);
+      const { query } = parameters;
       if (kind === "vectors") return { header: { scale }, arrays: { q: matrix([queries[query]]), k: matrix(keys), v: matrix(values) } };
       const { weight } = stepsOf({ query: queries[query], keys, values, scale, own: query });
       return { header: { query }, arrays: { weight: framed(Float32Array.from(weight), [1, weight.length]) } };

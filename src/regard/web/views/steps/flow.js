@@ -9,15 +9,19 @@ const THICKEST = 26;
 const FONT = "system-ui, sans-serif";
 
 /**
- * @param {{words: string[], weights: ArrayLike<number>, output: ArrayLike<number>|null, rest: number,
+ * A weight of null is that of a masked key.
+ * @param {{words: string[], weights: (number|null)[], output: ArrayLike<number>|null, rest: number,
  *   restCount: number}} what
  * @param {number} width
- * @param {any} colours
+ * @param {Colours} colours
  * @param {boolean} moving
  */
 export function flowDiagram({ words, weights, output, rest, restCount }, width, colours, moving) {
-  const rows = words.map((word, place) => ({ word: shortened(word, width < 480 ? 9 : 16), weight: weights[place] }));
-  if (restCount > 0) rows.push({ word: `${printedCount(restCount)} others`, weight: rest });
+  const rows = words.map((word, place) => {
+    const weight = weights[place];
+    return { word: shortened(word, width < 480 ? 9 : 16), weight: weight ?? 0, number: weight === null ? "masked" : printedNumber(weight, 2) };
+  });
+  if (restCount > 0) rows.push({ word: `${printedCount(restCount)} others`, weight: rest, number: printedNumber(rest, 2) });
   const narrow = width < 520;
   const left = Math.min(130, Math.max(46, ...rows.map(({ word }) => word.length * 7.4))) + 10;
   const numbers = left + (narrow ? 40 : 52);
@@ -29,13 +33,14 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
   const thick = (/** @type {number} */ weight) =>
     Math.max(weight * Math.min(THICKEST * 1.6, rows.length * ROW * 0.5), weight > 0 ? 0.75 : 0);
   const whole = rows.reduce((sum, { weight }) => sum + thick(weight), 0);
-  const said = rows.map(({ word, weight }) => `${word} ${printedNumber(weight, 2)}`);
+  const said = rows.map(({ word, number }) => `${word} ${number}`);
   let arrives = middle - whole / 2;
+  /** @type {SVGElement[]} */
   const parts = [
     label("weight", numbers, 12, "end", colours.muted, 11),
     label("Σ weight · v", to + box / 2, 12, "middle", colours.muted, 11),
   ];
-  rows.forEach(({ word, weight }, place) => {
+  rows.forEach(({ word, weight, number }, place) => {
     const y = 26 + ROW * (place + 0.5);
     const wide = thick(weight);
     const end = arrives + wide / 2;
@@ -43,7 +48,7 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
     const bend = (from + to) / 2;
     const path = `M${from} ${y}C${bend} ${y} ${bend} ${end.toFixed(1)} ${to} ${end.toFixed(1)}`;
     parts.push(label(word, left, y + 4, "end", weight / total < 0.005 ? colours.muted : colours.ink, 13));
-    parts.push(label(printedNumber(weight, 2), numbers, y + 4, "end", colours.ink, 12));
+    parts.push(label(number, numbers, y + 4, "end", number === "masked" ? colours.muted : colours.ink, number === "masked" ? 11 : 12));
     if (weight > 0)
       parts.push(
         drawn("path", {
@@ -97,7 +102,7 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
  * @param {number} left
  * @param {number} middle
  * @param {number} width
- * @param {any} colours
+ * @param {Colours} colours
  */
 function sumOf(output, left, middle, width, colours) {
   if (!output) return [label("sum", left + width / 2, middle + 5, "middle", colours.ink, 13)];

@@ -63,15 +63,16 @@ export function visibleKeys({ causal, window }, own, count) {
 }
 
 /**
- * Queries, keys and values of a head from embeddings and matrices: q = W_q · e + b.
+ * Queries, keys and values of a head from embeddings and matrices: q = x · W_q + b. W_q is (width, head_dim), a row per
+ * number of x.
  * @typedef {{embedding: number[][], w_q: number[][][], w_k: number[][][], w_v: number[][][], w_o: number[][]|null,
  *   b_q?: number[][]|null, b_k?: number[][]|null, b_v?: number[][]|null, b_o?: number[]|null}} Numbers
  * @param {Numbers} numbers
  * @param {number} head
  */
 export function projectedHead(numbers, head) {
-  const through = (/** @type {number[][]} */ weight, /** @type {number[]|undefined} */ bias) =>
-    numbers.embedding.map((row) => projected(weight, row).map((one, place) => one + (bias?.[place] ?? 0)));
+  const through = (/** @type {number[][]} */ matrix, /** @type {number[]|undefined} */ bias) =>
+    numbers.embedding.map((x) => projected(x, matrix, bias));
   return {
     queries: through(numbers.w_q[head], numbers.b_q?.[head]),
     keys: through(numbers.w_k[head], numbers.b_k?.[head]),
@@ -135,10 +136,11 @@ export function headingOf(given, divisor) {
   return isRoot ? "score/√d_k" : `score × ${Number(given.scale.toPrecision(3))}`;
 }
 
-/** @param {string} word @param {number} size */
-export function titleOfSteps(word, size) {
+/** @param {string} word @param {number} size @param {number|null} [head] of several */
+export function titleOfSteps(word, size, head = null) {
   const root = Math.sqrt(size);
-  return `Query ${word}: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
+  const which = head === null ? "" : `, head ${head}`;
+  return `Query ${word}${which}: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
 }
 
 /**
@@ -169,6 +171,22 @@ export function labelsOf({ divisor, temperature, mask }, isEdited) {
   const changed = isMoved ? "changed" : null;
   const edited = isEdited ? "edited" : null;
   return { q: edited, k: edited, v: edited, score: edited, weight: softmax.length ? softmax.join(", ") : changed, weighted: changed, sum: changed };
+}
+
+/**
+ * What was changed, for exports: "scores divided by 1, at temperature 2".
+ * @param {Changes} changes @param {number[]} silenced heads @param {boolean} isEdited numbers or words
+ */
+export function saidOfEdits({ divisor, temperature, mask }, silenced, isEdited) {
+  return [
+    isEdited ? "vectors, matrices or words" : null,
+    divisor === null ? null : `scores divided by ${printedNumber(divisor, 2)}`,
+    temperature === 1 ? null : `temperature ${printedNumber(temperature, 2)}`,
+    mask === "model" ? null : mask === "causal" ? "a causal mask" : "without a mask",
+    silenced.length ? `silenced head${silenced.length > 1 ? "s" : ""} ${silenced.join(", ")}` : null,
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /**
@@ -216,17 +234,32 @@ export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, h
   ].filter((stage) => stage !== null);
 }
 
-/** The table for export. @param {import("./table.js").Shown} shown @param {string} title */
-export function stepsTable({ given, steps, words, own, heading, labels }, title) {
-  const mine = (/** @type {number} */ row, /** @type {any} */ vector) =>
+/** Words with repeated ones numbered, as Python labels them: the, cat, the:2. @param {string[]} words */
+export function numbered(words) {
+  /** @type {Map<string, number>} */
+  const seen = new Map();
+  return words.map((word) => {
+    const count = (seen.get(word) ?? 0) + 1;
+    seen.set(word, count);
+    return count === 1 ? word : `${word}:${count}`;
+  });
+}
+
+/**
+ * The table for export; a masked key has no weight.
+ * @param {{given: Given, steps: Steps, words: string[], own: number|null, heading: string, changes: Changes}} shown
+ * @param {string} title
+ */
+export function stepsTable({ given, steps, words, own, heading, changes }, title) {
+  const mine = (/** @type {number} */ row, /** @type {Vector|null} */ vector) =>
     row === (own ?? 0) && vector ? Array.from(vector) : null;
   const { values } = given;
-  const { weighted } = steps;
-  const named = (/** @type {string} */ id, /** @type {string} */ name) => (labels?.[id] ? `${name} ${labels[id]}` : name);
-  const sums = weighted ? [named("weighted", "softmax × v"), named("sum", "sum")] : [];
+  const { capped, biased, weighted, visible } = steps;
+  const stages = [...(capped ? [{ name: "capped", stage: capped }] : []), ...(biased ? [{ name: "+ bias", stage: biased }] : [])];
+  const softmax = changes.temperature === 1 ? "softmax" : `softmax at temperature ${printedNumber(changes.temperature, 2)}`;
   return {
     title,
-    columns: ["Word", "q", "k", ...(values ? ["v"] : []), "score", heading, named("weight", "softmax"), ...sums],
+    columns: ["Word", "q", "k", ...(values ? ["v"] : []), "score", heading, ...stages.map(({ name }) => name), softmax, ...(weighted ? ["softmax × v", "sum"] : [])],
     rows: words.map((word, row) => [
       word,
       mine(row, given.query),
@@ -234,8 +267,49 @@ export function stepsTable({ given, steps, words, own, heading, labels }, title)
       ...(values ? [Array.from(values[row])] : []),
       steps.score[row],
       steps.scaled[row],
-      steps.weight[row],
-      ...(weighted ? [Array.from(weighted[row]), mine(row, steps.output)] : []),
+      ...stages.map(({ stage }) => stage[row]),
+      visible[row] ? steps.weight[row] : null,
+      ...(weighted ? [visible[row] ? Array.from(weighted[row]) : null, mine(row, steps.output)] : []),
     ]),
   };
+}
+
+/**
+ * What the steps start from, as the tables that `regard check` reads: settings, the keys that the query may not see, and
+ * in a small example embeddings and W, as in q = x · W_q.
+ * @param {{words: string[], query: string, heads: number, divisor: number|null, visible: boolean[], numbers: Numbers|null}} from
+ *   divisor  of the scores where it is not √d_k
+ */
+export function inputTables({ words, query, heads, divisor, visible, numbers }) {
+  const settings = [];
+  if (heads > 1) settings.push(["heads", heads]);
+  if (divisor !== null) settings.push(["divisor", divisor]);
+  if (numbers) settings.push(["product", "x W"]);
+  /** @type {import("../../export.js").Table[]} */
+  const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
+  if (visible.includes(false))
+    found.push({ title: "Mask: 1 where the query may see the key", columns: ["mask", ...words], rows: [[query, ...visible.map(Number)]] });
+  if (!numbers) return found;
+  const { embedding, w_o: last } = numbers;
+  const letters = /** @type {const} */ (["q", "k", "v"]);
+  const sideBySide = letters.map((letter) => embedding[0].map((_, row) => numbers[`w_${letter}`].flatMap((matrix) => matrix[row])));
+  const said = letters.map((letter, at) => `${letter} = x · W_${letter}, ${sideBySide[at].length} × ${sideBySide[at][0].length}`);
+  found.push({ title: `Embeddings: ${embedding.length} × ${embedding[0].length}`, columns: ["Word", "x"], rows: words.map((word, row) => [word, embedding[row]]) });
+  found.push({
+    title: `${said.join("; ")}${heads > 1 ? `; ${heads} heads, side by side in the columns` : ""}`,
+    columns: ["Row", ...letters.map((letter) => `W_${letter}`)],
+    rows: embedding[0].map((_, row) => [row + 1, ...sideBySide.map((matrix) => matrix[row])]),
+  });
+  if (last)
+    found.push({ title: `projected = concatenated · W_O, ${last.length} × ${last[0].length}`, columns: ["Row", "W_O"], rows: last.map((row, place) => [place + 1, row]) });
+  return found;
+}
+
+/** The outputs of all heads, concatenated, and through W_O. @param {string} query @param {Vector[]} outputs @param {Vector|null} through */
+export function outputTable(query, outputs, through) {
+  const several = outputs.length > 1;
+  const rows = outputs.map((output, head) => [`sum, head ${head}`, Array.from(output)]);
+  if (several) rows.push(["concatenated", Array.from(concatenatedOf(outputs, new Set()))]);
+  if (through) rows.push(["through W_O", Array.from(through)]);
+  return { title: `${query}: ${several ? "all heads together" : "after W_O"}`, columns: ["Step", "vector"], rows };
 }

@@ -11,13 +11,13 @@ const SHOWN = 6; // tokens
 const NAMED = 40; // tokens that are compared with those before a change
 
 /**
- * @param {{source: any, description: any, lifetime: import("../../lifetime.js").Lifetime, announce: (text: string) => void}} given
+ * @param {{source: Source, description: Description, lifetime: Lifetime, announce: (text: string) => void}} given
  */
 export function makeNext({ source, description, lifetime, announce }) {
   const has = (/** @type {string} */ kind) => (description.has ?? []).includes(kind);
   const [latest, latestBefore] = [latestOnly(lifetime), latestOnly(lifetime)];
   const writes = has("next");
-  /** @type {any} */
+  /** @type {Likely[]|null} */
   let before = null; // probabilities without a change
   let beforeOf = -1;
   let askedFor = "";
@@ -67,7 +67,7 @@ export function makeNext({ source, description, lifetime, announce }) {
     );
   }
 
-  /** @param {any} what @param {any} frame */
+  /** @param {{word: string, changed: boolean, layer: number}} what @param {Frame|null} frame */
   function draw({ word, changed, layer }, frame) {
     el.setAttribute("aria-busy", "false");
     const after = frame?.arrays.logits ? likelyOf(frame) : null;
@@ -88,12 +88,16 @@ export function makeNext({ source, description, lifetime, announce }) {
   return { el, show };
 }
 
-/** The most likely tokens. @param {any} frame of `next` or `flow` */
+/**
+ * The most likely tokens.
+ * @typedef {{id: number, text: string, probability: number|null}} Likely
+ * @param {Frame} frame of `next` or `flow` @returns {Likely[]}
+ */
 function likelyOf({ header, arrays }) {
   const probability = probabilities(arrays.logits.toFloat32());
   return header.tokens
     .slice(0, NAMED)
-    .map((/** @type {any} */ token, /** @type {number} */ place) => ({ id: header.ids[place], text: nameOfToken(token), probability: probability[place] }));
+    .map((/** @type {{text: string, begins: boolean}} */ token, /** @type {number} */ place) => ({ id: header.ids[place], text: nameOfToken(token), probability: probability[place] }));
 }
 
 /** @param {number} share */
@@ -117,11 +121,11 @@ function movedBars(moved, changedIn) {
   });
 }
 
-/** @param {any[]|null} before @param {any[]|null} after */
+/** @param {Likely[]|null} before @param {Likely[]|null} after */
 function tokenTable(before, after) {
   const rows = (after ?? before ?? []).slice(0, SHOWN);
   for (const one of (after ? (before ?? []) : []).slice(0, 3)) if (!rows.some(({ id }) => id === one.id)) rows.push({ ...one, probability: after?.find(({ id }) => id === one.id)?.probability ?? null });
-  const was = (/** @type {number} */ id) => before?.find((/** @type {any} */ one) => one.id === id)?.probability ?? null;
+  const was = (/** @type {number} */ id) => before?.find((one) => one.id === id)?.probability ?? null;
   const printed = (/** @type {number|null} */ value) => (value === null ? "less" : printedNumber(value, 3));
   return element(
     "table",
@@ -133,7 +137,7 @@ function tokenTable(before, after) {
       {},
       rows.map(({ id, text, probability }) => {
         const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, element("span", {}));
-        bar.firstElementChild.style.setProperty("width", `${100 * (probability ?? 0)}%`);
+        (/** @type {HTMLElement} */ (bar.firstElementChild)).style.setProperty("width", `${100 * (probability ?? 0)}%`);
         const earlier = was(id);
         if (after && earlier !== null) {
           const mark = element("i", {});

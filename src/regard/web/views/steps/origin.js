@@ -1,8 +1,8 @@
 /** Where q, k and v of a word come from: its vector x, with its position, times W; RoPE turns q and k. */
-import { anglesOf, pairOf, projectedTo, rowsOfHead, turned } from "../../block.js";
+import { anglesOf, columnOfMatrix, columnsOfHead, pairOf, projectedTo, turned } from "../../block.js";
 import { segments } from "../../controls.js";
 import { drawn, element, replaced } from "../../elements.js";
-import { digitsFor, largestOf, printedNumber } from "../../numbers.js";
+import { columnOf, digitsFor, largestOf, printedCount, printedNumber } from "../../numbers.js";
 import { linearArithmetic } from "./stages.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
 
@@ -11,9 +11,9 @@ const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
 
 /**
  * How a vector of a head came about.
- * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, rows: ArrayLike<number>[],
+ * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, columns: ArrayLike<number>[],
  *   bias: ArrayLike<number>|null, projected: Float64Array, rotary: import("../../block.js").Rotary|null, position: number,
- *   count: number, result: ArrayLike<number>}} Origin
+ *   count: number, result: ArrayLike<number>}} Origin  columns are those of W in x · W
  * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
  */
 
@@ -26,16 +26,16 @@ const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
 export function originOf(block, { letter, head, x, input, position, count, used }) {
   const matrix = block.weight(letter);
   if (!matrix) return null;
-  const [first, last] = rowsOfHead(block, letter, head);
-  const width = matrix.shape[1];
+  const [first, last] = columnsOfHead(block, letter, head);
   const projected = projectedTo(block, letter, head, input);
   const rotary = letter === "v" ? null : block.rotary;
   const result = rotary ? turned(projected, position, rotary, count) : projected;
   const off = largestOf(result.map((one, place) => one - used[place]));
   if (result.length !== used.length || off > CLOSE * Math.max(1, largestOf(used))) return null;
-  const rows = Array.from({ length: last - first }, (_, row) => matrix.data.subarray((first + row) * width, (first + row + 1) * width));
-  const bias = block.bias(letter)?.slice(first, last) ?? null;
-  return { letter, x, input, isNormed: block.normFirst, rows, bias, projected, rotary, position, count, result };
+  const columns = Array.from({ length: last - first }, (_, place) => columnOfMatrix(matrix, first + place));
+  const biases = block.bias(letter);
+  const bias = biases && Array.from(biases).slice(first, last);
+  return { letter, x, input, isNormed: block.normFirst, columns, bias, projected, rotary, position, count, result };
 }
 
 /**
@@ -47,22 +47,24 @@ export function originOfNumbers(numbers, letter, head, place, result) {
   const x = numbers.embedding[place];
   const projected = Float64Array.from(result);
   const bias = numbers[`b_${letter}`]?.[head] ?? null;
-  return { letter, x, input: x, isNormed: false, rows: numbers[`w_${letter}`][head], bias, projected, rotary: null, position: place, count: 0, result };
+  const columns = Array.from(result, (_, at) => columnOf(numbers[`w_${letter}`][head], at));
+  return { letter, x, input: x, isNormed: false, columns, bias, projected, rotary: null, position: place, count: 0, result };
 }
 
-/** One number of W · x. @param {Origin} origin @param {number} place */
-export function projectionArithmetic({ letter, rows, input, bias, isNormed }, place) {
-  return linearArithmetic(rows[place], input, bias?.[place], `row ${place} of W_${letter.toUpperCase()}`, isNormed ? "norm(x)" : "x");
+/** One number of x · W. @param {Origin} origin @param {number} place */
+export function projectionArithmetic({ letter, columns, input, bias, isNormed }, place) {
+  const names = { x: isNormed ? "norm(x)" : "x", column: `column ${place} of W_${letter.toUpperCase()}` };
+  return linearArithmetic(input, columns[place], bias?.[place], names);
 }
 
-/** One number of a head's vector: turned by RoPE, or W · x. @param {Origin} origin @param {number} place */
+/** One number of a head's vector: turned by RoPE, or x · W. @param {Origin} origin @param {number} place */
 export function vectorArithmetic(origin, place) {
   return origin.rotary ? turnArithmetic(origin, place) : projectionArithmetic(origin, place);
 }
 
 /** @param {Origin} origin @param {number} place */
 function turnArithmetic(origin, place) {
-  const { rotary, projected, position, count, result } = /** @type {any} */ (origin);
+  const { rotary, projected, position, count, result } = /** @type {Origin & {rotary: import("../../block.js").Rotary}} */ (origin);
   const angles = anglesOf(position, rotary, count);
   const pair = angles.findIndex((/** @type {number} */ _, /** @type {number} */ at) => pairOf(at, rotary).includes(place));
   if (pair < 0) return projectionArithmetic(origin, place);
@@ -90,7 +92,7 @@ export function makeOrigin(again) {
   const dials = element("div", { class: "regard-origin-dials" });
   const choice = segments(
     "Vector",
-    ["q", "k", "v"].map((value) => ({ value, text: value, title: `W_${value.toUpperCase()}` })),
+    /** @type {const} */ (["q", "k", "v"]).map((value) => ({ value, text: value, title: `W_${value.toUpperCase()}` })),
     letter,
     (value) => {
       letter = value;
@@ -123,7 +125,7 @@ export function makeOrigin(again) {
     el.hidden = !origin;
     if (!origin) return;
     const name = letter.toUpperCase();
-    const shape = `${origin.rows.length} × ${origin.x.length}`;
+    const shape = `${printedCount(origin.x.length)} × ${printedCount(origin.columns.length)}`;
     /** @type {{key: string, label: string, vector: ArrayLike<number>, before: string, arithmetic: ((place: number) => Element)|null}[]} */
     const cells = made.parts.map(({ name: label, vector }, place) => ({ key: `made-${place}`, label, vector, before: place ? "+" : "", arithmetic: null }));
     const equals = !made.parts.length ? "" : made.isNormed ? "→ norm →" : "=";
@@ -166,11 +168,11 @@ export function makeOrigin(again) {
 
 /** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin */
 function dialsOf({ projected, result, rotary, position, count }) {
-  const angles = anglesOf(position, /** @type {any} */ (rotary), count);
+  const angles = anglesOf(position, /** @type {import("../../block.js").Rotary} */ (rotary), count);
   const shown = Array.from({ length: Math.min(DIALS, angles.length) }, (_, at) => Math.floor((at * angles.length) / Math.min(DIALS, angles.length)));
   const [size, reach] = [52, 21];
   const parts = shown.map((pair) => {
-    const [a, b] = pairOf(pair, /** @type {any} */ (rotary));
+    const [a, b] = pairOf(pair, /** @type {import("../../block.js").Rotary} */ (rotary));
     const tip = (/** @type {ArrayLike<number>} */ of) => {
       const long = Math.hypot(of[a], of[b]) || 1;
       return [size / 2 + (reach * of[a]) / long, size / 2 - (reach * of[b]) / long];

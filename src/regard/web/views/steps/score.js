@@ -9,16 +9,18 @@ const MOST_BARS = 512;
 /**
  * @param {ArrayLike<number>} query
  * @param {ArrayLike<number>} key
- * @param {{query: string, key: string, term?: string}} words
+ * @param {{query: string, key: string, letters?: string[]}} words
  */
 export function scoreBars(query, key, words) {
+  const [left, right] = words.letters ?? ["q", "k"];
   const products = productsOf(query, key);
   const sum = products.reduce((all, one) => all + one, 0);
   const digits = digitsFor(products);
-  const said = `${words.query} · ${words.key} = Σ ${words.term ?? "qᵢ · kᵢ"} = ${printedNumber(sum, digitsFor([sum]))}`;
+  const said = `${words.query} · ${words.key} = Σ ${left}ᵢ · ${right}ᵢ = ${printedNumber(sum, digitsFor([sum]))}`;
+  /** @type {Element[]} */
   const parts = [element("p", { class: "regard-subtitle", text: said })];
   if (products.length <= WRITTEN_OUT) parts.push(writtenOut(query, key, sum));
-  parts.push(bars(products, digits));
+  parts.push(bars(products, digits, (place) => `${left}${place} · ${right}${place}`));
   if (products.length > WRITTEN_OUT) parts.push(largest(products));
   return element("div", { class: "regard-score" }, parts);
 }
@@ -35,8 +37,8 @@ function writtenOut(query, key, sum) {
   });
 }
 
-/** @param {Float64Array} products @param {number} digits */
-function bars(products, digits) {
+/** @param {Float64Array} products @param {number} digits @param {(place: number) => string} named */
+function bars(products, digits, named) {
   const few = products.length <= 24;
   const shown = Array.from(products).slice(0, MOST_BARS);
   const top = largestOf(products) || 1;
@@ -55,7 +57,7 @@ function bars(products, digits) {
         height: Math.max(height, 0.75),
         class: one < 0 ? "regard-strip-down" : "regard-strip-up",
       },
-      drawn("title", { text: `q${place} · k${place} = ${printedNumber(one, Math.max(digits, 3))}` }),
+      drawn("title", { text: `${named(place)} = ${printedNumber(one, Math.max(digits, 3))}` }),
     );
     const label = few
       ? drawn("text", {

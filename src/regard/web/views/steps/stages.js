@@ -1,5 +1,5 @@
 /** How the numbers after the heads are computed: W_O, residual, norms, feed-forward. */
-import { momentsOf, normed, plus } from "../../block.js";
+import { columnOfMatrix, momentsOf, normed, plus } from "../../block.js";
 import { element } from "../../elements.js";
 import { printedNumber } from "../../numbers.js";
 import { scoreBars } from "./score.js";
@@ -11,7 +11,7 @@ const three = (number) => (number < 0 ? `(${printedNumber(number, 3)})` : printe
 
 /**
  * @param {import("../../block.js").Block} block @param {ArrayLike<number>} x
- * @param {ArrayLike<number>} concatenated @param {Record<string, any>} stages of `afterHeads`
+ * @param {ArrayLike<number>} concatenated @param {{[stage: string]: ArrayLike<number>}} stages of `afterHeads`
  * @returns {Record<string, Arithmetic>}
  */
 export function stageArithmetic(block, x, concatenated, stages) {
@@ -27,18 +27,18 @@ export function stageArithmetic(block, x, concatenated, stages) {
   /** @type {Record<string, Arithmetic>} */
   const found = { attended: summed("norm_1", x, projected, attended) };
   const w = block.weight("o");
-  if (w) found.projected = (place) => linearArithmetic(rowOfMatrix(w, place), concatenated, block.bias("o")?.[place], `row ${place} of W_O`, "concatenated");
+  if (w) found.projected = (place) => linearArithmetic(concatenated, columnOfMatrix(w, place), block.bias("o")?.[place], { x: "concatenated", column: `column ${place} of W_O` });
   const down = block.weight("down");
   if (!down || !hidden) return found;
-  found.fed_forward = (place) => linearArithmetic(rowOfMatrix(down, place), hidden, block.bias("down")?.[place], `row ${place} of W_2`, "hidden");
+  found.fed_forward = (place) => linearArithmetic(hidden, columnOfMatrix(down, place), block.bias("down")?.[place], { x: "hidden", column: `column ${place} of W_2` });
   found.result = summed("norm_2", attended, fed, result);
   return found;
 }
 
-/** One number of W · x + b. @param {ArrayLike<number>} row @param {ArrayLike<number>} x @param {number|undefined} bias @param {string} name @param {string} of */
-export function linearArithmetic(row, x, bias, name, of) {
+/** One number of x · W + b. @param {ArrayLike<number>} x @param {ArrayLike<number>} column @param {number|undefined} bias @param {{x: string, column: string}} names */
+export function linearArithmetic(x, column, bias, names) {
   const shift = bias ? element("p", { class: "regard-formula", text: `+ b = ${three(bias)}` }) : null;
-  return element("div", {}, scoreBars(row, x, { query: name, key: of, term: "wᵢ · xᵢ" }), shift);
+  return element("div", {}, scoreBars(x, column, { query: names.x, key: names.column, letters: ["x", "w"] }), shift);
 }
 
 /** @param {import("../../block.js").Norm} norm @param {ArrayLike<number>} sum @param {number} place */
@@ -47,9 +47,4 @@ function normText(norm, sum, place) {
   const shift = norm.bias?.[place];
   const centred = norm.kind === "layer" ? `(${three(sum[place])} − ${three(mean)})` : three(sum[place]);
   return `${centred} ÷ ${three(size)} × ${three(norm.weight[place])}${shift ? ` + ${three(shift)}` : ""} = ${three(normed(sum, norm)[place])}`;
-}
-
-/** @param {import("../../block.js").Matrix} matrix @param {number} row */
-function rowOfMatrix({ data, shape }, row) {
-  return data.subarray(row * shape[1], (row + 1) * shape[1]);
 }

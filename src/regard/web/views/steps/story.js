@@ -6,7 +6,7 @@ const PACE = 2200; // milliseconds per stage: long enough to read its sentence
 
 /**
  * @typedef {{name: string, title: string, say: () => string}} Stage
- * @param {{el: HTMLElement, lifetime: import("../../lifetime.js").Lifetime, announce: (text: string) => void}} given
+ * @param {{el: HTMLElement, lifetime: Lifetime, announce: (text: string) => void}} given
  *   el  gets data-stage, by which the style sheet fades what comes later
  */
 export function makeStory({ el, lifetime, announce }) {

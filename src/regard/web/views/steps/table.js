@@ -119,7 +119,7 @@ function columnsOf(shown) {
       name,
       title: of,
       number: false,
-      cell: (/** @type {number} */ row, /** @type {any} */ { open, act }) => {
+      cell: (/** @type {number} */ row, /** @type {{open: string|null, act: (key: string) => void}} */ { open, act }) => {
         const vector = list[row];
         const key = `${id}-${row}`;
         return element(
@@ -131,7 +131,7 @@ function columnsOf(shown) {
         );
       },
       opened: (/** @type {number} */ row, /** @type {string|null} */ open) =>
-        open === `${id}-${row}` && list[row] ? vectorNumbers(/** @type {any} */ (list[row]), title(row), arithmetic?.(row)) : null,
+        open === `${id}-${row}` && list[row] ? vectorNumbers(list[row], title(row), arithmetic?.(row)) : null,
     };
   };
   const numbers = (
@@ -171,7 +171,6 @@ function columnsOf(shown) {
           shown.restCount > 0
             ? element("span", { class: "regard-quiet", text: ` ${printedCount(shown.places[row])}` })
             : null,
-          steps.visible[row] ? null : element("span", { class: "regard-quiet", text: " masked" }),
         ),
     },
     vectors("q", "q", only(given.query), "query q", 0, (row) => made("q", row)),
@@ -186,23 +185,23 @@ function columnsOf(shown) {
       ? [
           numbers("capped", "capped", "after the softcap", steps.capped, (row, printed) => {
             const cap = printed(/** @type {number} */ (given.softcap));
-            return `${cap} · tanh(${printed(steps.scaled[row])} ÷ ${cap}) = ${printed(/** @type {any} */ (steps.capped)[row])}`;
+            return `${cap} · tanh(${printed(steps.scaled[row])} ÷ ${cap}) = ${printed(/** @type {ArrayLike<number>} */ (steps.capped)[row])}`;
           }),
         ]
       : []),
     ...(steps.biased
       ? [
           numbers("biased", "+ bias", "after adding the bias", steps.biased, (row, printed) => {
-            const [from, to] = [(steps.capped ?? steps.scaled)[row], /** @type {any} */ (steps.biased)[row]];
+            const [from, to] = [(steps.capped ?? steps.scaled)[row], /** @type {ArrayLike<number>} */ (steps.biased)[row]];
             return `${printed(from)} + ${printed(to - from)} = ${printed(to)}`;
           }),
         ]
       : []),
-    weightColumn(steps.weight, before.weight, word, shown.logits),
+    weightColumn(steps, before, word, shown.logits),
     ...(steps.weighted
       ? [
-          vectors("weighted", "softmax × v", steps.weighted, "weighted value", 2, (row) => (place) => {
-            const value = /** @type {any} */ (given.values)[row][place];
+          vectors("weighted", "softmax × v", steps.weighted.map((vector, row) => (steps.visible[row] ? vector : null)), "weighted value", 2, (row) => (place) => {
+            const value = /** @type {ArrayLike<number>[]} */ (given.values)[row][place];
             return `${printedNumber(steps.weight[row], 3)} × ${printedNumber(value, 3)} = ${printedNumber(steps.weight[row] * value, 3)}`;
           }),
         ]
@@ -220,7 +219,7 @@ function openedNumber(id, named, printed) {
   return {
     id,
     number: true,
-    cell: (/** @type {number} */ row, /** @type {any} */ { open, act }) => {
+    cell: (/** @type {number} */ row, /** @type {{open: string|null, act: (key: string) => void}} */ { open, act }) => {
       const key = `${id}-${row}`;
       const button = element("button", {
         type: "button",
@@ -238,11 +237,11 @@ function openedNumber(id, named, printed) {
 
 /** One number of the output: the terms of the sum, the largest ones written out. @param {Shown} shown @param {number} place */
 function sumOf({ given, steps, words, restCount }, place) {
-  const terms = steps.weight.map((weight, row) => (weight === 0 ? 0 : weight * /** @type {any} */ (given.values)[row][place]));
+  const terms = steps.weight.map((weight, row) => (weight === 0 ? 0 : weight * /** @type {ArrayLike<number>[]} */ (given.values)[row][place]));
   const order = strongest(terms.map(Math.abs), WRITTEN_OUT).sort((one, other) => one - other);
-  const said = order.map((row) => `${printedNumber(steps.weight[row], 2)} · ${signed(/** @type {any} */ (given.values)[row][place])} (${printable(words[row])})`);
+  const said = order.map((row) => `${printedNumber(steps.weight[row], 2)} · ${signed(/** @type {ArrayLike<number>[]} */ (given.values)[row][place])} (${printable(words[row])})`);
   const left = words.length + restCount - order.length;
-  return `${said.join(" + ")}${left > 0 ? ` + ${printedCount(left)} smaller terms` : ""} = ${printedNumber(/** @type {any} */ (steps.output)[place], 3)}`;
+  return `${said.join(" + ")}${left > 0 ? ` + ${printedCount(left)} smaller terms` : ""} = ${printedNumber(/** @type {ArrayLike<number>} */ (steps.output)[place], 3)}`;
 }
 
 /** @param {number} number */
@@ -265,15 +264,16 @@ function scoreColumn({ given, steps, queryWord }, word) {
 }
 
 /**
- * The weight as a number and a bar, with a mark at its value before a change.
- * @param {Float64Array} weight
- * @param {Float64Array} before
+ * The weight as a number and a bar, with a mark at its value before a change; a masked key has none.
+ * @param {import("./model.js").Steps} steps
+ * @param {import("./model.js").Steps} earlier
  * @param {(row: number) => string} word
  * @param {((row: number) => string)|null} formula
  */
-function weightColumn(weight, before, word, formula) {
+function weightColumn({ weight, visible }, { weight: before }, word, formula) {
   const digits = Math.max(2, digitsFor(weight));
-  const column = openedNumber("weight", (row) => `softmax of ${word(row)}`, (row) => printedNumber(weight[row], digits));
+  const printed = (/** @type {number} */ row) => (visible[row] ? printedNumber(weight[row], digits) : "masked");
+  const column = openedNumber("weight", (row) => `softmax of ${word(row)}`, printed);
   return {
     ...column,
     name: "softmax",
@@ -283,7 +283,8 @@ function weightColumn(weight, before, word, formula) {
       open === `weight-${row}` && formula ? element("p", { class: "regard-formula", text: formula(row) }) : null,
     cell: (/** @type {number} */ row, /** @type {any} */ how) => {
       const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, element("span", {}));
-      bar.firstElementChild.style.setProperty("width", `${100 * weight[row]}%`);
+      (/** @type {HTMLElement} */ (bar.firstElementChild)).style.setProperty("width", `${100 * weight[row]}%`);
+      bar.hidden = !visible[row];
       const moved = Math.abs(weight[row] - before[row]) > 1e-9;
       if (moved) {
         const was = element("i", {});
@@ -293,8 +294,8 @@ function weightColumn(weight, before, word, formula) {
       const said = moved
         ? element("span", { class: "regard-unseen", text: ` was ${printedNumber(before[row], digits)}` })
         : null;
-      const number = formula ? column.cell(row, how).firstElementChild : printedNumber(weight[row], digits);
-      return element("td", { title: printedWeight(weight[row]) }, element("span", { class: "regard-steps-weight" }, number), said, bar);
+      const number = formula ? column.cell(row, how).firstElementChild : printed(row);
+      return element("td", { title: visible[row] ? printedWeight(weight[row]) : "masked" }, element("span", { class: "regard-steps-weight" }, number), said, bar);
     },
   };
 }

@@ -75,12 +75,12 @@ export function vectorNumbers(vector, name, arithmetic = null) {
   const some = Array.from(vector).slice(0, MOST_NUMBERS);
   const worked = element("div", { class: "regard-worked", role: "status" });
   const list = element("ol", { class: "regard-numbers-list", start: "0" });
-  /** @param {any} button @param {number} place */
+  /** @param {HTMLElement} button @param {number} place */
   const open = (button, place) => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
     for (const one of list.querySelectorAll("[aria-expanded]")) one.setAttribute("aria-expanded", "false");
     button.setAttribute("aria-expanded", String(!isOpen));
-    const found = isOpen ? null : /** @type {any} */ (arithmetic)(place);
+    const found = isOpen ? null : arithmetic?.(place);
     replaced(worked, typeof found === "string" ? element("p", { class: "regard-formula", text: found }) : found);
   };
   list.append(

@@ -3,8 +3,8 @@ import { afterHeads, blockFrom, inputOf } from "../../block.js";
 import { segments } from "../../controls.js";
 import { element, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
-import { largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
-import { makeState } from "../../state.js";
+import { columnOf, largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
+import { makeState, numberOfHead } from "../../state.js";
 import { printable } from "../../words.js";
 import { makeAfter } from "./after.js";
 import { makeEditor } from "./editor.js";
@@ -12,14 +12,19 @@ import { SMALL_EXAMPLE, exampleSource } from "./example.js";
 import { flowDiagram } from "./flow.js";
 import {
   UNCHANGED,
+  concatenatedOf,
   headingOf,
+  inputTables,
   isChanged,
   keysToShow,
   labelsOf,
+  numbered,
+  outputTable,
   pickedGiven,
   pickedSteps,
   projectedHead,
   saidOfChange,
+  saidOfEdits,
   softmaxFormula,
   stagesOf,
   stepsOf,
@@ -47,14 +52,14 @@ export const steps = {
   name: "steps",
   title: "Steps",
   uses: ["layer", "head"],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("vectors") && (description.tokens?.length ?? 0) > 0,
   draw: drawSteps,
 };
 
 /**
  * The steps of the text, or of a small example in which everything can be edited.
- * @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn}
+ * @param {Context} context @returns {Drawn}
  */
 function drawSteps(context) {
   const { el, description, state, lifetime } = context;
@@ -88,10 +93,13 @@ function drawSteps(context) {
   lifetime.add(state.listen((now, before) => now.steps_example !== before.steps_example && draw()));
   lifetime.add(() => root?.removeAttribute("data-example"));
   draw();
-  return { cleanUp: () => shown?.cleanUp(), svg: () => shown.svg(), table: () => shown.table() };
+  return { cleanUp: () => shown?.cleanUp(), svg: () => shown.svg(), table: () => shown.table(), origin: () => shown.origin() };
 }
 
-/** @param {any} context */
+/**
+ * @typedef {any[]} Outputs  of the heads
+ * @param {Context & {choice?: HTMLElement}} context
+ */
 function drawOne({ el, source, description, state, colours, announce, lifetime: outer, choice }) {
   const lifetime = outer.part();
   const latest = latestOnly(lifetime);
@@ -105,7 +113,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   let truth = null; // weights from the source
   /** @type {number[]|null} */
   let asked = null; // for a long text, the keys whose vectors are loaded
-  /** @type {any} */
+  /** @type {Frame|null} */
   let block = null; // the answer to "steps"
   let more = description.tokens.length <= ALL_SHOWN ? ALL_SHOWN : SHOWN;
   /** @type {{layer: number, block: import("../../block.js").Block, x: ArrayLike<number>[], inputs: ArrayLike<number>[]}|null} */
@@ -116,6 +124,8 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   let fresh = true; // whether to animate the flow
   /** @type {any} */
   let drawnNow = null;
+  /** @type {any} */
+  let wholeNow = null; // the steps of all keys
 
   const editing = description.editable ? makeEditor(description.editable, () => edited()) : null;
   const tokens = () => (editing ? editing.numbers.tokens : description.tokens);
@@ -125,7 +135,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   let chooser = makeChooser();
   const whatIf = makeWhatIf(state, lifetime, () => show());
   const table = makeTable(() => show());
-  const after = makeAfter(state, () => show());
+  const after = makeAfter(state, () => show(), description);
   const origin = makeOrigin(() => show());
   const story = makeStory({ el, lifetime, announce });
   const next = makeNext({ source, description, lifetime, announce });
@@ -204,7 +214,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
         return { known, found, states, embedding };
       },
       ({ known, found, states, embedding }) => {
-        weights = known ?? weightsOf(layer, found, states);
+        weights = known ?? (found && states && weightsOf(layer, found, states));
         made = embedding ? madeOf(embedding, queryTokens()[own], own) : { parts: [], isNormed: false };
         show();
       },
@@ -245,7 +255,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     );
   }
 
-  /** @param {any} answer */
+  /** @param {{weights: Float32Array, keys: number[]|null, vectors: Frame, later: Frame|null}} answer */
   function take({ weights, keys, vectors: { header, arrays }, later }) {
     truth = weights;
     asked = keys;
@@ -253,7 +263,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     note.classList.remove("regard-error");
     const [k, v] = [arrays.k, arrays.v].map((array) => array && { data: array.toFloat32(), shape: array.shape });
     const count = k.shape[0];
-    const rows = (/** @type {any} */ matrix) => Array.from({ length: count }, (_, row) => rowOf(matrix, row));
+    const rows = (/** @type {{data: Float32Array, shape: number[]}} */ matrix) => Array.from({ length: count }, (_, row) => rowOf(matrix, row));
     given = {
       query: arrays.q.toFloat32(),
       keys: rows(k),
@@ -296,10 +306,12 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     };
     const shownSum = some.computed.weight.reduce((sum, one) => sum + one, 0);
     const restCount = words.length - places.length;
-    const rest = Math.max(0, totalOf(asked ? /** @type {any} */ (truth) : computed.weight) - shownSum);
+    const rest = Math.max(0, totalOf(asked ? /** @type {ArrayLike<number>} */ (truth) : computed.weight) - shownSum);
     const own = ownKey() === null ? -1 : places.indexOf(/** @type {number} */ (ownKey()));
     const queryWord = queryTokens()[query()];
     title.textContent = titleOfSteps(printable(queryWord), now.query.length);
+    const heading = headingOf(now, changes.divisor);
+    wholeNow = { given: now, steps: computed, words, own: ownKey(), heading, changes };
     drawnNow = {
       given: some.now,
       steps: some.computed,
@@ -308,7 +320,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
       words: places.map((place) => words[place]),
       own: own < 0 ? null : own,
       queryWord,
-      heading: headingOf(now, changes.divisor),
+      heading,
       rest,
       restCount,
       labels: labelsOf(changes, Boolean(editing?.edited)),
@@ -317,7 +329,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     };
     origin.show(
       printable(queryWord),
-      (letter) => (ownKey() === null || ownKey() >= words.length ? null : originAt(letter, /** @type {number} */ (ownKey()), now)),
+      (letter) => ((ownKey() ?? Infinity) >= words.length ? null : originAt(letter, /** @type {number} */ (ownKey()), now)),
       made,
     );
     table.show(drawnNow);
@@ -346,12 +358,12 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     if (!used) return null;
     if (editing) return originOfNumbers(editing.numbers, letter, head, place, used);
     const { layer } = state.get();
-    if (weights?.layer !== layer) return null;
+    if (!weights || weights.layer !== layer) return null;
     const { block: of, x, inputs } = weights;
     return originOf(of, { letter, head, x: x[place], input: inputs[place], position: place, count: x.length, used });
   }
 
-  /** @param {any} computed */
+  /** @param {import("./model.js").Steps} computed */
   function showFlow(computed) {
     if (width < 40 || !drawnNow) return;
     const { words, steps: shown, places } = drawnNow;
@@ -359,9 +371,9 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     const kept = words
       .map((/** @type {string} */ _, /** @type {number} */ row) => row)
       .filter((/** @type {number} */ row) => strongest.has(row));
-    const weights = kept.map((/** @type {number} */ row) => shown.weight[row]);
-    const sum = totalOf(weights);
-    const everything = asked ? totalOf(/** @type {any} */ (truth)) : totalOf(computed.weight);
+    const weights = kept.map((/** @type {number} */ row) => (shown.visible[row] ? shown.weight[row] : null));
+    const sum = totalOf(weights.map(Number));
+    const everything = asked ? totalOf(/** @type {ArrayLike<number>} */ (truth)) : totalOf(computed.weight);
     const what = {
       words: kept.map((/** @type {number} */ row) => words[row]),
       weights,
@@ -378,7 +390,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
       : null;
   }
 
-  /** @param {number} head @param {any} computed @param {any} changes */
+  /** @param {number} head @param {import("./model.js").Steps} computed @param {import("./model.js").Changes} changes */
   function showAfter(head, computed, changes) {
     const isEdited = Boolean(editing?.edited);
     const [outputs, original] = outputsOf(head, computed, changes);
@@ -388,15 +400,15 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     const arrays = Object.fromEntries(
       Object.entries(block?.arrays ?? {})
         .filter(([name]) => name !== "outputs")
-        .map(([name, array]) => [name, /** @type {any} */ (array).toFloat32()]),
+        .map(([name, array]) => [name, array.toFloat32()]),
     );
     after.show({ outputs, original, arrays: isEdited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, ...throughBlock() });
   }
 
-  /** The outputs of all heads, and those without a change. @param {number} head @param {any} computed @param {any} changes @returns {[any[], any[]|null]} */
+  /** The outputs of all heads, and those without a change. @param {number} head @param {import("./model.js").Steps} computed @param {import("./model.js").Changes} changes @returns {[Outputs, Outputs|null]} */
   function outputsOf(head, computed, changes) {
     if (editing) {
-      const all = (/** @type {any} */ how) => Array.from({ length: description.heads }, (_, one) => stepsOf(givenOfOther(one), how).output);
+      const all = (/** @type {import("./model.js").Changes} */ how) => Array.from({ length: description.heads }, (_, one) => stepsOf(givenOfOther(one), how).output);
       return [all(changes), isChanged(changes) ? all(UNCHANGED) : null];
     }
     if (block?.arrays.outputs) {
@@ -413,31 +425,31 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     const { w_o: matrix, b_o: bias } = editing?.numbers ?? {};
     if (matrix)
       return {
-        through: (/** @type {any} */ concatenated) => ({ projected: projected(matrix, concatenated).map((one, place) => one + (bias?.[place] ?? 0)) }),
-        arithmetic: (/** @type {any} */ concatenated) => ({
-          projected: (/** @type {number} */ place) => linearArithmetic(matrix[place], concatenated, bias?.[place], `row ${place} of W_O`, "concatenated"),
+        through: (/** @type {ArrayLike<number>} */ concatenated) => ({ projected: projected(concatenated, matrix, bias) }),
+        arithmetic: (/** @type {ArrayLike<number>} */ concatenated) => ({
+          projected: (/** @type {number} */ place) => linearArithmetic(concatenated, columnOf(matrix, place), bias?.[place], { x: "concatenated", column: `column ${place} of W_O` }),
         }),
       };
     const own = ownKey();
-    const x = weights?.layer === state.get().layer && own !== null ? weights.x[own] : null;
+    const x = weights && weights.layer === state.get().layer && own !== null ? weights.x[own] : null;
     if (!x || !weights) return { through: null, arithmetic: null };
     const of = weights.block;
     return {
-      through: (/** @type {any} */ concatenated) => afterHeads(of, x, concatenated),
-      arithmetic: (/** @type {any} */ concatenated, /** @type {any} */ stages) => stageArithmetic(of, x, concatenated, stages),
+      through: (/** @type {ArrayLike<number>} */ concatenated) => afterHeads(of, x, concatenated),
+      arithmetic: (/** @type {ArrayLike<number>} */ concatenated, /** @type {Record<string, ArrayLike<number>>} */ stages) => stageArithmetic(of, x, concatenated, stages),
     };
   }
 
   /** @param {number} head */
   function givenOfOther(head) {
-    const { queries, keys, values } = projectedHead(/** @type {any} */ (editing).numbers, head);
-    const known = /** @type {any} */ (given);
+    const { queries, keys, values } = projectedHead(/** @type {NonNullable<typeof editing>} */ (editing).numbers, head);
+    const known = /** @type {import("./model.js").Given} */ (given);
     const isSame = keys.length === known.keys.length;
     const [visible, bias] = isSame ? [known.visible, known.bias] : [visibleKeys(description, ownKey(), keys.length), null];
     return { ...known, query: queries[query()], keys, values, visible, bias, own: ownKey() };
   }
 
-  /** Notes a difference between the weights computed here and the source's. @param {any} before @param {any} changes */
+  /** Notes a difference between the weights computed here and the source's. @param {import("./model.js").Steps} before @param {import("./model.js").Changes} changes */
   function say(before, changes) {
     if (editing?.edited)
       return void (note.textContent = "Edited: the other views show the original example.");
@@ -450,14 +462,14 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     if (isChanged(changes)) announce(changedNote.textContent ?? "");
   }
 
-  /** @param {any} computed @param {number[]} keys */
+  /** @param {import("./model.js").Steps} computed @param {number[]} keys */
   function useTruth(computed, keys) {
-    keys.forEach((key, row) => (computed.weight[row] = /** @type {any} */ (truth)[key]));
+    keys.forEach((key, row) => (computed.weight[row] = /** @type {ArrayLike<number>} */ (truth)[key]));
     computed.weighted =
-      computed.weighted?.map((/** @type {any} */ _, /** @type {number} */ row) =>
-        Float64Array.from(/** @type {any} */ (given).values[row], (one) => one * computed.weight[row]),
+      computed.weighted?.map((/** @type {unknown} */ _, /** @type {number} */ row) =>
+        Float64Array.from(/** @type {ArrayLike<number>[]} */ (given?.values)[row], (one) => one * computed.weight[row]),
       ) ?? null;
-    computed.output = blockOutput();
+    computed.output = /** @type {Float64Array|null} */ (blockOutput());
   }
 
   lifetime.add(
@@ -482,9 +494,36 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
     },
     table: () => {
       if (!drawnNow) throw new Error("Nothing is drawn yet.");
-      return stepsTable(drawnNow, title.textContent ?? "");
+      return exported();
+    },
+    origin: () => {
+      const silenced = after.silenced.map((head) => numberOfHead(description, head));
+      const edited = saidOfEdits(whatIf.changes, silenced, Boolean(editing?.edited));
+      const isTyped = editing?.edited || description === SMALL_EXAMPLE;
+      return isTyped ? { source: "typed by hand", layer: null, heads: [], text: printable(tokens().join(" ")), edited } : { edited };
     },
   };
+
+  /** The steps of all keys, with what they start from and what follows the heads, where `regard check` can compute them again. */
+  function exported() {
+    const { heads } = description;
+    const several = heads > 1 ? state.get().head : null;
+    const label = numbered(queryTokens())[query()];
+    const name = titleOfSteps(label, drawnNow.given.query.length, several);
+    if (asked) return stepsTable({ ...drawnNow, changes: UNCHANGED }, name);
+    const { given: now, changes, steps: computed, words } = wholeNow;
+    const isRoot = Math.abs(now.scale * now.scale * now.query.length - 1) < 1e-5;
+    const { b_q: q, b_k: k, b_v: v, b_o: o } = editing?.numbers ?? {};
+    const numbers = editing && !q && !k && !v && !o ? editing.numbers : null;
+    const inputs = inputTables({ words, query: label, heads: numbers ? heads : 1, divisor: changes.divisor ?? (isRoot ? null : 1 / now.scale), visible: computed.visible, numbers });
+    const results = [];
+    if (numbers && !after.el.hidden && !after.silenced.length) {
+      const [outputs] = outputsOf(state.get().head, computed, changes);
+      const { through } = throughBlock();
+      results.push(outputTable(label, outputs, through?.(concatenatedOf(outputs, new Set())).projected ?? null));
+    }
+    return { ...stepsTable(wholeNow, numbers || heads === 1 ? name : titleOfSteps(label, now.query.length)), inputs, results };
+  }
 }
 
 /** A function of rows of the table, by the key of the row. @param {(key: number) => string} of @param {number[]} places */
@@ -492,7 +531,7 @@ function ofPlaces(of, places) {
   return (/** @type {number} */ row) => of(places[row]);
 }
 
-/** @param {number} layer @param {import("../../frames.js").Frame} found @param {import("../../frames.js").Frame} states */
+/** @param {number} layer @param {Frame} found @param {Frame} states */
 function weightsOf(layer, found, states) {
   const block = blockFrom(found);
   const { state } = states.arrays;
@@ -501,14 +540,14 @@ function weightsOf(layer, found, states) {
   return { layer, block, x, inputs: x.map((row) => inputOf(block, row)) };
 }
 
-/** How the vector before the first layer came about. @param {import("../../frames.js").Frame} frame @param {string} word @param {number} place */
+/** How the vector before the first layer came about. @param {Frame} frame @param {string} word @param {number} place */
 function madeOf({ arrays }, word, place) {
   const found = [{ name: `embedding of ${printable(word)}`, vector: arrays.embedding.toFloat32() }];
   if (arrays.position) found.push({ name: `position ${place}`, vector: arrays.position.toFloat32() });
   return { parts: found, isNormed: Boolean(arrays.normed) };
 }
 
-/** The initial query: the first word that is not a sink. @param {any} description */
+/** The initial query: the first word that is not a sink. @param {Description} description */
 function firstQuery(description) {
   const aside = new Set([...(description.special ?? []), ...(description.sinks ?? [])]);
   const count = (description.query_tokens ?? description.tokens).length;

@@ -6,10 +6,10 @@ import { UNCHANGED, isChanged } from "./model.js";
 
 const WARMEST = 10;
 
-/** @param {import("../../state.js").State} state @returns {import("./model.js").Changes} */
+/** @param {State} state @returns {import("./model.js").Changes} */
 function changesIn(state) {
   const { steps_divisor: divisor, steps_temperature: temperature, steps_mask: mask } = state.get();
-  const isPositive = (/** @type {any} */ value) => typeof value === "number" && value > 0 && value < 1e6;
+  const isPositive = (/** @type {unknown} */ value) => typeof value === "number" && value > 0 && value < 1e6;
   return {
     divisor: isPositive(divisor) ? divisor : null,
     temperature: isPositive(temperature) ? temperature : 1,
@@ -18,8 +18,8 @@ function changesIn(state) {
 }
 
 /**
- * @param {import("../../state.js").State} state
- * @param {import("../../lifetime.js").Lifetime} lifetime
+ * @param {State} state
+ * @param {Lifetime} lifetime
  * @param {() => void} changed
  */
 export function makeWhatIf(state, lifetime, changed) {
@@ -97,9 +97,9 @@ export function makeWhatIf(state, lifetime, changed) {
           ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}`
           : printedNumber(value, 2);
       const options = [
-        ...(mask ? [{ value: "model", text: "On", title: "The model's mask" }] : []),
-        { value: mask ? "none" : "model", text: "Off", title: "Every key is visible" },
-        ...(mask === "causal" ? [] : [{ value: "causal", text: "Causal", title: "Later words are masked" }]),
+        ...(mask ? [{ value: /** @type {const} */ ("model"), text: "On", title: "The model's mask" }] : []),
+        { value: mask ? /** @type {const} */ ("none") : /** @type {const} */ ("model"), text: "Off", title: "Every key is visible" },
+        ...(mask === "causal" ? [] : [{ value: /** @type {const} */ ("causal"), text: "Causal", title: "Later words are masked" }]),
       ];
       controls = {
         divisor: slider(

@@ -7,7 +7,7 @@ const HEIGHT = 84;
 const MOST = 600; // points; longer texts are drawn by the maximum of each bin
 
 /**
- * @param {{label: string, kind: "bars"|"line", unit: string, choose: (place: number) => void, lifetime: any, colours: any}} options
+ * @param {{label: string, kind: "bars"|"line", unit: string, choose: (place: number) => void, lifetime: Lifetime, colours: Colours}} options
  */
 export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
   const svg = drawn("svg", { class: "regard-words-chart", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -25,7 +25,7 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
     element("div", { class: "regard-words-along-head" }, element("span", { text: label }), readout),
     frame,
   );
-  /** @type {{numbers: ArrayLike<number>, words: any[], chosen: number}} */
+  /** @type {{numbers: ArrayLike<number>, words: Unit[], chosen: number}} */
   let now = { numbers: [], words: [], chosen: -1 };
 
   const placeAt = (/** @type {PointerEvent} */ event) => {
@@ -72,7 +72,7 @@ export function makeAlong({ label, kind, unit, choose, lifetime, colours }) {
     marker.style.width = `max(${100 / count}%, 2px)`;
   }
 
-  /** @param {ArrayLike<number>} numbers @param {any[]} words @param {number} chosen */
+  /** @param {ArrayLike<number>} numbers @param {Unit[]} words @param {number} chosen */
   function show(numbers, words, chosen) {
     const again = numbers !== now.numbers;
     now = { numbers, words, chosen };

@@ -8,17 +8,17 @@ export const BARS = 10;
 
 /**
  * Attention given and received by a word, strongest first, and the largest of these weights.
- * @param {{units: any[], queries: any[], word: any, aside: boolean}} scene with `aside`, sinks are left out
+ * @param {{units: Unit[], queries: Unit[], word: import("./weights.js").AttentionOfWord, aside: boolean}} scene with `aside`, sinks are left out
  */
 export function barsOf({ units, queries, word, aside }) {
-  const ranked = (/** @type {{place: number, weight: number, unit: any}[]} */ all) => {
+  const ranked = (/** @type {{place: number, weight: number, unit: Unit}[]} */ all) => {
     const skip = (/** @type {number} */ at) => aside && all[at].unit.sink;
     return strongest(Float64Array.from(all, ({ weight }) => weight), BARS, { skip }).map((at) => all[at]);
   };
   const mean = /** @type {ArrayLike<number>} */ (word.row?.mean ?? []);
   const given = ranked(Array.from(mean, (weight, place) => ({ place, weight, unit: units[place] })));
   const taken = ranked(
-    word.column.map((/** @type {any} */ { place, weight }) => ({ place, weight, unit: queries[place] })),
+    word.column.map(({ place, weight }) => ({ place, weight, unit: queries[place] })),
   );
   return { given, taken, most: Math.max(...[...given, ...taken].map((bar) => bar.weight), 1e-9) };
 }
@@ -31,12 +31,12 @@ export function makeBars(choose) {
   const list = element("ol", { class: "regard-words-bars" });
   const el = element("section", { class: "regard-words-panel" }, heading, list);
   list.addEventListener("click", (event) => {
-    const row = /** @type {any} */ (event.target).closest?.("button");
+    const row = /** @type {HTMLElement} */ (event.target).closest?.("button");
     if (row) choose(Number(row.dataset.unit));
   });
 
   /**
-   * @param {(Node|string)[]} title @param {{place: number, weight: number, unit: any}[]} bars strongest first
+   * @param {(Node|string)[]} title @param {{place: number, weight: number, unit: Unit}[]} bars strongest first
    * @param {number} most
    */
   function show(title, bars, most) {
@@ -52,7 +52,6 @@ export function makeBars(choose) {
           {
             type: "button",
             "data-unit": place,
-            "data-aside": unit.aside || null,
             "aria-label": `${shortened(unit.text, 60)}, ${printedNumber(weight, 3)}`,
           },
           wordElement(unit.text, { class: "regard-words-name" }, 18),

@@ -17,7 +17,7 @@ const COLUMNS = [
  */
 export function makeLinks(choose) {
   let sorted = { by: "weight", down: true };
-  /** @type {{links: Link[], units: any[], queries: any[], shift: number}} */
+  /** @type {{links: Link[], units: Unit[], queries: Unit[], shift: number}} */
   let now = { links: [], units: [], queries: [], shift: 0 };
   const body = element("tbody");
   const headings = COLUMNS.map((column) => {
@@ -48,7 +48,7 @@ export function makeLinks(choose) {
       const on = column.name === sorted.by;
       if (on) headings[place].setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
       else headings[place].removeAttribute("aria-sort");
-      headings[place].querySelector("span").textContent = on ? (sorted.down ? " ↓" : " ↑") : "";
+      /** @type {HTMLElement} */ (headings[place].querySelector("span")).textContent = on ? (sorted.down ? " ↓" : " ↑") : "";
     });
     const rows = sortedLinks(now.links, sorted.by, sorted.down).map((link) => {
       const cells = [nameOf(link.query, now.queries), nameOf(link.key, now.units)];
@@ -74,7 +74,7 @@ export function makeLinks(choose) {
 
   return {
     el,
-    /** @param {Link[]} links @param {any[]} units @param {any[]} queries @param {number} shift */
+    /** @param {Link[]} links @param {Unit[]} units @param {Unit[]} queries @param {number} shift */
     show(links, units, queries, shift) {
       now = { links, units, queries, shift };
       draw();
@@ -90,7 +90,7 @@ export function sortedLinks(links, by, down) {
   );
 }
 
-/** @param {number} token @param {any[]} units */
+/** @param {number} token @param {Unit[]} units */
 function nameOf(token, units) {
   const unit = units[unitOf(units, token)];
   return unit ? wordElement(unit.text, {}, 18) : String(token);

@@ -7,12 +7,12 @@ import { BARS, barsOf } from "./bars.js";
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
 
-/** @param {{units: any[], queries: any[], along: any, word: any, aside: boolean, colours: any}} scene */
+/** @param {{units: Unit[], queries: Unit[], along: import("./weights.js").Along, word: import("./weights.js").AttentionOfWord, aside: boolean, colours: Colours}} scene */
 export function wordPicture({ units, queries, along, word, aside, colours }) {
   const name = shortened(units[word.place].text);
   const { given, taken, most } = barsOf({ units, queries, word, aside });
   const height = 60 + BARS * 26 + 150;
-  const column = (/** @type {string} */ title, /** @type {any[]} */ bars, /** @type {number} */ x) => [
+  const column = (/** @type {string} */ title, /** @type {{place: number, weight: number, unit: Unit}[]} */ bars, /** @type {number} */ x) => [
     `<text x="${x}" y="34" font-weight="600">${svgText(title)}</text>`,
     ...bars.flatMap(({ weight, unit }, place) => {
       const y = 52 + place * 26;

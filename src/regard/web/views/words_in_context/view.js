@@ -1,9 +1,10 @@
 /** Words in context: attention given and received by a word, entropy along the text, and the strongest links. */
 import { steppedTo, toggle } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
+import { element, focusedBeside, replaced } from "../../elements.js";
 import { latestOnly } from "../../lifetime.js";
 import { printedNumber } from "../../numbers.js";
-import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { numberOfHead, numberOfLayer } from "../../state.js";
+import { isMasked, printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
 import { chosenHeads, gatherRow, windowAround } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
 import { barsOf, makeBars } from "./bars.js";
@@ -18,12 +19,12 @@ export const wordsInContext = {
   name: "words",
   title: "Words",
   uses: ["layer", "heads", "by"],
-  /** @param {any} description */
+  /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("along"),
   draw: drawWords,
 };
 
-/** @param {import("../../views.js").Context} context @returns {import("../../views.js").Drawn} */
+/** @param {Context} context @returns {Drawn} */
 function drawWords({ el, source, description, state, colours, announce, lifetime }) {
   const shift = description.first_query ?? 0;
   let drawnOnce = () => {};
@@ -31,15 +32,15 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   const ready = new Promise((done) => (drawnOnce = done));
   const apartWords = Boolean(description.query_tokens);
   const [askAlong, askWord, askLinks] = [latestOnly(lifetime), latestOnly(lifetime), latestOnly(lifetime)];
-  /** @type {any[]} */
+  /** @type {Unit[]} */
   let units = [];
-  /** @type {any[]} */
+  /** @type {Unit[]} */
   let queries = [];
   /** @type {any} */
   let along = null;
   /** @type {any} */
   let word = null;
-  /** @type {any[]} */
+  /** @type {import("./links.js").Link[]} */
   let links = [];
 
   const text = element("div", {
@@ -195,7 +196,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     );
     const focused =
       text.contains(document.activeElement) ||
-      text.getRootNode().activeElement?.closest?.(".regard-words-text") === text;
+      focusedBeside(text)?.closest?.(".regard-words-text") === text;
     const words = units.slice(from, to).map((unit, at) => {
       const place = from + at;
       const weight = along.received[place];
@@ -245,7 +246,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     );
   }
 
-  lifetime.listen(text, "click", (/** @type {any} */ event) => {
+  lifetime.listen(text, "click", (event) => {
     const place = event.target.closest?.(".regard-words-word")?.dataset.unit;
     if (place !== undefined) choose(Number(place));
   });
@@ -278,7 +279,8 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
     table() {
       if (!along) throw new Error("Nothing is drawn yet.");
       const { layer } = state.get();
-      const title = `Layer ${layer}, heads ${chosenHeads(state.get()).join(", ")}`;
+      const heads = chosenHeads(state.get()).map((head) => numberOfHead(description, head));
+      const title = `Layer ${numberOfLayer(description, layer)}, heads ${heads.join(", ")}`;
       const rows = queries.map((unit, place) => {
         const at = apartWords ? place : unitOf(units, unit.first);
         return [
@@ -286,7 +288,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
           along.received[at] ?? null,
           along.entropy[place],
           along.distance[place],
-          word?.row && !apartWords ? word.row.mean[at] : null,
+          word?.row && !apartWords && !isMasked(description, [units[word.place].first, units[word.place].last], [unit.first, unit.last]) ? word.row.mean[at] : null,
         ];
       });
       const name = word ? printable(units[word.place].text).slice(0, 40) : "";

@@ -3,16 +3,21 @@ import { byUnits, summedOver } from "../../words.js";
 import { meanOf } from "../sentence/weights.js";
 
 const WIDEST = 1024; // cells along one side of a tile
+/**
+ * @typedef {Awaited<ReturnType<typeof gatherAlong>>} Along
+ * @typedef {{place: number, row: {mean: Float32Array}|null, column: {place: number, weight: number}[]}} AttentionOfWord
+ */
+
 const BINS = 10; // bins examined in longer texts: as many as bars are drawn
 
 /**
  * Per word: attention received, entropy in nats, mean distance.
- * @param {any} source @param {{layer: number, heads: number[], units: any[], queries: any[], shift: number}} asked
+ * @param {Source} source @param {{layer: number, heads: number[], units: Unit[], queries: Unit[], shift: number}} asked
  * @param {AbortSignal} signal
  */
 export async function gatherAlong(source, { layer, heads, units, queries, shift }, signal) {
   const { header, arrays } = await source.ask("along", { layer, heads }, { signal });
-  const overHeads = (/** @type {any} */ array) => {
+  const overHeads = (/** @type {FrameArray} */ array) => {
     const data = array.toFloat32();
     const count = array.shape[1];
     return meanOf(heads.map((_, place) => data.subarray(place * count, (place + 1) * count)));
@@ -33,7 +38,7 @@ export async function gatherAlong(source, { layer, heads, units, queries, shift 
 
 /**
  * What a key receives from each query; in long texts, from the strongest ones.
- * @param {any} source @param {{layer: number, heads: number[], key: any, queries: any[], shift: number}} asked
+ * @param {Source} source @param {{layer: number, heads: number[], key: Unit, queries: Unit[], shift: number}} asked
  * @param {AbortSignal} signal
  * @returns {Promise<{place: number, weight: number}[]>}
  */
@@ -47,7 +52,7 @@ export async function gatherReceived(source, { layer, heads, key, queries, shift
     );
     return { data: meanOf((await Promise.all(asked)).map(({ arrays }) => arrays.weight.toFloat32())), shape };
   };
-  const exact = async (/** @type {any[]} */ some) => {
+  const exact = async (/** @type {Unit[]} */ some) => {
     const rows = [some[0].first - shift, some[some.length - 1].last - shift];
     return byUnits(await ask(rows, rows[1] - rows[0], "mean"), some, [key]);
   };

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
-from regard.heads.documents import Document, batches, cut
+from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
 from regard.heads.treebank import Sentence, Treebank
 
 if TYPE_CHECKING:
     from regard.heads.statistics import Measurement
-    from regard.models.model import Model
+    from regard.reading.reader import Reader
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -52,15 +52,16 @@ GROUPS = {
 }
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Words separated by blanks."""
     return frozenset(words.split())
 
 
-SPATIAL = _set(
+SPATIAL = word_set(
     "in on at under over above below behind between beside near inside outside into onto through across around along "
     "beneath underneath against among toward towards within beyond off up down by from to"
 )
-TIME_WORDS = _set(
+TIME_WORDS = word_set(
     "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
     "still yet ago recently currently previously early late once again day night morning afternoon evening week "
     "weekend month year decade century hour minute second moment time monday tuesday wednesday thursday friday "
@@ -81,6 +82,9 @@ class Pair(NamedTuple):
 def pairs_of(sentence: Sentence) -> Iterator[Pair]:
     """All pairs of a sentence: by the treebank's relations, and by those that people ask for."""
     words = sentence.words
+    in_places = {
+        word.head for word in words if word.relation == "case" and word.lemma.lower() in PLACE_PREPOSITIONS
+    }  # words with such a preposition
     for place, word in enumerate(words):
         if word.refers >= 0:
             yield Pair("relative pronoun", place, word.refers)
@@ -92,10 +96,7 @@ def pairs_of(sentence: Sentence) -> Iterator[Pair]:
         lemma = word.lemma.lower()
         if word.relation == "case" and lemma in SPATIAL:
             yield Pair("spatial preposition", place, word.head)
-        in_place = word.relation in ("obl", "nmod") and any(
-            other.head == place and other.relation == "case" and other.lemma.lower() in PLACE_PREPOSITIONS
-            for other in words
-        )
+        in_place = word.relation in ("obl", "nmod") and place in in_places
         is_time = lemma in TIME_WORDS and word.relation.split(":")[0] in ("obl", "advmod", "nmod")
         if in_place and not is_time:
             yield Pair("place", place, word.head)
@@ -128,12 +129,12 @@ class Predictions:
 class Aligned(NamedTuple):
     """A sentence as a document: the tokens of each word."""
 
-    document: Document
+    document: TokenChunk
     edges: Integers  # the first token of each cell, and the end of the last: a cell is a word or a special token
     cell: Integers  # (word,): its cell, −1 without tokens of its own
 
 
-def aligned(model: Model, sentences: Sequence[Sentence]) -> Iterator[Aligned | None]:
+def aligned(model: Reader, sentences: Sequence[Sentence]) -> Iterator[Aligned | None]:
     """Sentences as the model reads them; None for those that are too long or empty.
 
     A causal model gets its begin-of-text token first, where it has one, so that the first word is not the sink.
@@ -149,7 +150,7 @@ def aligned(model: Model, sentences: Sequence[Sentence]) -> Iterator[Aligned | N
         yield _placed(document, sentence)
 
 
-def _begin(model: Model) -> int | None:
+def _begin(model: Reader) -> int | None:
     """The token that begins texts of a causal model."""
     number = model.config.get("bos_token_id")
     if not model.causal or model.tokeniser.encode("a").special[0]:
@@ -159,7 +160,7 @@ def _begin(model: Model) -> int | None:
     return min(model.ends) if model.ends else None
 
 
-def _with_first(document: Document, number: int) -> Document:
+def _with_first(document: TokenChunk, number: int) -> TokenChunk:
     joined = np.zeros(len(document), bool) if document.joined is None else document.joined
     return replace(
         document,
@@ -171,7 +172,7 @@ def _with_first(document: Document, number: int) -> Document:
     )
 
 
-def _placed(document: Document, sentence: Sentence) -> Aligned:
+def _placed(document: TokenChunk, sentence: Sentence) -> Aligned:
     starts = np.array([word.start for word in sentence.words])
     stops = np.array([word.stop for word in sentence.words])
     with_place = np.flatnonzero(stops > starts)
@@ -198,7 +199,7 @@ def word_weights(weights: NDArray[Any], edges: Integers) -> NDArray[Any]:
 
 
 def predictions(
-    model: Model,
+    model: Reader,
     treebank: Treebank,
     *,
     measurement: Measurement | None = None,
@@ -211,7 +212,7 @@ def predictions(
     sentences = treebank.sentences
     found = list(aligned(model, sentences)) if sentences else []
     kept = [place for place, one in enumerate(found) if one is not None]
-    layers, heads = len(model.blocks), model.heads
+    layers, heads = len(model.block_shapes), model.heads
     lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
     first = np.concatenate([[0], np.cumsum(lengths)])[:-1].astype(np.int64)
     total = int(lengths.sum())
@@ -242,16 +243,15 @@ def predictions(
     return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
 
 
-def silent_heads(model: Model) -> Flags:
-    """Heads that write nothing because their columns of W_O are 0, (layer · head,): they choose no word."""
-    found: list[Any] = []
-    for block in model.blocks:
-        heads, w_o = block.attention.heads, block.attention.w_o
-        if w_o is None:
-            found.append(np.zeros(heads, bool))
-        else:
-            found.append(~np.asarray(w_o.weight).reshape(len(w_o.weight), heads, -1).any(axis=(0, 2)))
-    silent: Flags = np.concatenate(found)
+def silent_heads(model: Reader) -> Flags:
+    """Heads that write nothing because their rows of W_O are 0, (layer · head,): they choose no word."""
+    silent_of = [
+        np.zeros(shape.heads, bool)
+        if shape.w_o is None
+        else ~np.asarray(shape.w_o).reshape(len(shape.w_o), shape.heads, -1).any(axis=(0, 2))
+        for shape in model.block_shapes
+    ]
+    silent: Flags = np.concatenate(silent_of)
     return silent
 
 
@@ -549,19 +549,3 @@ def _resamples(sentences: int) -> NDArray[np.uint8]:
     for row in found:
         row[:] = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
     return found
-
-
-def untrained_twin(model: Model, seed: int = SEED) -> Model:
-    """A model of the same shape with random weights: normal with deviation 0.02, biases 0, norms 1, as BERT begins."""
-    if hasattr(model, "untrained"):  # of transformers
-        return model.untrained()  # type: ignore[no-any-return]
-    names = {id(array): name for name, array in model.transformer.parameters().items()}
-    generator = np.random.default_rng(seed)
-
-    def drawn(array: Any) -> Any:
-        if array.ndim > 1:
-            return generator.standard_normal(array.shape, np.float32) * np.float32(0.02)
-        is_norm = "norm" in names[id(array)] and names[id(array)].endswith("weight")
-        return np.ones(array.shape, np.float32) if is_norm else np.zeros(array.shape, np.float32)
-
-    return replace(model, name=f"{model.name}, untrained", transformer=model.transformer.map(drawn))

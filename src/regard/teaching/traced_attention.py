@@ -1,4 +1,4 @@
-"""The attention that `regard steps` shows: words, vectors, weights, heads and mask, as typed or drawn from a seed."""
+"""Attention on a few words, step by step: vectors, weights, heads and mask, as given or drawn from a seed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard import examples
 from regard.attention import Attention
-from regard.cli.text_input import STANDARD, called, json_of, text_of, words_of
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
@@ -83,61 +81,46 @@ class Traced:
 
 
 def traced(
-    text: str | None,
-    example: str | None,
-    embeddings: str | None,
+    words: Sequence[str] | None,
+    content: Any = None,
     *,
+    source: str = "content",
+    context: Sequence[str] | None = None,
     heads: int | None = None,
     width: int | None = None,
     seed: int | None = None,
     masks: Sequence[str] = (),
-    context: str | None = None,
 ) -> Traced:
-    """The attention that the arguments of `regard steps` describe."""
-    if text == STANDARD:
-        if embeddings == STANDARD:
-            raise OptionError("Text and embeddings cannot both come from standard input.")
-        text = text_of(STANDARD)
-    found = _found(text, example, embeddings)
-    if isinstance(found, Document):
+    """The attention of some words, step by step, as `regard steps` shows it; vectors are drawn from a seed or given.
+
+    content   vectors as in a JSON file: {"The": [1, 0], "cat": [0, 1]}, a list of vectors, or named parts such as
+              "embeddings", "W_q", "mask"; None draws embeddings and weights from `seed`
+    source    what `content` is called in errors
+    context   cross-attention: words of the keys and values
+
+    >>> steps = traced(["The", "cat"], {"The": [1, 0], "cat": [0, 1]}, masks=["causal"])
+    >>> steps.explain("The")["weight"].tolist()
+    [[[1.0, 0.0]]]
+    """
+    if content is not None:
+        document = _document(content, source)
         if width is not None:
             raise OptionError("--width is for random vectors; these words have vectors of their own.")
-        if context is not None and found.of("embedding"):
+        if context is not None and document.of("embedding"):
             raise OptionError("--context is for random vectors; with --embeddings, the file holds the context.")
         if heads is not None:
-            found.settings["heads"] = heads
-        inputs, note = _from_document(found, text, seed)
+            document.settings["heads"] = heads
+        inputs, note = _from_document(document, words, seed)
+    elif not words:
+        raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
     else:
-        inputs, note = _random(found, context, heads or 1, width, USUAL_SEED if seed is None else seed)
+        inputs, note = _random(tuple(words), context, heads or 1, width, USUAL_SEED if seed is None else seed)
     if masks:
         inputs.mask_text = " & ".join(masks)
         inputs.mask = mask_named(inputs.mask_text)
     if inputs.mask is not None:
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
     return Traced(inputs, note, _explainer(inputs, note))
-
-
-def _found(text: str | None, example: str | None, embeddings: str | None) -> Document | tuple[str, ...]:
-    """A document with vectors, or words that have none yet."""
-    if example is not None:
-        if text is not None or embeddings is not None:
-            raise OptionError("--example has its own text and vectors: leave out the others.")
-        chosen = examples.named(example)
-        if chosen.kind in ("worked", "vectors"):
-            return _document(chosen.content, example)
-        if chosen.kind in ("sentence", "passage"):
-            return words_of(chosen.content)
-        raise OptionError(
-            f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other."
-        )
-    if embeddings is not None:
-        return _document(json_of(embeddings), called(embeddings))
-    if text is None:
-        raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
-    words = words_of(text)
-    if not words:
-        raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
-    return words
 
 
 def _document(content: Any, source: str) -> Document:
@@ -161,11 +144,10 @@ def _is_flat(vector: Any) -> bool:
 # Inputs
 
 
-def _from_document(document: Document, text: str | None, seed: int | None) -> tuple[Inputs, str]:
-    words = None if text is None else words_of(text)
-    if words == ():
+def _from_document(document: Document, words: Sequence[str] | None, seed: int | None) -> tuple[Inputs, str]:
+    if words is not None and not words:
         raise OptionError("The text holds no word.")
-    inputs = inputs_of(document, words)
+    inputs = inputs_of(document, None if words is None else tuple(words))
     if inputs.misfits:
         misfit = inputs.misfits[0]
         raise OptionError(f"{document.source}: {misfit.step} is {misfit.given}, but {misfit.because}.")
@@ -205,14 +187,14 @@ def _width(inputs: Inputs) -> int:
 
 
 def _random(
-    words: tuple[str, ...], context: str | None, heads: int, width: int | None, seed: int
+    words: tuple[str, ...], context: Sequence[str] | None, heads: int, width: int | None, seed: int
 ) -> tuple[Inputs, str]:
     width = HEAD_DIM * heads if width is None else width
     if width > MOST_WIDTH:
         raise OptionError(f"Vectors of {width:,} numbers are more than {MOST_WIDTH:,}: choose a smaller --width.")
     if width % heads:
         raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a multiple of {heads}.")
-    key_words = words if context is None else words_of(context)
+    key_words = words if context is None else tuple(context)
     if not key_words:
         raise OptionError("--context holds no word.")
     vectors = random_embeddings((*words, *key_words), width, seed)
@@ -253,7 +235,7 @@ def random_matrices(width: int, context_width: int, heads: int, seed: int) -> di
     for name in ("W_k", "W_v"):
         found[name] = random_matrix(context_width, width, Seed(seed).part(name.lower()))
     if heads > 1:  # W_O mixes heads; one head alone has nothing to mix
-        found["W_O"] = random_matrix(width, width, Seed(seed).part("w_o"))
+        found["W_O"] = mixing_matrix(width, heads, Seed(seed).part("w_o"))
     return found
 
 
@@ -270,6 +252,26 @@ def random_matrix(rows: int, columns: int, seed: Seed) -> Numbers:
     return np.asarray(matrix[order[0]][:, order[1]][:rows, :columns])
 
 
+def mixing_matrix(width: int, heads: int, seed: Seed) -> Numbers:
+    """W_O: every column takes a number from each of two heads, with signs; its rank is full.
+
+    Unshuffled, column i takes rows i and i + 1 around a circle whose neighbours are of different heads. The determinant
+    of such a matrix is the product of the first entries ± that of the second ones: with the last sign chosen, ±2.
+    """
+    circle = np.arange(width).reshape(heads, -1)  # the rows of each head
+    orders = seed.part("rows").uniform(circle.shape, 1.0, np.float64).argsort(axis=1)
+    circle = np.take_along_axis(circle, orders, axis=1)
+    circle = circle[seed.part("heads").uniform((heads,), 1.0, np.float64).argsort()].T.ravel()  # heads in turn
+    first, second = np.where(seed.part("sign").uniform((2, width), 1.0, np.float64) < 0, -1.0, 1.0)
+    if first.prod() == (-1) ** width * second.prod():
+        second[-1] *= -1
+    columns = seed.part("columns").uniform((width,), 1.0, np.float64).argsort()
+    matrix = np.zeros((width, width))
+    matrix[circle, columns] = first
+    matrix[np.roll(circle, -1), columns] = second
+    return matrix
+
+
 # Steps
 
 
@@ -278,7 +280,7 @@ def _explainer(inputs: Inputs, note: str | None) -> Callable[[Any], Trace]:
     if inputs.x is None:
         return _of_parts(inputs, scale, note)
     x, context, words = inputs.x, inputs.context, inputs.words
-    linear = {name: Linear(np.ascontiguousarray(matrix.T)) for name, matrix in inputs.matrices.items()}
+    linear = {name: Linear.from_matrix(matrix) for name, matrix in inputs.matrices.items()}
     for name in ("W_q", "W_v"):
         if linear[name].outputs % inputs.heads:
             raise OptionError(
@@ -290,21 +292,16 @@ def _explainer(inputs: Inputs, note: str | None) -> Callable[[Any], Trace]:
     def explain(query: Any) -> Trace:
         named = {"words": words, "context_words": inputs.key_words if context is not None else None}
         trace: Trace = layer.explain(x, context, query=query, mask=inputs.mask, note=note, **named)
-        return replace(trace, steps=tuple(map(_as_typed, trace.steps)))
+        return trace
 
     return explain
-
-
-def _as_typed(step: Step) -> Step:
-    """A step whose formula has W as it is typed and printed here, (in, out)."""
-    return replace(step, formula=step.formula.replace("ᵀ", "")) if "W_" in step.formula else step
 
 
 def _of_parts(inputs: Inputs, scale: float | None, note: str | None) -> Callable[[Any], Trace]:
     """Queries, keys and values as given, each (head, word, head_dim)."""
     attention = Attention(inputs.parts["query"], inputs.parts["key"], mask=inputs.mask, scale=scale)
     matrix = inputs.matrices.get("W_O")
-    through = None if matrix is None else Linear(np.ascontiguousarray(matrix.T))
+    through = None if matrix is None else Linear.from_matrix(matrix)
 
     def explain(query: Any) -> Trace:
         query_words = inputs.words if inputs.is_cross else None

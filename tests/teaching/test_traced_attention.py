@@ -5,8 +5,8 @@ import pytest
 
 from regard import examples
 from regard.cli.text_input import words_of
-from regard.cli.traced_attention import random_embeddings, random_matrix, traced
 from regard.layers.layer import Seed
+from regard.teaching.traced_attention import mixing_matrix, random_embeddings, random_matrix, traced
 
 SENTENCES = [one.content for one in examples.EXAMPLES.values() if one.kind in ("sentence", "passage")]
 
@@ -35,7 +35,7 @@ def test_random_matrices_have_full_rank(shape):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("width", [None, 2, 4])
 def test_default_values_are_not_multiples_of_one_vector(width, seed):
-    trace = traced("The kids were scared of the lions", None, None, width=width, seed=seed).whole()
+    trace = traced(["The", "kids", "were", "scared", "of", "the", "lions"], width=width, seed=seed).whole()
     for name in ("query", "key", "value"):
         assert np.linalg.matrix_rank(trace[name][0]) >= 2
     assert len(np.unique(trace["weight"][0].round(3))) > 7  # not uniform, not one-hot
@@ -43,7 +43,7 @@ def test_default_values_are_not_multiples_of_one_vector(width, seed):
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 8])
 def test_the_default_d_k_has_a_whole_root(heads):
-    trace = traced("The cat sat", None, None, heads=heads).whole()
+    trace = traced(["The", "cat", "sat"], heads=heads).whole()
     assert trace["query"].shape[-1] == 4
     assert trace.heads == heads
 
@@ -51,3 +51,20 @@ def test_the_default_d_k_has_a_whole_root(heads):
 def test_a_seed_is_independent_of_the_other_words():
     alone, together = random_embeddings(["cat"], 4, 0), random_embeddings(["The", "cat", "sat"], 4, 0)
     assert np.array_equal(alone[0], together[1])
+
+
+@pytest.mark.parametrize(("heads", "head_dim"), [(2, 1), (2, 2), (2, 4), (3, 1), (3, 5), (8, 4), (16, 1)])
+def test_every_column_of_a_random_w_o_mixes_heads(heads, head_dim):
+    for seed in range(10):
+        matrix = mixing_matrix(heads * head_dim, heads, Seed(seed))
+        of_heads = np.abs(matrix).reshape(heads, head_dim, -1).sum(axis=1)  # (head, column)
+        assert ((of_heads > 0).sum(axis=0) == 2).all()
+        assert set(np.unique(matrix)) <= {-1.0, 0.0, 1.0}
+        assert np.linalg.matrix_rank(matrix) == heads * head_dim
+
+
+def test_each_number_through_w_o_depends_on_two_heads():
+    trace = traced(["Action", "gets", "results"], heads=2).whole()
+    matrix = trace.origin.parts["projected"].linear.matrix
+    from_heads = np.stack([trace["output"][head] @ part for head, part in enumerate(np.split(matrix, 2))])
+    assert (np.abs(from_heads).max(axis=1) > 0).all()  # (head, component of the result)

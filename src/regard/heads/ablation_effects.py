@@ -1,10 +1,11 @@
 """Ablation: silence heads, and measure what changes in the hidden states and in the loss of the next token.
 
-A silenced head writes nothing: its columns of W_O are 0. Everything after it is computed again.
+A silenced head writes nothing: its rows of W_O are 0. Everything after it is computed again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from regard import validate
 from regard.arrays import Array
-from regard.errors import Unsupported
-from regard.heads.documents import Document
+from regard.errors import OptionError, Unsupported
+from regard.heads.documents import TokenChunk
 from regard.layers import Linear
 from regard.models.forward import Packed, packed, run
 from regard.tables import Column, Table
@@ -23,6 +24,7 @@ from regard.tables import Column, Table
 if TYPE_CHECKING:
     from regard.layers import Encoder, Transformer
     from regard.models.model import Model
+    from regard.reading.reader import Reader
 
 Numbers = NDArray[np.float64]
 Head = tuple[int, int]  # layer, head
@@ -39,16 +41,45 @@ def silenced(model: Model, heads: Iterable[Head]) -> Model:
     >>> bool(silenced(minilm, [(2, 0)]).blocks[2].attention.w_o.weight[:, :32].any())
     False
     """
+    return replace(model, transformer=without_heads(model.transformer, heads))
+
+
+def without_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
+    """The layers of a model with some heads, (layer, head), that write nothing."""
     by_layer: dict[int, list[int]] = {}
+    blocks = list(model.encoders)
     for layer, head in heads:
-        layer = validate.index("layer", layer, len(model.blocks))
-        by_layer.setdefault(layer, []).append(validate.index("head", head, model.blocks[layer].attention.heads))
-    blocks = list(model.blocks)
+        layer = validate.index("layer", layer, len(blocks))
+        by_layer.setdefault(layer, []).append(validate.index("head", head, blocks[layer].attention.heads))
     for layer, chosen in by_layer.items():
         gates = np.ones(blocks[layer].attention.heads, np.float32)
         gates[chosen] = 0
         blocks[layer] = _gated(blocks[layer], gates)
-    return replace(model, transformer=replace(model.transformer, encoders=tuple(blocks)))
+    return replace(model, encoders=tuple(blocks))
+
+
+def heads_named(names: str, model: Model) -> list[Head]:
+    """Heads by name: 2.0,3.1 are two, 2 is all of layer 2."""
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4})?(,\s*\d{1,4}(\.\d{1,4})?)*", names, re.ASCII):
+        raise OptionError(f"--silence is {names!r}; expected heads such as 2.0,3.1 (layer.head), or a layer: 2.")
+    heads: list[Head] = []
+    for name in names.split(","):
+        layer, _, head = name.strip().partition(".")
+        heads += [(int(layer), int(head))] if head else [(int(layer), each) for each in range(model.heads)]
+    for layer_number, head_number in heads:
+        if layer_number >= len(model.blocks) or head_number >= model.heads:
+            sizes = f"{len(model.blocks)} layers × {model.heads} heads, counted from 0"
+            raise OptionError(f"--silence names {layer_number}.{head_number}; {model.name} has {sizes}.")
+    return heads
+
+
+def silence_named(model: Reader, names: str) -> Model:
+    """The model without heads that are named as in 2.0,3.1, and with a name that says so."""
+    from regard.models.model import Model
+
+    if not isinstance(model, Model):
+        raise Unsupported(f"Heads are silenced in models that Regard computes itself; transformers runs {model.name}.")
+    return replace(silenced(model, heads_named(names, model)), name=f"{model.name} without {names}")
 
 
 def _gated(block: Encoder, gates: Any) -> Encoder:
@@ -76,14 +107,14 @@ class Ablation:
     """A model on some documents, with the states before every block kept, so that only what changes is run again."""
 
     model: Model
-    documents: tuple[Document, ...]
+    documents: tuple[TokenChunk, ...]
     together: Packed
     before: tuple[Array, ...]  # the input of every block
     last: Array  # hidden states at the end, normed
     loss: float | None  # mean loss of the next token
 
     @classmethod
-    def of(cls, model: Model, documents: Sequence[Document]) -> Ablation:
+    def of(cls, model: Model, documents: Sequence[TokenChunk]) -> Ablation:
         """Run the whole model once."""
         together = packed([document.ids for document in documents])  # type: ignore[misc]
         before: list[Array] = []
@@ -187,6 +218,25 @@ def next_token_loss(transformer: Transformer, together: Packed, last: Array) -> 
 
 
 # Tables
+
+
+@dataclass(frozen=True, eq=False)
+class AblationStudy:
+    """What silencing the heads of a model does."""
+
+    model: str
+    loss: float | None  # of the next token, for the whole model
+    effects: tuple[Effect, ...]  # of every head, or of all that were named together
+    layers: tuple[Effect, ...] = ()
+    curve: tuple[tuple[int, Effect], ...] = ()  # heads kept, and the effect of silencing all others
+
+    def tables(self, rows: int | None = None) -> list[Table]:
+        """Heads, layers and the pruning curve; of the first two the largest effects, so many rows of each."""
+        tables = [effect_table(self.effects, self.loss, self.model, rows=rows)]
+        if self.curve:
+            tables.append(effect_table(self.layers, self.loss, self.model, "layers", rows=rows))
+            tables.append(pruning_table(self.curve, self.loss, self.model))
+        return tables
 
 
 def effect_table(

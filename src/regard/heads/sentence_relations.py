@@ -1,0 +1,329 @@
+"""Which relations the links of one sentence can be: an answer for the sentence at hand, beside a treebank's score.
+
+A score says how often a head finds a relation in a treebank, not what it links in another sentence. Here words get the
+classes that their spelling allows (English), and a link is called a relation only if both its ends can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.heads.roles import TREEBANK, KnownHeads, Role
+from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, word_set
+from regard.reading import Reading
+from regard.reading.links import UNRANKED
+from regard.reading.opening import FUNCTION_WORDS, PRONOUNS, weights_by_word
+from regard.tables import printed_number
+
+LEAST_WEIGHT = 0.1  # of a link that answers a question
+MOST_QUERIES = 256  # words of a long text whose links are looked at
+REFERENCE = "what refers to what"
+
+BE = word_set("be is are was were been being am")
+HAVE_AND_DO = word_set("do does did have has had having")
+AUXILIARIES = BE | HAVE_AND_DO | word_set("will would can could shall should may might must")
+PERSONAL = PRONOUNS | word_set("i me we us you myself ourselves yourself mine yours ours this that who whom")
+POSSESSIVE = word_set("my your his her its our their whose")
+DETERMINERS = word_set("a an the this that these those no every each some any all both")
+PREPOSITIONS = SPATIAL | word_set("of for with without about after before during since until as like than")
+CONJUNCTIONS = word_set("and or but nor so yet")
+MARKERS = word_set("that if because to when while although though since unless as than before after so")
+PARTICLES = word_set("up down off out away back over on in")
+ADVERBS_OF_TIME = word_set(
+    "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
+    "still yet ago recently currently previously once again"
+)
+SUBJECTS = word_set("i he she we they")  # a noun does not follow them
+OPEN = ("noun", "verb", "modifier")  # what a word that is in none of these lists can be
+CLAUSES_OF_TIME = 3  # words after a preposition among which a time word makes it one of time
+
+# The classes of the dependent and of its head, and where the head is: after the dependent (1), before it (−1), either.
+ANY = "noun verb modifier"
+POSSIBLE: dict[str, tuple[str, str, int]] = {
+    "subject": ("noun pronoun", "verb", 1), "passive subject": ("noun pronoun", "verb", 1),
+    "object": ("noun pronoun", "verb", -1), "indirect object": ("noun pronoun", "verb", -1),
+    "agent": ("noun pronoun", "verb", -1), "possessor": ("possessive", "noun", 1),
+    "spatial preposition": ("spatial", "place", 1), "place": ("place", "verb noun", -1),
+    "time": ("time", "verb", 0), "relative pronoun": ("relative", "noun", -1), "pronoun": ("referring", "noun", -1),
+    "case": ("preposition", "noun pronoun", 1), "determiner": ("determiner", "noun", 1),
+    "auxiliary": ("auxiliary", "verb", 1), "passive auxiliary": ("copula", "verb", 1),
+    "adjective": ("modifier", "noun", 0), "adverb": ("modifier", ANY, 0), "compound": ("noun", "noun", 1),
+    "copula": ("copula", "noun modifier pronoun", 1), "marker": ("marker", "verb", 1),
+    "conjunction": ("conjunction", ANY, 1), "conjunct": (ANY, ANY, -1), "number": ("number", "noun", 1),
+    "oblique": ("noun pronoun", "verb", 0), "noun modifier": ("noun pronoun", "noun", -1),
+    "open complement": (ANY, "verb modifier", -1), "clausal complement": (ANY, "verb modifier", 0),
+    "adverbial clause": (ANY, ANY, 0), "clause of a noun": ("verb", "noun", -1),
+    "relative clause": (ANY, "noun pronoun", -1), "apposition": ("noun", "noun pronoun", -1),
+    "flat name": ("noun", "noun", -1), "particle": ("particle", "verb", -1), "parataxis": (ANY, ANY, 0),
+    "expletive": ("expletive", "verb", 1),
+}  # fmt: skip
+
+EXAMPLES = {  # of each question, for a text that has none
+    "who does what": "Action gets results",
+    "whose": "Sarah lost her keys",
+    "where": "The keys on the table are old",
+    "when": "The train left yesterday",
+    "what refers to what": "The kids were scared of the lions, so they left right away.",
+}
+
+
+def classes_of(words: Sequence[str]) -> tuple[frozenset[str], ...]:
+    """What each word of a text can be; punctuation and special tokens can be nothing.
+
+    >>> [sorted(of) for of in classes_of(["They", "left", "!"])]
+    [['pronoun', 'referring'], ['modifier', 'verb'], []]
+    """
+    spelled = [word.casefold() for word in words]
+    found = [_alone(word) for word in spelled]
+    first = next((place for place, classes in enumerate(found) if classes), 0)
+    for place, word in enumerate(spelled):
+        if not found[place].issuperset(OPEN):
+            continue
+        before = found[place - 1] if place else set()
+        if words[place][0].isupper() and place > first and not words[place].isupper():
+            found[place] -= {"verb", "modifier"}
+        elif before & {"determiner", "possessive"} or (before & {"preposition"} and spelled[place - 1] != "to"):
+            found[place].discard("verb")
+        elif (place and spelled[place - 1] in SUBJECTS) or (word.endswith("ed") and len(word) > 4):
+            found[place].discard("noun")
+    for place, word in enumerate(spelled):
+        if word in POSSESSIVE and place + 1 < len(found) and "noun" in found[place + 1]:
+            found[place].discard("pronoun")
+        if found[place] & {"noun"} and _is_possessive(spelled, place):
+            found[place].add("possessive")
+        if word in PLACE_PREPOSITIONS and (phrase := _phrase(spelled, found, place)):
+            found[place].add("spatial")
+            for inside in phrase:
+                found[inside].add("place")
+    return tuple(map(frozenset, found))
+
+
+def _alone(word: str) -> set[str]:
+    if not any(letter.isalnum() for letter in word) or word.startswith(("[", "<")):
+        return set()
+    named = {
+        "auxiliary": AUXILIARIES, "copula": BE, "verb": HAVE_AND_DO, "pronoun": PERSONAL, "referring": PRONOUNS,
+        "relative": {"who", "whom", "whose", "which", "that"}, "possessive": POSSESSIVE, "determiner": DETERMINERS,
+        "preposition": PREPOSITIONS, "conjunction": CONJUNCTIONS, "marker": MARKERS, "particle": PARTICLES,
+        "expletive": {"it", "there"},
+    }  # fmt: skip
+    classes = {name for name, members in named.items() if word in members}
+    if word[0].isdigit():
+        classes |= {"number", "noun"}
+    elif (word.endswith("ly") and len(word) > 4) or word in ADVERBS_OF_TIME | PARTICLES:
+        classes.add("modifier")
+    elif word not in FUNCTION_WORDS | PREPOSITIONS | DETERMINERS:
+        classes |= set(OPEN)
+    if word in TIME_WORDS or word.removesuffix("s") in TIME_WORDS:
+        classes = (classes | {"time"}) - {"verb"}
+    return classes
+
+
+def _is_possessive(words: Sequence[str], place: int) -> bool:
+    after = list(words[place + 1 : place + 3])
+    own = words[place].endswith(("'s", "’s", "s'", "s’"))
+    return own or after[:1] in (["'s"], ["’s"]) or (after[:1] in (["'"], ["’"]) and (
+        after[1:] == ["s"] or words[place].endswith("s")
+    ))  # fmt: skip
+
+
+def _phrase(words: Sequence[str], found: Sequence[set[str]], preposition: int) -> list[int]:
+    """The words that a preposition of place can belong to; none where a time word follows: "in the morning"."""
+    inside = []
+    for place in range(preposition + 1, len(words)):
+        if "time" in found[place] and place - preposition <= CLAUSES_OF_TIME:
+            return []
+        if "noun" in found[place]:
+            inside.append(place)
+        elif not found[place] & {"determiner", "possessive", "number"} or inside:
+            break
+    return inside
+
+
+def can_be(relation: str, dependent: int, head: int, classes: Sequence[frozenset[str]]) -> bool:
+    """Whether one word can depend on another in this way.
+
+    >>> classes = classes_of(["kids", "so", "they", "left"])
+    >>> can_be("object", 0, 2, classes), can_be("subject", 2, 3, classes), can_be("pronoun", 2, 0, classes)
+    (False, True, True)
+    """
+    of_dependent, of_head, side = POSSIBLE.get(relation, (ANY, ANY, 0))
+    in_order = head > dependent if side > 0 else head < dependent if side < 0 else head != dependent
+    return in_order and not classes[dependent].isdisjoint(of_dependent.split()) and (
+        not classes[head].isdisjoint(of_head.split())
+    )  # fmt: skip
+
+
+def is_link(relation: str, direction: str, query: int, key: int, classes: Sequence[frozenset[str]]) -> bool:
+    """Whether a link from a query to a key can be a relation in one direction."""
+    dependent, head = (query, key) if direction == "to head" else (key, query)
+    return can_be(relation, dependent, head, classes)
+
+
+class RelationLink(NamedTuple):
+    """What one head links in this sentence: positions of words, and the weight."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    weight: float
+
+
+class RelationAnswer(NamedTuple):
+    """A link that can be what was asked for; without a role where no head is known for it."""
+
+    link: RelationLink
+    role: Role | None
+
+    @property
+    def arrow(self) -> str:
+        """The relation as an arrow."""
+        return "pronoun → antecedent" if self.role is None else self.role.arrow
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedSentence:
+    """The words of a text and what attends to what, between words."""
+
+    words: Sequence[str]
+    spans: Sequence[tuple[int, int]]  # the tokens [first, last) of each word
+    attentions: Sequence[Any]  # one per layer, (head, query, key), between tokens
+    sinks: Collection[int]  # positions of words that are set aside
+
+    @classmethod
+    def of(cls, reading: Reading) -> TaggedSentence:
+        """The words of a reading."""
+        spans = [(word.first, word.last) for word in reading.words]
+        attentions = [seen.attention for seen in reading.seen]
+        return cls([word.text for word in reading.words], spans, attentions, reading.sink_words)
+
+    @cached_property
+    def classes(self) -> tuple[frozenset[str], ...]:
+        """What each word can be; sinks can be nothing."""
+        of_words = classes_of(self.words)
+        return tuple(frozenset() if place in self.sinks else of for place, of in enumerate(of_words))
+
+    def links(self, layer: int, heads: range) -> list[RelationLink]:
+        """For each head and each word the other word with the largest weight, sinks aside."""
+        queries = [place for place in range(len(self.words)) if place not in self.sinks][:MOST_QUERIES]
+        if not queries:
+            return []
+        weights = weights_by_word(self.attentions[layer], self.spans, queries, heads)
+        weights[:, :, list(self.sinks)] = UNRANKED
+        weights[:, np.arange(len(queries)), queries] = UNRANKED
+        keys = weights.argmax(axis=-1)
+        return [
+            RelationLink(layer, head, query, int(keys[at, row]), float(weights[at, row, keys[at, row]]))
+            for at, head in enumerate(heads)
+            for row, query in enumerate(queries)
+            if weights[at, row, keys[at, row]] > 0
+        ]
+
+    def link(self, layer: int, head: int, query: int) -> RelationLink | None:
+        """What one word attends to most in one head, sinks aside."""
+        return next((link for link in self.links(layer, range(head, head + 1)) if link.query == query), None)
+
+
+def answers(known: KnownHeads, name: str, sentence: TaggedSentence) -> list[RelationAnswer]:
+    """The links of this sentence that can be what is asked, in the heads that are known for it.
+
+    Where no head is known for what a pronoun refers to, the strongest link from a pronoun back to a noun.
+    """
+    roles = [role for role in known.asked(name) if role.layer < len(sentence.attentions)]
+    found: list[RelationAnswer] = []
+    dependents, heads = set[int](), set[int]()  # a word that is the verb of one answer is not the object of another
+    for role in roles:
+        if not role.named:
+            continue
+        to_head = role.direction == "to head"
+        links = [
+            link
+            for link in sentence.links(role.layer, range(role.head, role.head + 1))
+            if (link.query if to_head else link.key) not in heads
+            and (link.key if to_head else link.query) not in dependents
+        ]
+        if best := _best(links, role.relation, role.direction, sentence):
+            dependents.add(best.query if to_head else best.key)
+            heads.add(best.key if to_head else best.query)
+            if all(best != answer.link for answer in found):
+                found.append(RelationAnswer(best, role))
+    if not found and any(role.group == REFERENCE for role in roles):
+        links = [
+            link
+            for layer, attention in enumerate(sentence.attentions)
+            for link in sentence.links(layer, range(attention.shape[0]))
+            if abs(link.key - link.query) > 1  # many heads link neighbours, whatever these are
+        ]
+        if best := _best(links, "pronoun", "to head", sentence):
+            found.append(RelationAnswer(best, None))
+    return found
+
+
+def _best(
+    links: Iterable[RelationLink], relation: str, direction: str, sentence: TaggedSentence
+) -> RelationLink | None:
+    possible = [
+        link
+        for link in links
+        if link.weight >= LEAST_WEIGHT and is_link(relation, direction, link.query, link.key, sentence.classes)
+    ]
+    return max(possible, key=lambda link: link.weight, default=None)
+
+
+def not_here(known: KnownHeads, name: str, sentence: TaggedSentence) -> str:
+    """What to say where `answers` has none: an example to try, or that no head of the model does it."""
+    roles = known.asked(name)
+    named = next((role for role in roles if role.named), None)
+    if named is None and roles[0].group != REFERENCE:
+        return known.nothing_for(name)
+    example = f": try “{EXAMPLES[roles[0].group]}”" if roles[0].group in EXAMPLES else ""
+    occurs = any(_occurs(role.relation, sentence) for role in roles)
+    if named is None or not occurs:
+        return f"Not in this sentence{example}."
+    return f"Head {named.layer}.{named.head}, known for {named.arrow}, does not show it in this sentence{example}."
+
+
+def _occurs(relation: str, sentence: TaggedSentence) -> bool:
+    """Whether some word can be the dependent of a relation."""
+    classes = POSSIBLE.get(relation, (ANY, ANY, 0))[0].split()
+    return any(not of_word.isdisjoint(classes) for of_word in sentence.classes)
+
+
+def said_of_link(known: KnownHeads, sentence: TaggedSentence, link: RelationLink) -> str:
+    """One link in words; with the relation its head is known for only if the link can be one.
+
+    "they → kids 0.81 here", "scared → lions 0.36 here, which can be verb → object".
+    """
+    words = f"{sentence.words[link.query]} → {sentence.words[link.key]} {printed_number(link.weight, 2)} here"
+    for role in known.roles_of(link.layer, link.head):
+        if is_link(role.relation, role.direction, link.query, link.key, sentence.classes):
+            return f"{words}, which can be {role.arrow}"
+    return words
+
+
+def said_of_answer(known: KnownHeads, sentence: TaggedSentence, answer: RelationAnswer) -> str:
+    """An answer in words: the link here, then how often its head is right in general."""
+    layer, head, query, key, weight = answer.link
+    link = f"{sentence.words[query]} → {sentence.words[key]} {printed_number(weight, 2)} here"
+    if answer.role is None:
+        nothing = known.nothing_for(REFERENCE)
+        return f"layer {layer}, head {head}: {link}. In general, {nothing[0].lower()}{nothing[1:]}"
+    same = also_best(known, answer.role)
+    return f"layer {layer}, head {head}: {link}. In general, on {TREEBANK}: {answer.role}.{f' {same}' if same else ''}"
+
+
+def also_best(known: KnownHeads, role: Role) -> str:
+    """The other questions to which a head is the answer; empty if there are none."""
+    others = [
+        f"{other.arrow} ({group})"
+        for group, roles in known.groups.items()
+        for other in roles
+        if group in GROUPS and other.named and other[3:5] == role[3:5] and other.arrow != role.arrow
+    ]
+    return f"Head {role.layer}.{role.head} is also the best for {', '.join(others)}." if others else ""

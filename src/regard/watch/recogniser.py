@@ -1,0 +1,577 @@
+"""Attention in a module's own code: queries · keys → scale, mask, bias → softmax → dropout → · values, recognised.
+
+Every tensor that a product of two activations leads to is followed until a softmax reads it, and the softmax's weights
+until a product with values reads them. Scaling, added tensors and masks on the way are remembered, so that the call can
+be written as queries, keys, scale and mask; otherwise the logits themselves stand for it. Nothing is recorded unless
+the recorded call reproduces weights and outputs: `TOLERANCE`.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.watch import interface
+from regard.watch.call import HIDDEN, Call, TensorMask, everything
+from regard.watch.certificate import TOLERANCE, deviation
+from regard.watch.lazy_mask import MaskCall, causal_mask_function
+from regard.watch.recorder import BEFORE_DROPOUT, Recorder
+from regard.watch.running import THREAD, running_modules
+from regard.watch.support import may_attend
+
+RECOGNISED = "Recognised in the module's own code (queries · keys, softmax, · values), which builds n² weights."
+NOT_MULTIPLIED = "its weights are not multiplied with values by a product that is known"
+ALTERED = "its weights are changed between softmax and values"
+NOT_REPRODUCED = "softmax times values does not reproduce the output"
+TWICE = "The weights of this layer are multiplied with a second tensor as well, which is not in its values."
+
+SOFTMAX = {torch.softmax, Tensor.softmax, functional.softmax, torch.special.softmax}
+EINSUM = {torch.einsum, torch.functional.einsum}
+BADDBMM = {torch.baddbmm, Tensor.baddbmm}
+MATMUL = {
+    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm, torch.linalg.matmul,
+}  # fmt: skip
+PRODUCTS = {*EINSUM, *BADDBMM, *MATMUL, Tensor.__rmatmul__}
+PROJECTING = {functional.linear, torch.addmm, Tensor.addmm, torch.conv2d, torch.conv1d}
+HANDLED = {*SOFTMAX, *PRODUCTS, *PROJECTING, functional.embedding}
+DROPOUT = {"dropout", "dropout_", "feature_dropout"}
+RESHAPING = {
+    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "contiguous", "to", "float", "half", "bfloat16",
+    "double", "type", "type_as", "clone", "view_as", "reshape_as", "detach", "cpu", "cuda",
+}  # fmt: skip
+MOVING = {"transpose", "permute", "swapaxes", "movedim", "__get__"}  # the last is that of x.mT
+REDUCING = {"max", "amax", "min", "amin", "sum", "mean", "logsumexp", "argmax", "argmin", "topk", "norm", "std", "var"}
+HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A tensor that a product of queries and keys led to."""
+
+    queries: Tensor | None = None  # (…, query, head_dim); None where the scores are not simply made from a product
+    keys: Tensor | None = None  # (…, key, head_dim)
+    scale: float = 1.0
+    added: tuple[tuple[Tensor, float, torch.Size], ...] = ()  # tensor, factor, and the shape that it was added to
+    hidden: tuple[tuple[Tensor, torch.Size], ...] = ()  # True for hidden keys, and the shape that was masked
+    four_axes: torch.Size | None = None  # a shape (batch, head, query, key) on the way
+
+    def times(self, factor: float) -> Scores:
+        """All of it multiplied by a number."""
+        added = tuple((tensor, before * factor, shape) for tensor, before, shape in self.added)
+        return replace(self, scale=self.scale * factor, added=added)
+
+
+@dataclass(eq=False)
+class Softmax:
+    """One softmax in a watched module."""
+
+    module: Any
+    recorders: list[Recorder]
+    logits: Tensor
+    axis: int
+    result: weakref.ref[Any]  # to the weights, which must be free to go
+    dtype: torch.dtype
+    scores: Scores | None
+    is_recorded: bool = False
+    is_counted: bool = False
+
+    def weights(self) -> Tensor:
+        """The weights, computed again where the model has dropped them."""
+        weights = self.result()
+        return functional.softmax(self.logits, self.axis, dtype=self.dtype) if weights is None else weights
+
+    def count(self) -> None:
+        """An attention that ran, as soon as an operation reads its weights."""
+        if not self.is_counted:
+            self.is_counted = True
+            for recorder in self.recorders:
+                recorder.counted(self.module).ran += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A tensor that the weights of a softmax led to."""
+
+    softmax: Softmax
+    is_dropped: bool = False
+    is_moved: bool = False  # its axes may have another order
+    is_altered: bool = False  # it may hold other numbers
+    four_axes: torch.Size | None = None
+
+
+@dataclass(eq=False)
+class Recogniser:
+    """Follows the scores and weights of one thread."""
+
+    tags: dict[int, tuple[weakref.ref[Any], Scores | Weights]] = field(default_factory=dict)  # by id of a tensor
+    projected: Any = None  # the last output of a linear layer, as a weak reference
+
+    def __call__(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """The result of a function of PyTorch; attention that it completes is recorded."""
+        if function in HANDLED:
+            if function in PROJECTING:
+                if args and isinstance(args[0], Tensor):
+                    THREAD.inputs.append(weakref.ref(args[0]))
+                    output = function(*args, **kwargs)
+                    self.projected = weakref.ref(output)
+                    return output
+            elif function is functional.embedding:  # a text is read
+                running = running_modules()
+                for recorder in {one for module, _ in running for one in interface.recorders_of(module)}:
+                    recorder.see_tokens(running)
+            elif function in SOFTMAX:
+                return self._softmax(function, args, kwargs)
+            else:
+                return self._product(function, args, kwargs)
+        if not self.tags:
+            return function(*args, **kwargs)
+        known, source = self._tag_in(args, kwargs)
+        output = function(*args, **kwargs)
+        if (
+            known is not None and function is Tensor.__setitem__ and source is not args[0]
+        ):  # copied into a larger tensor
+            if isinstance(known, Weights) and known.softmax.scores is not None:
+                known.softmax.count()
+            self._tag(args[0], Scores() if isinstance(known, Scores) else replace(known, is_altered=True))
+        elif known is not None and isinstance(output, Tensor) and output.is_floating_point() and output.ndim >= 2:
+            name = function.__name__
+            if isinstance(known, Scores):
+                self._tag(output, _follow_scores(known, source, name, args, kwargs, output))
+            else:
+                self._tag(output, _follow_weights(known, source, name, kwargs, args, output))
+        return output
+
+    # Tags
+
+    def _tag(self, tensor: Tensor, known: Scores | Weights | None) -> None:
+        if known is None:
+            return
+        key, tags = id(tensor), self.tags
+
+        def forget(reference: Any) -> None:
+            if key in tags and tags[key][0] is reference:
+                del tags[key]
+
+        tags[key] = weakref.ref(tensor, forget), known
+
+    def _of(self, tensor: Any) -> Scores | Weights | None:
+        entry = self.tags.get(id(tensor))
+        return entry[1] if entry is not None and entry[0]() is tensor else None
+
+    def _tag_in(self, args: Any, kwargs: Any) -> tuple[Scores | Weights | None, Any]:
+        """What is known of the first tensor among the arguments of which anything is, and that tensor."""
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, Tensor) and (known := self._of(one)) is not None:
+                    return known, one
+        return None, None
+
+    # Operations
+
+    def _softmax(self, function: Any, args: Any, kwargs: Any) -> Any:
+        output = function(*args, **kwargs)
+        logits = args[0] if args else kwargs.get("input")
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if not isinstance(logits, Tensor) or not isinstance(output, Tensor) or logits.ndim < 2 or axis is None:
+            return output
+        module = attending_module()
+        recorders = [] if module is None else interface.recorders_of(module)
+        if not recorders:
+            return output
+        scores = self._of(logits)
+        scores = scores if isinstance(scores, Scores) else None
+        softmax = Softmax(module, recorders, logits, axis, weakref.ref(output), output.dtype, scores)
+        for recorder in recorders:
+            recorder.has_run = True
+            if scores is None:
+                name = recorder.names.get(id(module), type(module).__name__)
+                recorder.others[name] = recorder.others.get(name, 0) + 1
+        if scores is None and self.projected is not None and self.projected() is logits:
+            return output  # a linear layer made the scores of a router
+        is_last = axis in (-1, logits.ndim - 1)
+        self._tag(output, Weights(softmax, is_moved=not is_last, four_axes=_four_axes(output, scores)))
+        return output
+
+    def _product(self, function: Any, args: Any, kwargs: Any) -> Any:
+        output = function(*args, **kwargs)
+        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
+        if not tensors and args and isinstance(args[-1], (list, tuple)):  # operands of einsum in a list
+            tensors = list(args[-1])
+        if not isinstance(output, Tensor) or len(tensors) < 2 or not output.is_floating_point():
+            return output
+        known = [self._of(one) for one in tensors]
+        weights = next((one for one in known if isinstance(one, Weights)), None)
+        if weights is not None:
+            self._multiplied(weights, function, args, kwargs, tensors, known.index(weights), output)
+        elif len(tensors) == 2 or function in BADDBMM:
+            self._tag(output, _scores_of(function, args, kwargs, tensors, output))
+        return output
+
+    def _multiplied(
+        self, weights: Weights, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    ) -> None:
+        """A product of the weights of a softmax with something."""
+        softmax = weights.softmax
+        others = [one for at, one in enumerate(tensors) if at != place]
+        if softmax.scores is None and (softmax.logits.ndim < 3 or any(map(_is_parameter, others))):
+            return  # a mixture of learned vectors
+        if softmax.is_recorded:
+            for recorder in softmax.recorders:
+                for layer in recorder.layers.values():
+                    if layer.module == recorder.names.get(id(softmax.module)) and layer.runs:
+                        layer.notes[TWICE] = None
+            return
+        try:
+            with torch.no_grad():
+                call, used, problem = _call_of(weights, function, args, kwargs, tensors, place, output)
+        except (RuntimeError, ValueError, TypeError, IndexError) as reason:  # never an error inside the model
+            call, used, problem = None, None, f"it is not understood ({type(reason).__name__})"
+        if call is None and softmax.scores is None:
+            return  # nothing says that it is an attention
+        softmax.count()
+        for recorder in softmax.recorders:
+            count = recorder.counted(softmax.module)
+            if softmax.scores is None and not softmax.is_recorded:
+                name = recorder.names.get(id(softmax.module), "")
+                recorder.others[name] = recorder.others.get(name, 1) - 1
+            if call is None or used is None:
+                count.reasons[problem or NOT_REPRODUCED] = None
+                continue
+            layer = recorder.layer_for(softmax.module, crosses=call.cross or None, is_counted=True)
+            if not recorder.watches(layer):
+                continue
+            layer.notes[RECOGNISED] = None
+            layer.is_recognised = True
+            if weights.is_dropped:
+                layer.notes[BEFORE_DROPOUT] = None
+                layer.has_dropout = True
+            with torch.no_grad():
+                run = recorder.record(layer, replace(call, cross=layer.cross), used.transpose(1, 2), None)
+                if not weights.is_dropped:
+                    run.deviation = max(run.deviation or 0.0, deviation(call, used)[1])
+        softmax.is_recorded = True
+
+
+def attending_module() -> Any:
+    """The innermost watched module that runs and is not a layer of PyTorch; None outside of all."""
+    for module, _ in running_modules():
+        if interface.RECORDERS.get(id(module)) and may_attend(module):
+            return module
+    return next((module for module, _ in running_modules() if interface.RECORDERS.get(id(module))), None)
+
+
+def _is_parameter(tensor: Tensor) -> bool:
+    return isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
+
+
+def _four_axes(tensor: Tensor, before: Scores | Weights | None) -> torch.Size | None:
+    if tensor.ndim == 4:
+        return tensor.shape
+    return None if before is None else before.four_axes
+
+
+# From the product of queries and keys to the softmax
+
+
+def _scores_of(function: Any, args: Any, kwargs: Any, tensors: list[Tensor], output: Tensor) -> Scores | None:
+    """What is known of the product of two activations; None if one of them is a parameter."""
+    added: tuple[tuple[Tensor, float, torch.Size], ...] = ()
+    scale = 1.0
+    if function in BADDBMM:
+        extra, *tensors = tensors
+        scale, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
+        added = ((extra, beta, output.shape),) if beta else ()
+    left, right = tensors if function is not Tensor.__rmatmul__ else tensors[::-1]
+    if _is_parameter(left) or _is_parameter(right) or min(left.ndim, right.ndim) < 2 or output.shape[-1] < 2:
+        return None
+    if left.ndim != right.ndim and 2 in (left.ndim, right.ndim):  # times one matrix for the whole batch
+        return None
+    if function in EINSUM:
+        axes = _einsum_axes(args, tensors)
+        if axes is None:
+            return Scores()
+        (one, other), whole = axes
+        query, key = whole[-2:]
+        if query not in one:
+            one, other, left, right = other, one, right, left
+        inner = [letter for letter in one if letter not in whole]
+        if query not in one or key not in other or query in other or key in one or len(inner) != 1:
+            return Scores()
+        shared = whole[:-2]
+        queries, keys = (
+            _arranged(left, one, [*shared, query, inner[0]]),
+            _arranged(right, other, [*shared, key, inner[0]]),
+        )
+    else:
+        queries, keys = left, right.mT
+    return Scores(queries, keys, scale, added, four_axes=output.shape if output.ndim == 4 else None)
+
+
+def _follow_scores(known: Scores, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor) -> Scores | None:
+    """What is known of the result of an operation on scores; None if it is not a tensor of scores."""
+    name = name.strip("_").removeprefix("r").removeprefix("i") if name.startswith("__") else name.rstrip("_")
+    if name in REDUCING or output.shape[-1] < 2:
+        return None
+    axes = _four_axes(output, known)
+    lost = Scores(four_axes=axes)
+    if known.queries is None or output.numel() != source.numel():
+        return lost
+    known = replace(known, four_axes=axes)
+    if name in RESHAPING:
+        return known
+    others = [one for one in args if one is not source]
+    if name in ("mul", "multiply", "div", "truediv", "true_divide", "divide") and len(others) == 1 and not kwargs:
+        factor = _number(others[0])
+        is_divided = name not in ("mul", "multiply")
+        if factor is None or (is_divided and (args[0] is not source or factor == 0)):
+            return lost
+        return known.times(1 / factor if is_divided else factor)
+    if name in ("add", "sub", "subtract") and len(others) == 1 and not kwargs:
+        if not isinstance(others[0], Tensor) or (name != "add" and args[0] is not source):
+            return lost
+        return replace(known, added=(*known.added, (others[0], 1.0 if name == "add" else -1.0, output.shape)))
+    if name == "masked_fill" and len(others) == 2 and args[0] is source:
+        value = _number(others[1])
+        return (
+            lost
+            if value is None or value > HIDDEN
+            else replace(known, hidden=(*known.hidden, (others[0], output.shape)))
+        )
+    if name == "where" and len(args) == 3 and args[1] is source:
+        value = _number(args[2])
+        return (
+            lost
+            if value is None or value > HIDDEN
+            else replace(known, hidden=(*known.hidden, (~args[0], output.shape)))
+        )
+    return lost
+
+
+def _number(value: Any) -> float | None:
+    """A number, or the only element of a tensor; None for anything else."""
+    if isinstance(value, Tensor):
+        return float(value) if value.numel() == 1 else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+# From the softmax to the product with values
+
+
+def _follow_weights(
+    known: Weights, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
+) -> Weights | None:
+    """What is known of the result of an operation on weights."""
+    name = name.rstrip("_") if not name.startswith("__") else name
+    if output is source and name in DROPOUT:
+        return known
+    axes = _four_axes(output, known)
+    if name in RESHAPING and output.numel() == source.numel():
+        return replace(known, four_axes=axes)
+    if name in MOVING:
+        return replace(known, is_moved=True)
+    if name in DROPOUT:
+        place = [
+            kwargs.get("p", args[1] if len(args) > 1 else 0.5),
+            kwargs.get("training", args[2] if len(args) > 2 else True),
+        ]
+        return replace(known, is_dropped=known.is_dropped or bool(place[0] and place[1]))
+    if name in REDUCING:
+        return None
+    if known.softmax.scores is not None:
+        known.softmax.count()
+    return replace(known, is_altered=True)
+
+
+def _call_of(
+    known: Weights, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+) -> tuple[Call | None, Tensor | None, str | None]:
+    """The call that a product with values completes, and its output (batch, head, query, value_dim); or the problem."""
+    softmax = known.softmax
+    weights, logits = softmax.weights(), softmax.logits
+    parts = _weights_values_output(function, args, kwargs, tensors, place, output)
+    if parts is None:
+        return None, None, NOT_MULTIPLIED
+    used, values, output = parts
+    (*leading, count, keys), many = weights.shape, math.prod(weights.shape[:-2])
+    groups = math.prod(used.shape[:-2])
+    if used.numel() != weights.numel() or used.shape[-1] != keys or many % max(groups, 1):
+        return None, None, ALTERED
+    if known.is_altered or known.is_moved or function is Tensor.__rmatmul__ or place:
+        same = used.reshape(weights.shape).to(weights.dtype)
+        weights = torch.where(weights.isnan() & (same == 0), same, weights)  # rows that see no key, set to 0 afterwards
+        if known.is_dropped or not torch.allclose(
+            same, weights, rtol=0, atol=TOLERANCE[used.dtype] * 0.01, equal_nan=True
+        ):
+            return None, None, ALTERED
+    repeat = many // groups
+    values = values.reshape(groups, keys, values.shape[-1])
+    values = values if repeat == 1 else values.repeat_interleave(repeat, 0)
+    batch, heads = _batch_and_heads(softmax.module, known, leading)
+    values = values.reshape(batch, heads, keys, -1)
+    output = output.reshape(batch, heads, count, -1)
+    weights, logits = (one.reshape(batch, heads, count, keys) for one in (weights, logits))
+    simple = _simple_call(softmax.scores, batch, heads, values, logits)
+    for call in (simple, _call_of_logits(logits, values)):
+        if call is None:
+            continue
+        tolerance = TOLERANCE[logits.dtype if call is not simple else output.dtype]
+        errors = deviation(call, output, weights)
+        scale = max(1.0, float(values.abs().amax())) if values.numel() else 1.0
+        if errors[0] <= tolerance and (
+            known.is_dropped or errors[1] <= max(tolerance, TOLERANCE[output.dtype]) * scale
+        ):
+            return call, output, None
+    return None, None, NOT_REPRODUCED
+
+
+def _batch_and_heads(module: Any, known: Weights, leading: list[int]) -> tuple[int, int]:
+    """How the axes before the queries are batch and heads."""
+    if len(leading) >= 2:
+        return math.prod(leading[:-1]), leading[-1]
+    many = math.prod(leading)
+    if known.four_axes is not None and math.prod(known.four_axes[:2]) == many:
+        return known.four_axes[0], known.four_axes[1]
+    heads = next(
+        (one for one in (getattr(module, name, None) for name in HEADS) if isinstance(one, int) and one > 0), 1
+    )
+    return (many // heads, heads) if many % heads == 0 else (many, 1)
+
+
+def _simple_call(scores: Scores | None, batch: int, heads: int, values: Tensor, logits: Tensor) -> Call | None:
+    """Queries, keys, scale and mask; None if the logits are not made so."""
+    count, length = logits.shape[-2:]
+    if scores is None or scores.queries is None or scores.keys is None:
+        return None
+    queries, keys = scores.queries, scores.keys
+    shape = torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
+    if queries.shape[-2] != count or keys.shape[-2] != length or math.prod(shape) != batch * heads:
+        return None
+    if any(tuple(whole[-2:]) != (count, length) for *_, whole in (*scores.added, *scores.hidden)):
+        return None  # added by rows and columns of an image
+    queries, keys = (
+        one.expand(*shape, *one.shape[-2:]).reshape(batch, heads, *one.shape[-2:]) for one in (queries, keys)
+    )
+    added: Any = None
+    for tensor, factor, whole in scores.added:
+        part = _in_four_axes(tensor, whole, batch, heads) * factor
+        added = part if added is None else added + part
+    hidden: Any = None
+    for tensor, whole in scores.hidden:
+        part = _in_four_axes(tensor, whole, batch, heads).bool()
+        hidden = part if hidden is None else hidden | part
+    rule: MaskCall | TensorMask
+    if added is None and hidden is None:
+        rule = everything(count, length)
+        if count == 1 < length:  # the next token of a text, perhaps
+            rule = MaskCall(1, length, length - 1, 0, causal_mask_function)
+    else:
+        if added is not None and hidden is not None:
+            added = torch.where(hidden, added.new_full((), -torch.inf), added)
+        mask = TensorMask(~hidden if added is None else added.to(queries.dtype))
+        visible = mask.tensor if mask.tensor.dtype == torch.bool else mask.tensor > HIDDEN
+        if not bool(visible.any(-1).all()):  # a row that sees no key: the model's softmax gives it weights all the same
+            return None
+        rule = mask
+    crosses = count > 1 and count != length and added is None and hidden is None
+    return Call(queries, keys, values.to(queries.dtype), rule, scores.scale, cross=crosses, guessed=True)
+
+
+def _in_four_axes(tensor: Tensor, whole: torch.Size, batch: int, heads: int) -> Tensor:
+    """A tensor that was broadcast to a shape, as (batch or 1, head or 1, query or 1, key or 1)."""
+    tensor = tensor[(None,) * (len(whole) - tensor.ndim)]
+    last = tensor.shape[-2:]
+    if all(size == 1 for size in tensor.shape[:-2]):
+        return tensor.reshape(1, 1, *last)
+    if tuple(whole[:-2]) == (batch, heads):
+        return tensor
+    return tensor.expand(*whole[:-2], *last).reshape(batch, heads, *last)
+
+
+def _call_of_logits(logits: Tensor, values: Tensor) -> Call:
+    """Logits as a bias on scores of 0: exact whatever made them."""
+    batch, heads, count, length = logits.shape
+    queries, keys = logits.new_zeros(batch, heads, count, 1), logits.new_zeros(batch, heads, length, 1)
+    hidden = logits == -torch.inf
+    rule: MaskCall | TensorMask = everything(count, length)
+    if bool(hidden.any()):
+        rule, logits = TensorMask(~hidden), logits.masked_fill(hidden, 0)
+    return Call(queries, keys, values.to(queries.dtype), rule, 1.0, bias=logits, position=0)
+
+
+def _weights_values_output(
+    function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Weights (…, query, key), values (…, key, value_dim) and output (…, query, value_dim) of a product."""
+    if function in BADDBMM:
+        if place == 0 or float(kwargs.get("beta", 1)) or float(kwargs.get("alpha", 1)) != 1:
+            return None
+        tensors, place = tensors[1:], place - 1
+    if len(tensors) != 2:
+        return None
+    if function in EINSUM:
+        return _einsum_parts(args, tensors, place, output)
+    weights, values = tensors[place], tensors[1 - place]
+    if min(weights.ndim, values.ndim) < 2:
+        return None
+    is_right = (place == 1) != (function is Tensor.__rmatmul__)
+    if is_right:  # valuesᵀ · weightsᵀ
+        weights, values, output = weights.mT, values.mT, output.mT
+    if output.shape[:-2] != weights.shape[:-2]:
+        return None
+    return weights, values.expand(*weights.shape[:-2], *values.shape[-2:]), output
+
+
+def _einsum_parts(args: Any, tensors: list[Tensor], place: int, output: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    axes = _einsum_axes(args, tensors)
+    if axes is None:
+        return None
+    operands, whole = axes
+    of_weights, of_values = operands[place], operands[1 - place]
+    *shared, query, key = of_weights
+    inner = [letter for letter in of_values if letter in whole and letter not in of_weights]
+    if key not in of_values or key in whole or query not in whole or query in of_values or len(inner) != 1:
+        return None
+    if set(whole) != {*shared, query, inner[0]}:
+        return None
+    weights, values = tensors[place], _arranged(tensors[1 - place], of_values, [*shared, key, inner[0]])
+    return (
+        weights,
+        values.expand(*weights.shape[:-2], *values.shape[-2:]),
+        _arranged(output, whole, [*shared, query, inner[0]]),
+    )
+
+
+def _einsum_axes(args: Any, tensors: list[Tensor]) -> tuple[list[list[str]], list[str]] | None:
+    """The letters of two operands and of the result; None for an equation of another form."""
+    if not isinstance(args[0], str) or len(tensors) != 2 or "->" not in args[0]:
+        return None
+    left, whole = args[0].replace(" ", "").split("->")
+    operands = left.split(",")
+    if len(operands) != 2:
+        return None
+    rest = [tensor.ndim - len(letters.replace("...", "")) for letters, tensor in zip(operands, tensors, strict=True)]
+    names = [f"{place}…" for place in range(max(rest))]
+
+    def spelled(letters: str, count: int) -> list[str]:
+        before, dots, after = letters.partition("...")
+        return [*before, *(names[len(names) - count :] if dots else ()), *after]
+
+    spelt = [spelled(letters, count) for letters, count in zip(operands, rest, strict=True)]
+    result = spelled(whole, max(rest))
+    return None if any(len(set(one)) != len(one) for one in (*spelt, result)) or len(result) < 2 else (spelt, result)
+
+
+def _arranged(tensor: Tensor, letters: list[str], order: list[str]) -> Tensor:
+    """The axes of a tensor in an order; those that it lacks have size 1."""
+    present = [letter for letter in order if letter in letters]
+    tensor = tensor.permute([letters.index(letter) for letter in present])
+    for place, letter in enumerate(order):
+        if letter not in letters:
+            tensor = tensor.unsqueeze(place)
+    return tensor

@@ -1,0 +1,52 @@
+"""Attention of `regard.layers` inside a watched model: `regard.training.Module` hands it over here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import masks
+from regard.attention import Attention
+from regard.watch import interface
+from regard.watch.call import Call, TensorMask, everything
+from regard.watch.lazy_mask import MaskCall, causal_mask_function
+
+
+def is_watched(module: Any) -> bool:
+    """Whether a `with regard.watch(…)` block watches this module."""
+    return bool(interface.RECORDERS.get(id(module)))
+
+
+def record(module: Any, attention: Attention, values: Tensor, rows: Tensor) -> None:
+    """One call of an attention layer, with the concatenated outputs of its heads, (…, token, head · value_dim)."""
+    layers = [(recorder, recorder.layer_for(module)) for recorder in interface.recorders_of(module)]
+    watching = [(recorder, layer) for recorder, layer in layers if recorder.watches(layer)]
+    if not watching:
+        return
+    call = _call(attention, values, watching[0][1].cross)
+    output = rows.reshape(call.batch, call.queries.shape[2], call.queries.shape[1], -1)
+    with torch.no_grad():
+        for recorder, layer in watching:
+            recorder.record(layer, call, output, None)
+
+
+def _call(attention: Attention, values: Tensor, cross: bool) -> Call:
+    queries, keys, values = (
+        part if part.ndim == 4 else part[None] for part in (attention.queries, attention.keys, values)
+    )
+    count, length, offset = queries.shape[2], keys.shape[2], int(attention.offset or 0)
+    rule: MaskCall | TensorMask = everything(count, length)
+    if attention.mask == masks.causal():
+        rule = MaskCall(count, length, offset, 0, causal_mask_function)
+    elif attention.mask is not None:
+        visible = attention.mask.visible(
+            queries=count, keys=length, batch=queries.shape[0], heads=queries.shape[1], offset=offset, xp=torch,
+            device=queries.device,
+        )  # fmt: skip
+        rule = TensorMask(visible.tile(slice(0, count), slice(0, length)))
+    return Call(
+        queries, keys, values, rule, attention.scale, attention.softcap, attention.sinks, attention.bias, cross=cross,
+        position=offset,
+    )  # fmt: skip

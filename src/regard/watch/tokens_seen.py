@@ -1,0 +1,54 @@
+"""`TokensSeen`: the token ids that a watched model was called with, so that a reading is of the text that was read."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NAMES = ("input_ids", "decoder_input_ids")
+
+
+@dataclass
+class TokensSeen(threading.local):
+    """Ids (batch, token) from the start of the text on; passes that continue a KV cache add theirs."""
+
+    ids: dict[tuple[int, str], Tensor] = field(default_factory=dict)  # by module and argument
+    prompts: dict[tuple[int, str], int] = field(default_factory=dict)  # tokens of the pass that began the text
+
+    def see(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """A call of the model, or of a model inside it."""
+        cache = options.get("past_key_values")
+        length = getattr(cache, "get_seq_length", None)
+        start = int(length()) if callable(length) else 0
+        given = {name: options.get(name) for name in NAMES}
+        if given["input_ids"] is None and args:
+            given["input_ids"] = args[0]
+        for name, ids in given.items():
+            of_encoder = given["decoder_input_ids"] is not None and name == "input_ids"
+            self._add((id(module), name), ids, 0 if of_encoder else start)
+
+    def _add(self, key: tuple[int, str], ids: Any, start: int) -> None:
+        before = self.ids.pop(key, None)
+        if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.is_floating_point():
+            return
+        ids = ids.detach()
+        if not start:
+            self.ids[key], self.prompts[key] = ids.clone(), int(ids.shape[1])
+        elif before is not None and before.shape[0] == ids.shape[0] and before.shape[1] >= start:
+            self.ids[key] = torch.cat([before[:, :start], ids], 1)
+
+    def sequences(self, tokens: int, batch: int) -> list[list[int]]:
+        """What was seen of so many tokens in one sequence of the batch, as far as that is known.
+
+        Beam search exchanges the sequences of a batch, so that of several only the prompt is known.
+        """
+        found: list[list[int]] = []
+        for key, ids in self.ids.items():
+            if ids.shape[1] == tokens and batch < ids.shape[0]:
+                count = tokens if ids.shape[0] == 1 else min(self.prompts[key], tokens)
+                found.append([int(number) for number in ids[batch, :count]])
+        return found

@@ -1,0 +1,107 @@
+"""A corpus is read whole, once, and only while its files are those that it was opened with."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from regard.errors import OptionError
+from regard.heads import corpus
+
+
+def texts_of(opened, unit):
+    return [text for block in corpus.texts(opened, unit) for text in block.texts]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_line_of_a_jsonl_file_counts_whatever_its_length(tmp_path, monkeypatch, pieces, extra, end):
+    monkeypatch.setattr(corpus, "LONGEST", 64)
+    text = "x" * (pieces * 64 + extra - len('{"text": ""}'))
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "first"}\n' + json.dumps({"text": text}) + end)
+    opened = corpus.opened([path])
+    (block,) = corpus.texts(opened, opened.units[0])
+    assert (block.texts, block.skipped) == (["first", text], 0)
+
+
+def test_a_line_of_json_longer_than_the_limit_is_skipped_and_the_next_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "LONGEST", 64)
+    monkeypatch.setattr(corpus, "LONGEST_LINE", 200)
+    for number, end in enumerate(("", "\n", '\n"last"')):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text('"first"\n' + json.dumps("x" * 256) + end)
+        opened = corpus.opened([path])
+        (block,) = corpus.texts(opened, opened.units[0])
+        assert (block.texts, block.skipped) == (["first", "last"] if "last" in end else ["first"], 1)
+
+
+@pytest.fixture
+def bytes_read(monkeypatch):
+    """How many bytes were read from files."""
+    counted = [0]
+
+    class Counted(io.FileIO):
+        def readinto(self, buffer):
+            count = super().readinto(buffer)
+            counted[0] += count
+            return count
+
+    opened = Path.open
+
+    def open_counted(path, mode="r", **options):
+        return io.BufferedReader(Counted(path)) if mode == "rb" else opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", open_counted)
+    return counted
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_a_long_line_is_read_once_however_many_units_it_crosses(tmp_path, bytes_read, name):
+    path = tmp_path / name
+    path.write_bytes(b'"' + b"x " * 2**19 + b'"\n"last"\n')
+    opened = corpus.opened([path], unit=1 << 14)
+    assert len(opened.units) == 65
+    bytes_read[0] = 0
+    texts = [text for unit in opened.units for text in texts_of(opened, unit)]
+    assert texts[-1].strip('"\n') == "last" or texts[-1].endswith('"last"')
+    buffers = len(opened.units) * 2 * io.DEFAULT_BUFFER_SIZE
+    assert bytes_read[0] <= 2 * path.stat().st_size + buffers
+
+
+def test_a_file_that_was_rewritten_at_the_same_size_has_another_digest(tmp_path):
+    path = tmp_path / "a.txt"
+    content = b"the cat sat\n" * 50_000
+    path.write_bytes(content)
+    before = corpus.opened([path]).files[0]
+    path.write_bytes(content[:150_000] + b"THE" + content[150_003:])
+    after = corpus.opened([path]).files[0]
+    assert after.size == before.size and after.digest != before.digest
+
+
+def test_a_file_that_changes_after_it_was_opened_is_refused_by_name(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat")
+    (file,) = corpus.opened([path]).files
+    corpus.verify(file)
+    path.write_text("the dog sat")
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
+        corpus.verify(file)
+    path.write_text("the cat sat")
+    corpus.verify(file)
+    path.unlink()
+    with pytest.raises(OptionError, match=r"a\.txt' cannot be read"):
+        corpus.verify(file)
+
+
+def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, bytes_read):
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat")
+    (file,) = corpus.opened([path]).files
+    bytes_read[0] = 0
+    corpus.verify(file)
+    assert bytes_read[0] == 0

@@ -1,0 +1,88 @@
+"""Descriptions have the types that the page's JavaScript is checked against."""
+
+import runpy
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.attention import Attention
+from regard.heads.roles import shipped
+from regard.layers import Linear, MultiHead
+from regard.reading import Reading
+from regard.teaching.lookup import lookup
+from regard.viewer import subject as viewed
+from regard.viewer import training_page
+from regard.viewer.description import Description, TrainingHeader
+from regard.viewer.queries import Answers
+
+from .cases import CAT_SAT, causal_reading, reading
+
+ROOT = Path(__file__).parent.parent.parent
+EYE = Linear(np.eye(4), np.ones(4))
+SUBJECTS = {
+    "reading": reading,
+    "causal": causal_reading,
+    "attention": lambda: Attention(CAT_SAT, CAT_SAT),
+    "other queries": lambda: Attention(CAT_SAT[:2], CAT_SAT),
+    "trace": lambda: Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT, words=["The", "cat", "sat"]),
+    "layer": lambda: MultiHead(EYE, EYE, EYE, EYE, heads=2).explain(CAT_SAT, words=["The", "cat", "sat"]),
+    "look-up": lambda: lookup({"brand": "Ford", "year": "1964"}),
+    "look-up of numbers": lambda: lookup([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0]),
+}
+
+
+def misfit(value: object, hint: typing.Any, path: str = "") -> str:
+    """Where a value, as it is packed, differs from its type; empty where it fits."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if typing.is_typeddict(hint):
+        hints = typing.get_type_hints(hint)
+        if not isinstance(value, dict) or not hint.__required_keys__ <= set(value) <= set(hints):
+            return f"{path}: keys of {hint.__name__}: {value!r}"
+        return next(filter(None, (misfit(part, hints[name], f"{path}.{name}") for name, part in value.items())), "")
+    if origin in (typing.Union, types.UnionType):
+        found = [misfit(value, part, path) for part in parts]
+        return "" if "" in found else found[0]
+    if origin in (list, Sequence, tuple):
+        each = parts if origin is tuple else parts * len(value) if isinstance(value, (list, tuple)) else ()
+        if not isinstance(value, (list, tuple)) or len(each) != len(value):
+            return f"{path}: {value!r} is not {hint}"
+        return next(filter(None, (misfit(*both, f"{path}[]") for both in zip(value, each, strict=True))), "")
+    if origin is Mapping:
+        return next(filter(None, (misfit(part, parts[1], f"{path}[]") for part in value.values())), "")
+    kinds = {float: (float, int), type(None): type(None)}.get(hint, hint)
+    fits = value in parts if origin is typing.Literal else isinstance(value, kinds)
+    return "" if fits and (hint is bool) == isinstance(value, bool) else f"{path}: {value!r} is not {hint}"
+
+
+def test_the_types_of_javascript_are_those_of_python():
+    written = runpy.run_path(str(ROOT / "docs" / "write_types.py"))["write"]()
+    assert (ROOT / "src/regard/web/description.d.ts").read_text(encoding="utf-8") == written, "run `make types`"
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_description_has_its_type(name):
+    assert misfit(Answers(SUBJECTS[name]()).description(), Description) == ""
+
+
+def test_what_heads_are_known_for_has_its_type(monkeypatch):
+    found = shipped("minilm")
+    rng = np.random.default_rng(0)
+    words = ["[CLS]", "Sarah", "left", "her", "keys", "on", "the", "table", "[SEP]"]
+    q, k, v = rng.normal(size=(3, found.layers, found.heads, len(words), 4))
+    read = Reading.of([Attention(*pair) for pair in zip(q, k, strict=True)], list(v), words=words)
+    monkeypatch.setattr(viewed, "known", lambda _subject: found)
+    description = Answers(read).description()
+    assert any(ask["answers"] for ask in description["known"]["asks"])
+    assert misfit(description, Description) == ""
+
+
+def test_the_header_of_a_training_page_has_its_type():
+    pytest.importorskip("torch")
+    from .test_training_page import record
+
+    header, _ = training_page.film(record(), "Training")
+    assert misfit(header, TrainingHeader) == ""
