@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all fuzz check format bench picture types emulator latex browser npm clean
+.PHONY: help install demo test test-all fuzz check format bench picture types emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -28,6 +28,8 @@ installed := $(stamps)/regard-$(native_wanted)-$(modules)
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(installed)  ## build Regard into .venv
 
 demo: $(stamps)/models $(installed)  ## set up, then let a real model read a sentence, and see it
 	@$(bin)/regard see "The kids were scared of the lions, so they left right away."
