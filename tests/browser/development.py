@@ -42,7 +42,7 @@ PAGE = """<!DOCTYPE html>
 <script type="module" src="/start/{subject}.js"></script></head>
 <body class="regard-page"><main id="regard"></main></body></html>
 """
-START = """import {{ mount }} from "/web/mount.js";
+START = """import {{ mount }} from "/web/page/mount.js";
 import {{ servedSource }} from "/web/sources/served.js";
 const el = document.getElementById("regard");
 window.mountAgain = () => mount({{ model: servedSource("/ask/{subject}"), el, address: true }});
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def style_sheets() -> list[str]:
-    return sorted(path.name for path in WEB.glob("*.css"))
+    return [str(path.relative_to(WEB)) for path in sorted(WEB.rglob("*.css"), key=lambda path: path.name)]
 
 
 def serve(port: int = 0) -> ThreadingHTTPServer:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { framed, pack, unpack } from "../../src/regard/web/frames.js";
+import { framed, pack, unpack } from "../../src/regard/web/sources/frames.js";
 import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 
 const [HEADS, KEY_HEADS, COUNT, SIZE] = [4, 2, 7, 5];

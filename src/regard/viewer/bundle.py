@@ -23,7 +23,7 @@ export const four = module_2.four;
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -84,8 +84,16 @@ def script(entry: str, exported: tuple[str, ...] = ()) -> str:
 @lru_cache(maxsize=8)
 def style() -> str:
     """The viewer's style sheets as one."""
-    sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
-    return "\n".join(web_file(name) for name in sheets)
+    sheets = sorted(_sheets(_web()), key=lambda sheet: sheet.name)
+    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+
+
+def _sheets(folder: Traversable) -> Iterator[Traversable]:
+    for part in folder.iterdir():
+        if part.is_dir():
+            yield from _sheets(part)
+        elif part.name.endswith(".css"):
+            yield part
 
 
 def web_file(path: str) -> str:

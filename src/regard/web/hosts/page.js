@@ -1,5 +1,5 @@
 /** The one-file page: all queries are answered by the page itself. */
-import { makeViewer } from "../mount.js";
+import { makeViewer } from "../page/mount.js";
 import { localSource } from "../sources/local.js";
 
 /** @param {Document} page */
@@ -12,7 +12,7 @@ export function startPage(page) {
   return viewer.cleanUp;
 }
 
-/** Another reading in the page, to compare with. @param {Document} page @returns {import("../views.js").Other|undefined} */
+/** Another reading in the page, to compare with. @param {Document} page @returns {import("../page/views.js").Other|undefined} */
 function secondOf(page) {
   if (!page.getElementById("regard-2-describe")) return undefined;
   const source = localSource(page, "regard-2");

@@ -11,9 +11,9 @@
  *   slot is the position of one among them, keyHeads[slot] and valueHeads[slot] its key and value head. `seen` gives the intervals of visible keys,
  *   `allowed` further restricts them. rowMax is NaN until a row's state is computed.
  */
-import { cap, rowState, scalesLast, weightOf } from "../attention.js";
-import { framed } from "../frames.js";
-import { makeLinks } from "../links.js";
+import { cap, rowState, scalesLast, weightOf } from "../maths/attention.js";
+import { framed } from "./frames.js";
+import { makeLinks } from "../maths/links.js";
 
 const YIELD_AFTER = 12; // milliseconds of work before yielding to the event loop
 

@@ -22,9 +22,9 @@
  *   regard-2-…             the same of another reading, to compare with
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
-import { framed, fromBase64, unpack } from "../frames.js";
-import { productsBy } from "../measures.js";
-import { keptLayers } from "../state.js";
+import { framed, fromBase64, unpack } from "./frames.js";
+import { productsBy } from "../page/measures.js";
+import { keptLayers } from "../page/state.js";
 import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
 
 const FEW = 128; // tokens up to which all layers stay decoded

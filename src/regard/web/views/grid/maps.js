@@ -1,7 +1,7 @@
 /** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
-import { largestOf } from "../../numbers.js";
-import { strongest } from "../../links.js";
-import { keptLayers } from "../../state.js";
+import { largestOf } from "../../maths/numbers.js";
+import { strongest } from "../../maths/links.js";
+import { keptLayers } from "../../page/state.js";
 import { partOf } from "../matrix/geometry.js";
 import { paint } from "../matrix/pixels.js";
 

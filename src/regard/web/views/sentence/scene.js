@@ -1,5 +1,5 @@
 /** What the sentence view draws. Pure functions. */
-import { isMasked, printable } from "../../words.js";
+import { isMasked, printable } from "../../elements/words.js";
 import { linksOf } from "./lines.js";
 
 /**

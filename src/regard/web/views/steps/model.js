@@ -9,9 +9,9 @@
  *   masked: Float64Array, weight: Float64Array, weighted: Float64Array[]|null, output: Float64Array|null,
  *   visible: boolean[]}} Steps
  */
-import { rowState, scoreStages, weightOf } from "../../attention.js";
-import { strongest } from "../../links.js";
-import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../numbers.js";
+import { rowState, scoreStages, weightOf } from "../../maths/attention.js";
+import { strongest } from "../../maths/links.js";
+import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../maths/numbers.js";
 
 /** @type {Changes} */
 export const UNCHANGED = Object.freeze({ divisor: null, temperature: 1, mask: "model" });
@@ -285,7 +285,7 @@ export function inputTables({ words, query, heads, divisor, visible, numbers }) 
   if (heads > 1) settings.push(["heads", heads]);
   if (divisor !== null) settings.push(["divisor", divisor]);
   if (numbers) settings.push(["product", "x W"]);
-  /** @type {import("../../export.js").Table[]} */
+  /** @type {import("../../page/export.js").Table[]} */
   const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
   if (visible.includes(false))
     found.push({ title: "Mask: 1 where the query may see the key", columns: ["mask", ...words], rows: [[query, ...visible.map(Number)]] });

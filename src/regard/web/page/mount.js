@@ -1,10 +1,10 @@
 /** The viewer: title, tabs, choosers, the selected view, export. Shared by the studio, notebooks and pages. */
 import { keepAddress, stateAt } from "./address.js";
 import { choosers } from "./choosers.js";
-import { makeColours } from "./colours.js";
-import { element, replaced } from "./elements.js";
+import { makeColours } from "../elements/colours.js";
+import { element, replaced } from "../elements/elements.js";
 import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
-import { makeLifetime } from "./lifetime.js";
+import { makeLifetime } from "../elements/lifetime.js";
 import { roles } from "./roles.js";
 import { fitted, makeState, nameOfToken, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";
