@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 TYPED, LOOK_UP, SYNTHETIC, GIVEN = "typed by hand", "look-up", "synthetic", "given vectors"
 LONGEST_TEXT = 80  # characters that are quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the numbers of a trace come from."""
+
+    name: str = GIVEN  # a model with its layer, or how the numbers were made
+    text: str = ""  # what the model read; the words of the trace if empty
+    heads: tuple[int, ...] = ()  # the model's numbers of the heads; their positions if empty
 
 
 def provenance(
@@ -27,17 +36,3 @@ def provenance(
     words = " ".join(text.split())
     quoted = words if len(words) <= LONGEST_TEXT else words[: LONGEST_TEXT - 1].rstrip() + "…"
     return ", ".join(parts) + (f": “{quoted}”" if quoted else "") + (f"; edited: {edited}" if edited else "")
-
-
-def source_of_note(note: str | None) -> str:
-    """The source that the note of a trace names: a model, random numbers; else the numbers were typed, or given.
-
-    >>> source_of_note("minilm, layer 3."), source_of_note("W is random numbers from seed 7."), source_of_note(None)
-    ('minilm', 'random numbers from seed 7', 'given vectors')
-    """
-    if note is None:
-        return GIVEN
-    if drawn := re.search(r"random numbers from seed \d+", note):
-        return drawn[0]
-    model = re.match(r"(.+?), layer \d+", note)
-    return model[1] if model else TYPED

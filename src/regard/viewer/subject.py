@@ -26,7 +26,7 @@ from regard.layers import Encoder, Linear, Transformer
 from regard.masks import Mask, allowed
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
-from regard.provenance import GIVEN, LOOK_UP, source_of_note
+from regard.provenance import GIVEN, LOOK_UP
 from regard.reading import Reading
 from regard.reading.numbering import numbers_for
 from regard.reading.opening import opening
@@ -187,7 +187,7 @@ def _of_trace(trace: Trace) -> Subject:
     return Subject(
         "trace",
         _titled(" ".join(tokens)),
-        " ".join(tokens),
+        trace.source.text or " ".join(tokens),
         "",
         tokens,
         (_attention_of(trace),),
@@ -197,6 +197,7 @@ def _of_trace(trace: Trace) -> Subject:
         first_query=trace.own_key,
         note=trace.note,
         trace=trace,
+        head_numbers=trace.source.heads,
     )
 
 
@@ -326,7 +327,7 @@ def source_of(subject: Subject) -> str:
     if subject.kind == "lookup":
         return LOOK_UP
     if subject.trace is not None:
-        return source_of_note(subject.trace.note)
+        return subject.trace.source.name
     model = GIVEN if subject.model == "given" else subject.model
     return f"{model} (unverified)" if subject.unverified else model
 
