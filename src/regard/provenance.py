@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TYPED, LOOK_UP, SYNTHETIC, GIVEN = "typed by hand", "look-up", "synthetic", "given vectors"
+TYPED, LOOK_UP, GIVEN = "typed by hand", "look-up", "given vectors"
 LONGEST_TEXT = 80  # characters that are quoted
 
 
@@ -19,9 +19,15 @@ class Source:
 
 
 def provenance(
-    source: str, *, layer: int | None = None, heads: Sequence[int] = (), text: str = "", edited: str = ""
+    source: str,
+    *,
+    layer: int | None = None,
+    heads: Sequence[int] = (),
+    text: str = "",
+    compared: str = "",
+    edited: str = "",
 ) -> str:
-    """The model with layer, heads and text; or "typed by hand", "synthetic", "look-up"; and what was changed.
+    """The model with layer, heads and text; or "typed by hand", "synthetic", "look-up"; what was compared or changed.
 
     >>> provenance("minilm", layer=3, heads=[1], text="The kids left.")
     'minilm, layer 3, head 1: “The kids left.”'
@@ -33,6 +39,13 @@ def provenance(
         parts.append(f"layer {layer}")
     if heads:
         parts.append(f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}")
+    words = quoted(text)
+    changes = [f"; {name}: {part}" for name, part in (("compared", compared), ("edited", edited)) if part]
+    return ", ".join(parts) + (f": {words}" if words else "") + "".join(changes)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text in quotation marks."""
     words = " ".join(text.split())
-    quoted = words if len(words) <= LONGEST_TEXT else words[: LONGEST_TEXT - 1].rstrip() + "…"
-    return ", ".join(parts) + (f": “{quoted}”" if quoted else "") + (f"; edited: {edited}" if edited else "")
+    shown = words if len(words) <= LONGEST_TEXT else words[: LONGEST_TEXT - 1].rstrip() + "…"
+    return f"“{shown}”" if shown else ""

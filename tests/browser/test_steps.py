@@ -243,13 +243,9 @@ def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Sho
     assert {"query", "score", "weight", "output", "projected"} <= {verdict.step for verdict in verdicts}
 
 
-def exported(page: Page, name: str) -> str:
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=name, exact=True).click()
-    return waiting.value.path().read_text(encoding="utf-8")
-
-
-def test_exports_say_where_their_numbers_come_from(show: Show, settle: Callable[[Page], None]) -> None:
+def test_exports_say_where_their_numbers_come_from(
+    show: Show, settle: Callable[[Page], None], exported: Callable[[Page, str], str]
+) -> None:
     page = show("served", address="#view=steps&layer=1&head=1&query=they")
     settle(page)
     for name in ("CSV", "LaTeX", "SVG"):

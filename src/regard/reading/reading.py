@@ -19,7 +19,7 @@ from regard.attention.index import LIMIT
 from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
-from regard.provenance import Source, provenance
+from regard.provenance import Source, provenance, quoted
 from regard.reading.certificate import Certificate, certify
 from regard.reading.links import UNRANKED, strongest, strongest_links
 from regard.reading.numbering import are_counted, in_words, numbers_for, position, sizes_in_words
@@ -566,11 +566,12 @@ class Reading:
             Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
             Column("distance / length", "number"),
         )  # fmt: skip
-        quoted = [
-            one if len(one) <= LONGEST_QUOTE else f"{one[: LONGEST_QUOTE - 1]}…" for one in (self.text, other.text)
-        ]
+        texts = self.text, other.text
+        parts = [text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…" for text in texts]
         title = f"{here.text}: distance of its vectors in two texts"
-        return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"), source=self.source())
+        compared = f"{here.text} with {there.text} in {quoted(other.text)}"
+        source = provenance(self._named_model, text=self.text, compared=compared)
+        return Table(title, columns, tuple(rows), (f"Here: {parts[0]}", f"There: {parts[1]}"), source=source)
 
     def next_tokens(
         self,

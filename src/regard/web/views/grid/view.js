@@ -300,8 +300,8 @@ function drawGrid(context) {
         title,
         columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],
         rows: order.map((one) => [
-          one.layer,
-          one.head,
+          numberOfLayer(description, one.layer),
+          numberOfHead(description, one.head),
           ...shown.map(({ name }) => known.of(name, one)),
           ...(known ? [known.patternOf(one) ?? ""] : []),
         ]),
