@@ -238,7 +238,7 @@ function drawGrid(context) {
     const cell = one && inside ? maps.at(one.layer, one.head, across, down) : null;
     tip.hidden = !cell;
     if (!cell || !one) return;
-    const { query, key, weight } = saidOfCell(cell, description, printedWeight);
+    const { query, key, weight } = saidOfCell(cell, description, one.layer, printedWeight);
     replaced(
       tip,
       element("b", { text: `${shortened(query, 18)} → ${shortened(key, 18)}` }),
