@@ -334,6 +334,23 @@ def test_a_flood_of_connections_costs_no_descriptors_and_is_said_once(real, monk
     ]
 
 
+def test_a_flood_of_malformed_requests_is_said_once():
+    running = subprocess.Popen([*COMMAND, "--no-browser"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    upgrade = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    try:
+        with opened(running) as browser:
+            where = browser.base_url.host, browser.base_url.port
+            for request in [b"\x16\x03\x01 not HTTP\r\n\r\n", upgrade] * 10:
+                with socket.create_connection(where, timeout=60) as stranger:
+                    stranger.sendall(request)
+                    assert stranger.recv(64).startswith(b"HTTP/1.1 ")
+        running.terminate()
+        said = running.stderr.read().splitlines()[1:]  # after the address
+        assert said == ["WARNING:  Some requests are not HTTP, or ask for what is not served. This is said once."]
+    finally:
+        ended(running)
+
+
 def test_descriptors_that_run_out_are_said_once(caplog):
     from regard.studio.connections import OutOfDescriptors
 

@@ -44,6 +44,20 @@ class OutOfDescriptors(logging.Filter):
         return False
 
 
+class MalformedRequests(logging.Filter):
+    """Lets uvicorn say once that a request is malformed; anyone may send such requests, signed in or not."""
+
+    said = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if record.levelno != logging.WARNING:
+            return True
+        record.msg, record.args = "Some requests are not HTTP, or ask for what is not served. This is said once.", ()
+        is_first, self.said = not self.said, True
+        return is_first
+
+
 class LimitedConnection(H11Protocol):  # type: ignore[misc]
     """Closed if the headers of a request, or a body that is no longer read, take longer than `HEADER_SECONDS`.
 
