@@ -277,6 +277,27 @@ def test_half_open_connections_end(name, real, monkeypatch):
             pass  # until the server closes it
 
 
+def test_a_client_that_stops_reading_is_disconnected_and_nothing_is_logged(real, monkeypatch, caplog):
+    from regard.studio import connections
+
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.1)
+    lost: list[object] = []
+    close = connections.LimitedConnection.connection_lost
+    monkeypatch.setattr(
+        connections.LimitedConnection, "connection_lost", lambda self, exc: (lost.append(self), close(self, exc))
+    )
+    address, _ = real
+    host = address.removeprefix("http://")
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        name, port = host.split(":")
+        client.connect((name, int(port)))
+        client.settimeout(60)
+        client.sendall(f"GET /web/studio_bundle.js HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() * 50)
+        wait_until(lambda: lost)
+    assert [record.getMessage() for record in caplog.records if record.name != "httpx"] == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="files without a name are POSIX's")
 @pytest.mark.parametrize("by", ["the server", "the browser"])
 def test_an_upload_killed_half_way_leaves_nothing(tmp_path, by):
