@@ -75,6 +75,7 @@ def test_text_and_model_of_a_recording_from_a_file_are_unverified(tmp_path):
     loaded = Seen.load(tmp_path / "seen.safetensors")
     for part in (loaded, loaded.runs[-1]):
         assert "seen.safetensors" in part.reading(words).unverified
+    assert (seen.statistics().source, loaded.statistics().source) == ("BertModel", "BertModel (unverified)")
     assert seen.reading(words).unverified == pickle.loads(pickle.dumps(seen)).reading(words).unverified == ""
 
 

@@ -246,7 +246,9 @@ class Seen:
         passes = max(len(layer.runs) for layer in layers)
         if passes > 1:
             notes.append(f"Means over {passes} passes.")
-        return Table(f"Attention of {self._recorder.model}", tuple(columns), tuple(rows), tuple(notes))
+        model = self._recorder.model
+        source = f"{model} (unverified)" if self._recorder.file else model
+        return Table(f"Attention of {model}", tuple(columns), tuple(rows), tuple(notes), source=source)
 
     @property
     def memory(self) -> int:
