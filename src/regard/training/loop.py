@@ -260,14 +260,13 @@ class TrainingRun:
         return checkpoint.State(self.step, self.level, self.running, self.losses, len(self.record.snapshots))
 
     def _settings(self) -> Mapping[str, Any]:
-        """All that must be the same for a run to be resumed."""
+        """All that must be the same for a run to be resumed, causes before what follows from them."""
         shapes = {name: list(tensor.shape) for name, tensor in self.tensors.items()}
-        words = self.task.words if len(self.task.words) < 1000 else len(self.task.words)
         probes = self.record.probes.tolist()
         return {
-            "task": self.task.name, "length": self.task.length, "words": words, "shapes": shapes,
-            "heads": [block.attention.heads for block in self.model.encoders], "data": self.data, "sentences": probes,
-            "recipe": asdict(self.recipe), "weights": self.initial,
+            "task": self.task.name, "length": self.task.length, "data": self.data, "shapes": shapes,
+            "heads": [block.attention.heads for block in self.model.encoders], "recipe": asdict(self.recipe),
+            "sentences": probes, "weights": self.initial,
         }  # fmt: skip
 
     def _resume(self, out: Path) -> None:
