@@ -435,6 +435,25 @@ main()
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent a Ctrl-C of its own there")
+def test_ctrl_c_while_the_commands_are_put_together_ends_quietly():
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import typer.main
+put_together = typer.main.get_command
+def interrupted(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return put_together(*arguments)
+typer.main.get_command = interrupted
+sys.argv = ["regard", "engine"]
+from regard.cli import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 LONG = "x" * 9000
 
 
