@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -586,6 +587,25 @@ def test_a_scheduler_that_does_not_answer_is_named(address):
         unused.bind(("127.0.0.1", 0))  # nobody listens
         at = address.format(unused.getsockname()[1])
         with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
+            atlas.check_scheduler(at)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
+def test_a_server_that_is_not_a_scheduler_is_named(answer, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(atlas, "CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            server.accept()[0].close()  # whether anything listens
+            with server.accept()[0] as connection:
+                connection.sendall(answer)
+                while connection.recv(1 << 16):  # until the other end gives up
+                    pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        at = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"):
             atlas.check_scheduler(at)
 
 

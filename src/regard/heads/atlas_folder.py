@@ -13,6 +13,7 @@ cluster give identical files.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
@@ -24,7 +25,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -217,10 +218,7 @@ def run_on_dask(
     A unit whose worker is lost goes to another one, and only its result counts.
     """
     check_scheduler(address)
-    try:
-        from distributed import CancelledError, Client, as_completed
-    except ImportError as problem:
-        raise missing_package("A Dask cluster", "dask[distributed]") from problem
+    from distributed import CancelledError, Client, as_completed
 
     def results(missing: list[int]) -> Iterator[tuple[int, UnitFiles]]:
         text = manifest.text()
@@ -252,16 +250,32 @@ def run_on_dask(
 
 
 def check_scheduler(address: str) -> None:
-    """Refuse what is not the address of a scheduler, or one at which nothing answers."""
+    """Refuse what is not the address of a scheduler, or one at which no scheduler answers."""
     parts = re.fullmatch(ADDRESS, address, re.ASCII)
     if parts is None:
         raise OptionError(f"--dask is {shown(address)}; expected the address of a scheduler, such as tcp://host:8786.")
-    if parts["host"] is None or parts["protocol"] == "ucx":
-        return
+    if parts["host"] is not None and parts["protocol"] != "ucx":
+        try:
+            socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as problem:
+            raise _unreachable(address, corpus.reason_of(problem)) from None
     try:
-        socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as problem:
-        raise _unreachable(address, corpus.reason_of(problem)) from None
+        from distributed import Security
+        from distributed.comm import connect
+    except ImportError as problem:
+        raise missing_package("A Dask cluster", "dask[distributed]") from problem
+
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        (await asyncio.wait_for(connect(address, CONNECT_SECONDS, **options), CONNECT_SECONDS)).abort()
+
+    try:
+        with ThreadPoolExecutor(1) as pool:  # a notebook's own thread already runs a loop
+            pool.submit(asyncio.run, greet()).result()
+    except TimeoutError:
+        raise _unreachable(address, f"no greeting within {CONNECT_SECONDS} s") from None
+    except Exception as problem:  # noqa: BLE001 (whatever comes of reading another protocol as Dask's)
+        raise _unreachable(address, f"what answers is not a scheduler ({corpus.reason_of(problem)})") from None
 
 
 def _unreachable(address: str, reason: str) -> OptionError:
