@@ -89,7 +89,7 @@ class Manifest:
         content = {
             "format": FORMAT, **{name: getattr(self, name) for name in SETTINGS}, "corpus": self.corpus.as_json(),
         }  # fmt: skip
-        return json.dumps({**content, "digest": _sha256(content)}, ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(codec.with_digest(content), ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def of(cls, text: str) -> Manifest:
@@ -97,10 +97,8 @@ class Manifest:
         content = json.loads(text)
         if content["format"] != FORMAT:
             older = "an older" if content["format"] == 1 else "another"
-            raise OptionError(f"It is of {older} format, {content['format']!r}; this version of Regard reads {FORMAT}.")
-        digest = content.pop("digest")
-        if digest != _sha256(content):
-            raise OptionError("It is damaged: its content does not match its digest.")
+            raise OptionError(f"it is of {older} format, {content['format']!r}; this version of Regard reads {FORMAT}")
+        content = codec.without_digest(content)
         return cls(**{name: content[name] for name in SETTINGS}, corpus=Corpus.from_json(content["corpus"]))
 
     @classmethod
@@ -113,7 +111,7 @@ class Manifest:
             raise OptionError(f"{str(folder)!r} is not an atlas: it has no atlas.json.") from None
         except OptionError as problem:
             again = "Compute the atlas again, with another --out."
-            raise OptionError(f"{str(path)!r} cannot be used. {problem}\n{again}") from None
+            raise OptionError(f"{str(path)!r} cannot be used: {problem}.\n{again}") from None
         except OSError as problem:
             raise OptionError(f"{str(path)!r} cannot be read: {corpus.reason_of(problem)}.") from None
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -151,7 +149,9 @@ def begun(
         corpus.opened(paths, field=field, unit=unit),
     )  # fmt: skip
     _claim(folder, manifest)
-    if not seal_path(folder, MODEL).exists():
+    if seal_path(folder, MODEL).exists():
+        read_part(folder, manifest, MODEL)  # what cannot be used is named now, not after hours
+    else:
         keep(folder, manifest, MODEL, UnitFiles(sums_file(repetition(model), _ranks_json(model)), b""))
     return manifest
 
@@ -380,7 +380,7 @@ def _each(
     sizes = {unit: manifest.corpus.units[unit].size for unit in chosen}
     kept = sorted({*chosen} - {*missing})
     for unit in kept:
-        read_part(folder, manifest, part_name(unit))  # what cannot be used is named now, not after hours
+        read_part(folder, manifest, part_name(unit))
     total, done = sum(sizes.values()), sum(sizes[unit] for unit in kept)
     if on_unit is not None:
         on_unit(done, total)
