@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from regard import file_state
 from regard.errors import OptionError
 from regard.heads import corpus
 
@@ -98,7 +99,19 @@ def test_a_file_that_changes_after_it_was_opened_is_refused_by_name(tmp_path):
         corpus.verify(file)
 
 
-def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, bytes_read):
+def test_a_change_in_the_same_tick_of_a_coarse_clock_is_noticed(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat")
+    state = file_state.state_of(path)
+    monkeypatch.setattr(file_state, "state_of", lambda _path: state)
+    (file,) = corpus.opened([path]).files
+    path.write_text("the dog sat")
+    with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
+        corpus.verify(file)
+
+
+def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, bytes_read, monkeypatch):
+    monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
     path = tmp_path / "a.txt"
     path.write_text("the cat sat")
     (file,) = corpus.opened([path]).files

@@ -6,7 +6,6 @@ file owns the lines that begin in its range of bytes; a unit of a Parquet file i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard import file_state
 from regard.errors import OptionError, missing_package
 
 UNIT = 1 << 16  # bytes of a unit, in a corpus of up to UNITS of them: seconds of work
@@ -137,7 +137,7 @@ def _file(path: Path) -> CorpusFile:
         raise FileNotFoundError(0, "there is no such file")
     if not path.is_file():
         raise OSError(0, "not a regular file")
-    path, state = path.resolve(), _state(path)
+    path, state = path.resolve(), file_state.state_of(path)
     return CorpusFile(str(path), state[0], _digest(path, state))
 
 
@@ -145,8 +145,7 @@ def verify(file: CorpusFile) -> None:
     """Raise unless a file has the content that it was opened with; it is read again only if its state changed."""
     path = Path(file.path)
     try:
-        state = _state(path)
-        digest = _digests.get((path, state)) or _digest(path, state)
+        digest = _digest(path, file_state.state_of(path))
     except OSError as problem:
         raise OptionError(f"{file.path!r} cannot be read any more: {reason_of(problem)}.") from None
     if digest != file.digest:
@@ -156,19 +155,16 @@ def verify(file: CorpusFile) -> None:
         )
 
 
-def _state(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written to or replaced; its size comes first."""
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_dev, state.st_ino
+_digests: dict[tuple[Path, file_state.State], str] = {}  # of the files that this process has read
 
 
-_digests: dict[tuple[Path, tuple[int, ...]], str] = {}  # of the files that this process has read
-
-
-def _digest(path: Path, state: tuple[int, ...]) -> str:
-    with path.open("rb") as file:
-        _digests[path, state] = hashlib.file_digest(file, "sha256").hexdigest()
-    return _digests[path, state]
+def _digest(path: Path, state: file_state.State) -> str:
+    if (path, state) in _digests:
+        return _digests[path, state]
+    settled, digest = file_state.is_settled(state), file_state.sha256_of(path)
+    if settled:
+        _digests[path, state] = digest
+    return digest
 
 
 def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterator[Unit]:

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.errors import sizes_apart
+from regard.file_state import sha256_of
 from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
 from regard.models.progress import Advance, bar, reporter
-from regard.models.store.cache import hash_of
 from regard.models.store.catalogue import File, Known
 
 PIECE = 2**18  # bytes read at once
@@ -313,7 +313,7 @@ def fetch_listing(found: Listing, folder: Path) -> dict[str, int]:
     with bar(found.name, sum(file.size for file in needed)) as advance:
         for file in needed:
             path = folder / file.name
-            if not (path.is_file() and file.sha256 and hash_of(path) == file.sha256):  # complete from an earlier run
+            if not (path.is_file() and file.sha256 and sha256_of(path) == file.sha256):  # complete from an earlier run
                 url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
                 download(url, path, file.size, file.sha256, partial(_offset, advance, done))
             done += file.size
