@@ -345,6 +345,17 @@ def test_cached_weights_that_changed_at_equal_size_are_noticed(tiny, wheels, mon
     assert (store.get("tiny").folder / "model.safetensors").read_bytes() == CONTENTS["model.safetensors"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows")
+@pytest.mark.parametrize("name", ["NOTICE", "regard.json", "model.safetensors", "model.safetensors.part"])
+def test_a_link_in_the_cache_is_replaced_not_followed(tiny, wheels, own_cache, tmp_path, name):
+    victim, link = tmp_path / "victim", own_cache / "tiny" / name
+    victim.write_text("mine")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    assert contents_of(store.find("tiny")) == CONTENTS
+    assert victim.read_text() == "mine" and not link.is_symlink()
+
+
 def test_weights_in_a_cache_without_hashes_are_checked_again(tiny, wheels):
     folder = store.get("tiny").folder
     manifest = json.loads((folder / "regard.json").read_text())

@@ -125,6 +125,8 @@ def all_kept() -> list[CachedModel]:
 def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> CachedModel:
     """Write the manifest, which marks a model as complete."""
     folder = folder_of(name)
+    for file in (NOTICE, MANIFEST):
+        (folder / file).unlink(missing_ok=True)  # a link would have bytes written somewhere else
     atomic_file.write(folder / NOTICE, notice)
     manifest: dict[str, Any] = {"name": name, "files": files, "opened": opened, "licence": licence}
     there = [file for file in files if (folder / file).is_file()]
