@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -307,21 +308,47 @@ def _text_of(line: bytes, field: str) -> str | None:
 
 
 def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[UnitTexts]:
-    file = _parquet().ParquetFile(path)
-    first = group = 0
-    while first + file.metadata.row_group(group).num_rows <= unit.start:
-        first += file.metadata.row_group(group).num_rows
-        group += 1
-    for batch in file.iter_batches(ROWS, row_groups=[group], columns=[field]):
-        start, stop = (min(max(edge - first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
-        some = batch.slice(start, stop - start)
-        first += batch.num_rows
-        if some.num_rows:
-            values = some.column(0).to_pylist()
-            found = [value for value in values if isinstance(value, str)]
-            yield UnitTexts(found, len(values) - len(found))
-        if first >= unit.stop:
-            return
+    key = path, file_state.state_of(path), field
+    reader: _ParquetRows | None
+    last_key, reader = vars(_of_thread).pop("reader", (None, None))
+    if reader is None or last_key != key or reader.first > unit.start:
+        reader = _ParquetRows(path, field)
+    yield from reader.read(unit)
+    _of_thread.reader = key, reader  # the next unit goes on from here
+
+
+_of_thread = threading.local()
+
+
+class _ParquetRows:
+    """A column of a Parquet file, read forwards: rows before a unit are decoded once, not for each unit again."""
+
+    def __init__(self, path: Path, field: str) -> None:
+        self.file, self.field = _parquet().ParquetFile(path), field
+        self.group, self.end = -1, 0  # the row group, and the first row after it
+        self.first = 0  # the number of the first row in `batch`
+        self.batch: Any = None  # rows that are decoded
+        self.batches: Iterator[Any] | None = None
+
+    def read(self, unit: Unit) -> Iterator[UnitTexts]:
+        while self.end <= unit.start:
+            self.group += 1
+            self.first, self.end = self.end, self.end + self.file.metadata.row_group(self.group).num_rows
+            self.batch = self.batches = None
+        if self.batches is None:
+            self.batches = self.file.iter_batches(ROWS, row_groups=[self.group], columns=[self.field])
+        while self.first < unit.stop:
+            batch = self.batch = self.batch or next(self.batches, None)
+            if batch is None:
+                return  # fewer rows than the file says
+            start, stop = (min(max(edge - self.first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
+            if start < stop:
+                values = batch.slice(start, stop - start).column(0).to_pylist()
+                texts = [value for value in values if isinstance(value, str)]
+                yield UnitTexts(texts, len(values) - len(texts))
+            if self.first + batch.num_rows > unit.stop:
+                return  # the next unit begins in this batch
+            self.first, self.batch = self.first + batch.num_rows, None
 
 
 def _parquet() -> Any:
