@@ -467,6 +467,12 @@ def test_a_long_argument_does_not_make_a_long_message(arguments):
     assert "xxx" in finished.stderr and ("…" in finished.stderr or "..." in finished.stderr)
 
 
+@pytest.mark.parametrize("option", ["--vocabulary", "--pairs", "--length", "--batch", "--steps"])
+def test_numbers_too_large_to_train_with_are_refused_in_a_sentence(tmp_path, option):
+    message = refused("train", "lookup", option, "9" * 26, "--out", str(tmp_path / "out"))
+    assert f"`{option.removeprefix('--')}` is 99999" in message and "expected an integer from " in message
+
+
 def test_a_model_too_large_to_train_is_refused_in_a_sentence(tmp_path):
     for width in ("1000000000000", "400000"):
         message = refused("train", "copy", "--width", width, "--out", str(tmp_path / "out"))

@@ -27,6 +27,7 @@ from regard.training.tasks import Batch, Task
 # 103 s on two cores, depending on what else ran; one takes 28 s. nanoGPT's step has 3.8e9.
 SMALL_STEP = 1e9
 MEMORY = 0.9  # of the running accuracy: about the last ten batches
+MOST = 10**12  # steps, or sequences of a batch: beyond it, NumPy's own limits
 
 
 class Diverged(errors.RegardError):
@@ -73,7 +74,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate"):
-            validate.integer(name, getattr(self, name), 1)
+            validate.integer(name, getattr(self, name), 1, MOST)
         validate.integer("seed", self.seed, 0)
         if self.batch % self.accumulate:
             raise errors.OptionError(f"`accumulate` is {self.accumulate}; expected a divisor of `batch`, {self.batch}.")
