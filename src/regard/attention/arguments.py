@@ -248,7 +248,10 @@ def _whole_offset(given: Any, batch: int) -> int:
 def _integers(given: Any, queries: Array) -> Array | None:
     """As int64 in the library of the queries; None if the dtype is not an integer type."""
     if not is_tensor(given):
-        given = np.asarray(given)
+        try:
+            given = np.asarray(given)
+        except ValueError:  # lists of unequal length
+            return None
     if not validate.holds_integers(given):
         return None
     if not is_tensor(given) or not is_tensor(queries):
