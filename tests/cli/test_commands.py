@@ -457,7 +457,10 @@ main()
 LONG = "x" * 9000
 
 
-LONG_ARGUMENTS = [["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG]]
+LONG_ARGUMENTS = [
+    ["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG],
+    ["heads", "page", LONG],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", LONG_ARGUMENTS)
