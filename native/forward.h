@@ -296,8 +296,7 @@ class ForwardBlock {
 
     // Whether the values of a tile, which are copied where that is planned, stay finite when multiplied by `by`.
     bool finite_when_multiplied(int64_t first, int64_t last, Real by) {
-        if (plan.copy_values)
-            return copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values, by);
+        if (plan.copy_values) return copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values, by);
         for (int64_t j = first; j < last; ++j) {
             const auto* row = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j));
             if (!all_finite(row, plan.value_size, by)) return false;
