@@ -36,6 +36,7 @@ from regard.watch.running import (
 from regard.watch.tokens_seen import TokensSeen
 
 BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
+UNOBSERVED = "passes in other threads were seen by transformers' interface only"
 TOP = 8  # keys of largest weight that a summary keeps for every query
 CELLS = 64  # along each side of a pooled map
 STATISTICS = (*ROW_STATISTICS, "top", "received", "pooled")
@@ -149,10 +150,9 @@ class Recorder:
         self.loose: Marks = {}  # of attention that no running module calls
         self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
         self.counts: dict[str, Count] = {}  # of attentions, watched or not, by module name
-        self.others: dict[str, int] = {}  # softmaxes over something else, by module name
         self.has_run = False  # whether the model was called
         self.tokens = TokensSeen()
-        self.was_unobserved = False  # whether a pass ran in a thread where only transformers' interface was seen
+        self.notes: dict[str, None] = {}  # what could not be observed
 
     @property
     def state(self) -> Position:
@@ -222,7 +222,8 @@ class Recorder:
         place = key, again, 0 if is_part else call
         with self.lock:
             self.has_run = True
-            self.was_unobserved |= not THREAD.is_observed
+            if not THREAD.is_observed:
+                self.notes[UNOBSERVED] = None
             self.counted(module).ran += not is_counted
             layer = self.layers.get(place)
             if layer is None:

@@ -70,7 +70,7 @@ def save(recorder: Recorder, grid: tuple[int, int] | None, path: str | os.PathLi
     }
     metadata = {
         "model": recorder.model, "layers": layers, "counts": counts, "tokens": tokens,
-        "keep": {"vectors": recorder.keep.vectors}, "was_unobserved": recorder.was_unobserved,
+        "keep": {"vectors": recorder.keep.vectors}, "notes": list(recorder.notes),
         "grid": grid,
     }  # fmt: skip
     # A file holds each tensor in its own memory: expanded ones are written out.
@@ -165,7 +165,7 @@ def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Reco
     for place, (name, prompt) in enumerate(metadata["tokens"]):
         recorder.tokens.ids[place, name] = codec.tensor(f"tokens.{place}", tensors)
         recorder.tokens.prompts[place, name] = int(prompt)
-    recorder.has_run, recorder.was_unobserved = True, bool(metadata["was_unobserved"])
+    recorder.has_run, recorder.notes = True, dict.fromkeys(metadata["notes"])
     grid = metadata["grid"]
     return recorder, None if grid is None else (int(grid[0]), int(grid[1]))
 

@@ -106,7 +106,7 @@ class Seen:
         part = Recorder(
             recorder.names, recorder.keep, None, recorder.heads, recorder.runs, recorder.model, recorder.roots
         )
-        part.counts, part.has_run, part.was_unobserved = recorder.counts, recorder.has_run, recorder.was_unobserved
+        part.counts, part.has_run, part.notes = recorder.counts, recorder.has_run, recorder.notes
         for key, layer in recorder.layers.items():
             runs = runs_of(layer) if layer.runs else []
             part.layers[key] = replace(layer, owner=None, recorded=runs, passes=len(runs))

@@ -73,6 +73,9 @@ class Watch:
         names = {id(module): name or type(module).__name__ for name, module in modules.items()}
         roots = frozenset(id(one) for one in support.models)
         recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots)
+        for name, module in modules.items():
+            if isinstance(module, torch.jit.ScriptModule):
+                recorder.notes[f"{name} is a TorchScript module, in which nothing is seen"] = None
         session = Session(
             recorder, list(modules.values()), _configurations(modules.values()) if support.interface else []
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def unseen_error(model: nn.Module, counts: Mapping[str, Count]) -> errors.Unsupp
     if not unseen:
         softmax = "none of its modules multiplied a softmax over keys with values while it ran"
         kinds = dict.fromkeys(type(module).__name__ for module in model.modules())
-        named = [kind for kind in kinds if "attention" in kind.lower()]
+        named = [kind for kind in kinds if re.search("attention|attn", kind, re.IGNORECASE)]
         if named:
             return errors.Unsupported(f"{name} computes attention that cannot be watched ({named[0]}): {softmax}.")
         return errors.Unsupported(f"{name} has no attention: {softmax}.")
