@@ -29,6 +29,7 @@ except ImportError as problem:
 except RuntimeError as problem:
     SETTING_PROBLEM = str(problem)
 
+
 def _never(queries: Any, keys: Any) -> int:
     return 0
 

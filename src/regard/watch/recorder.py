@@ -84,6 +84,7 @@ class Position:
     moved: bool = False  # whether this pass has set them
     parents: Tensor | None = None  # how the cache was reordered before this pass
     forward: int = 0  # the present forward of the outermost module
+    models: frozenset[int] = frozenset()  # ids of the models that run
 
     def move(self, begin: int, count: int) -> None:
         """A call of self-attention, for positions from `begin` on."""
@@ -206,6 +207,7 @@ class Recorder:
         whole = self._module_call(models[0]) if models else outermost
         state, key = self.state, id(module)
         state.forward = outermost.number
+        state.models = frozenset(id(one) for one, _ in watched if id(one) in self.roots)
         if not whole.repeats:  # the first attention of a pass
             state.moved = False
         mine = next((marks for one, marks in watched if one is module), None)
@@ -276,6 +278,7 @@ class Recorder:
             continues = before is not None and before.continues(call)
         run = before if before is not None and continues else self._new_run(layer)
         run.forward = state.forward
+        run.texts = {key: text for key, text in self.tokens.texts.items() if key[0] in (state.models or self.roots)}
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
             output = output[:, :, layer.heads]
