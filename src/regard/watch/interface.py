@@ -238,8 +238,8 @@ def _call(
     rule: MaskCall | TensorMask
     if mask_call is not None:
         rule = mask_call
-        written = rule.offset + queries  # a longer buffer is static, wherever it was moved
-        static = static or (keys > written and not cross and rule.is_causal)
+        written = rule.offset + queries  # a longer buffer is static, wherever it was moved; that of an encoder is full
+        static = rule.is_causal and (static or (keys > written and not cross))
     elif mask is not None:
         mask = mask[..., :keys] if mask.shape[-1] > keys else mask
         rule = TensorMask(mask.to(query.dtype) if original == "eager" and mask.dtype == torch.bool else mask)
@@ -253,7 +253,7 @@ def _call(
         elif causal and not cross:
             rule = MaskCall(queries, keys, keys - queries, 0, causal_mask_function)
         else:
-            rule = MaskCall(queries, keys, 0, 0, bidirectional_mask_function)
+            rule, static = MaskCall(queries, keys, 0, 0, bidirectional_mask_function), False
     scale = given.get("scaling")
     return Call(
         query, key, value, rule,
