@@ -401,7 +401,7 @@ def _number(value: Any) -> float | None:
     """A number, or the only element of a tensor; None for anything else."""
     if isinstance(value, Tensor):
         try:
-            return float(value) if value.numel() == 1 else None
+            return float(value.detach()) if value.numel() == 1 else None
         except RuntimeError:  # a tensor without numbers, as in transforms of torch.func
             return None
     return float(value) if isinstance(value, (int, float)) else None
