@@ -117,3 +117,23 @@ def test_falcon_generates_one_attention_over_all_tokens(padded):
         found, weights = layer.attention.dense(), expected.attention.dense()
         real = whole.bool()[:, None, :, None]
         torch.testing.assert_close(found * real, weights * real, atol=3e-6, rtol=0)
+
+
+def test_a_model_whose_forward_is_called_by_itself_is_not_said_to_have_no_attention():
+    """Modules are seen where they are called: what its parts compute is seen, what the model itself computes is not."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.part(x)
+            return (x @ x.mT).softmax(-1) @ x
+
+    model = Model()
+    with (
+        pytest.raises(errors.OptionError, match=r"Model was not called.*forward\(\).*\nCall it: model\("),
+        regard.watch(model),
+    ):
+        model.forward(torch.ones(2, 5, 4))

@@ -151,7 +151,8 @@ class Recorder:
         self.loose: Marks = {}  # of attention that no running module calls
         self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
         self.counts: dict[str, Count] = {}  # of attentions, watched or not, by module name
-        self.has_run = False  # whether the model was called
+        self.has_run = False  # whether the model, or a part of it, was called
+        self.was_called = False  # whether that was a model, when the first function of PyTorch was
         self.tokens = TokensSeen()
         self.notes: dict[str, None] = {}  # what could not be observed
 

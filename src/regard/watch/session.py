@@ -105,7 +105,7 @@ class Watch:
             and recorder.has_run
             and not any(count.recorded or count.unchosen for count in recorder.counts.values())
         ):
-            raise unseen_error(self._model, recorder.counts)
+            raise unseen_error(self._model, recorder)
 
     def _leave(self, session: Session) -> None:
         """Undo what the session did; an interrupt meanwhile is raised when all is undone."""

@@ -180,8 +180,10 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _notice(recorder: Any) -> None:
-    """Find out whether the watched model runs."""
-    recorder.has_run = any(id(module) in recorder.names for module, _ in running_modules())
+    """Find out whether the watched model runs, or a part of it."""
+    running = [id(module) for module, _ in running_modules()]
+    recorder.has_run = any(module in recorder.names for module in running)
+    recorder.was_called = any(module in recorder.roots for module in running)
 
 
 MODES = _ModeOfThread()
