@@ -74,7 +74,9 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "family", "said"), CASES, ids=[said for _, _, said in CASES])
-def test_errors_say_what_came_and_what_helps(wrong: Callable[[], object], family: type[Exception], said: str) -> None:
+def test_errors_say_what_came_and_what_helps(
+    wrong: Callable[[], object], family: type[Exception], said: str
+) -> None:
     with pytest.raises(RegardError) as raised:
         wrong()
     error = raised.value

@@ -79,8 +79,8 @@ KINDS: dict[str, Callable[[Array, Path], Array]] = {
     "read-only": lambda array, _: read_only(array),
     "memory-mapped": on_disk,
     "big-endian": lambda array, _: array.astype(array.dtype.newbyteorder(">")),
-    "order of bytes changed twice": lambda array, _: (
-        array.byteswap().view(array.dtype.newbyteorder()).byteswap().view(array.dtype.newbyteorder().newbyteorder())
+    "order of bytes changed twice": lambda array, _: array.byteswap().view(array.dtype.newbyteorder()).byteswap().view(
+        array.dtype.newbyteorder().newbyteorder()
     ),
     "Fortran order": lambda array, _: np.asfortranarray(array),
     "transposed": lambda array, _: np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2),

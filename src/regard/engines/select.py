@@ -29,7 +29,6 @@ except ImportError as problem:
 except RuntimeError as problem:
     SETTING_PROBLEM = str(problem)
 
-
 def _never(queries: Any, keys: Any) -> int:
     return 0
 
