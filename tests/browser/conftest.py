@@ -263,6 +263,18 @@ def settle() -> Callable[[Page], None]:
 
 
 @pytest.fixture
+def exported() -> Callable[[Page, str], str]:
+    """What a button of Export saves: SVG, CSV or LaTeX."""
+
+    def save(page: Page, name: str) -> str:
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=name, exact=True).click()
+        return waiting.value.path().read_text(encoding="utf-8")
+
+    return save
+
+
+@pytest.fixture
 def opening() -> bool:
     """Used by tests of where a page opens; the others start at layer 0, head 0, without a word."""
     return True

@@ -27,6 +27,8 @@ Numbers = int | tuple[int, ...] | Given  # one, or one per sequence
 
 def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
     """One integer, or one per sequence."""
+    if isinstance(given, Given):
+        return given
     if isinstance(given, (list, tuple)):
         return tuple(validate.integer(name, number, lowest) for number in given)
     if not hasattr(given, "dtype"):

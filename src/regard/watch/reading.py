@@ -51,6 +51,7 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -
         layer_numbers=tuple(layer.number for layer in layers),
         head_numbers=tuple(layers[0].heads or ()),
         is_text_known=verified,
+        file=seen._recorder.file,
     )
 
 

@@ -153,6 +153,7 @@ class Recorder:
         self.has_run = False  # whether the model was called
         self.tokens = TokensSeen()
         self.was_unobserved = False  # whether a pass ran in a thread where only transformers' interface was seen
+        self.file: str | None = None  # the name of the file it was loaded from
 
     @property
     def state(self) -> Position:
