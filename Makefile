@@ -46,12 +46,14 @@ fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINU
 
 check: $(stamps)/checks $(stamps)/typescript-$(TYPESCRIPT)  ## ruff, mypy, tsc and clang-format
 	$(bin)/ruff check .
+	$(bin)/ruff format --check .
 	$(bin)/mypy
 	node $(venv)/node/node_modules/typescript/bin/tsc --project jsconfig.json
 	$(bin)/clang-format --dry-run -Werror $(native_sources)
 
-format: $(stamps)/checks  ## put imports and C++ into shape
+format: $(stamps)/checks  ## put Python and C++ into shape
 	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
 	$(bin)/clang-format -i $(native_sources)
 
 bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)

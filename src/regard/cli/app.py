@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +29,7 @@ from regard.cli import (
 from regard.engines import select
 from regard.errors import RegardError, shortened
 from regard.tables import Column, Table
+from regard.version import VERSION
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
@@ -121,10 +121,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            terminal.show([f"regard {version('regard')}"])
-        except PackageNotFoundError:
-            terminal.show(["regard (sources that were not installed)"])
+        terminal.show([f"regard {VERSION}"])
         raise typer.Exit
 
 

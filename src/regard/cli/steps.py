@@ -125,9 +125,7 @@ def steps(
     outputs.write(targets, lambda kind: written(found, wanted, kind))
 
 
-def _inputs(
-    text: str | None, example: str | None, embeddings: str | None
-) -> tuple[tuple[str, ...] | None, Any, str]:
+def _inputs(text: str | None, example: str | None, embeddings: str | None) -> tuple[tuple[str, ...] | None, Any, str]:
     """The words, the vectors as in a JSON file, and what these are called in errors; None for what is not given."""
     if example is not None:
         if text is not None or embeddings is not None:

@@ -16,7 +16,7 @@ causal() & window(2)
 ·····███
 """
 
-from regard.masks.kinds import allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks.kinds import allowed, causal, chunks, documents, first, padding, prefix, where, window
 from regard.masks.mask import Mask
 from regard.masks.visible import Rest, Visible
 
@@ -29,7 +29,7 @@ __all__ = [
     "chunks",
     "documents",
     "first",
-    "lengths",
+    "padding",
     "prefix",
     "where",
     "window",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import OptionError, RegardError, ShapeError, count, did_you_mean, shown
-from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, window
+from regard.masks import Mask, allowed, causal, chunks, documents, first, padding, prefix, window
 from regard.teaching.hand_check.documents import OCCURRENCE, Document, Entry
 from regard.teaching.hand_check.notation import AXES, SPELLING_OF, Written, is_blank, numbers_in, written
 from regard.trace.labels import numbered, place_of
@@ -22,7 +22,7 @@ from regard.trace.labels import numbered, place_of
 Numbers = NDArray[np.float64]
 PRODUCTS = ("x W", "x W^T")
 PROJECTIONS = {"query": "W_q", "key": "W_k", "value": "W_v"}
-MASKS = {"causal": causal, "window": window, "prefix": prefix, "length": lengths, "lengths": lengths, "first": first,
+MASKS = {"causal": causal, "window": window, "prefix": prefix, "length": padding, "lengths": padding, "first": first,
          "chunks": chunks}  # fmt: skip
 MOST_HEADS = 1024
 MOST_NAMED = 8
