@@ -64,6 +64,7 @@ def pieces(
     steps: bool = True,
     start: Mapping[str, int] | None = None,
     beside: Any = None,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """The page in pieces.
 
@@ -71,6 +72,7 @@ def pieces(
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
+    links          other pages of a site: their labels and addresses
     """
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
@@ -88,19 +90,21 @@ def pieces(
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
     certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
     fallback = f"{certificate} {subject.unverified}".rstrip()
-    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=fallback)
+    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=fallback, links=links)
 
 
 def document(
-    title: str, entry: str, first: Iterable[str], rest: Iterable[str] = (), *, fallback: str = ""
-) -> Iterator[str]:
+    title: str, entry: str, first: Iterable[str], rest: Iterable[str] = (), *, fallback: str = "",
+    links: Mapping[str, str] | None = None,
+) -> Iterator[str]:  # fmt: skip
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
     entry     the module that is run
     fallback  what to say besides where JavaScript is disabled
+    links     other pages of a site: their labels and addresses
     """
     script, style = _script(entry), _style()
-    yield _head(title, fallback, script, style)
+    yield _head(title, fallback, script, style, links or {})
     yield from first
     yield f"<script>{script}</script>\n"
     yield from rest
@@ -185,18 +189,20 @@ def block(name: str, frame: bytes) -> str:
     return f'<script type="application/x-regard" id="regard-{name}">{b64encode(frame).decode()}</script>\n'
 
 
-def _head(title: str, fallback: str, script: str, style: str) -> str:
+def _head(title: str, fallback: str, script: str, style: str, links: Mapping[str, str]) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
         "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
+    anchors = "".join(f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in links.items())
+    navigation = f'<nav class="regard-site" aria-label="Site"><b>Regard</b>{anchors}</nav>\n' if anchors else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
+        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n{navigation}'
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )
