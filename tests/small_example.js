@@ -1,5 +1,6 @@
 // A small example through the page's own modules: node small_example.js numbers.json query head > {steps, csv, latex}.
 import { readFileSync } from "node:fs";
+import "../src/regard/web/engine/node.js";
 import { toCsv, toLatex } from "../src/regard/web/page/export.js";
 import { UNCHANGED, concatenatedOf, headingOf, inputTables, outputTable, projectedHead, stepsOf, stepsTable, titleOfSteps } from "../src/regard/web/views/steps/model.js";
 import { projected } from "../src/regard/web/maths/numbers.js";

@@ -125,6 +125,7 @@ test("copies of JavaScript's arrays are made once, and the oldest go first", () 
   const arrays = Array.from({ length: 40 }, (_, at) => new Float32Array(1 << 20).fill(at)); // 160 MB
   const first = fresh.held(arrays[0], "f32", [1 << 20]);
   assert.equal(fresh.held(arrays[0], "f32", [1 << 20]).address, first.address);
+  assert.equal(fresh.held(arrays[0], "f64", [1 << 20]).type, "f64");
   arrays.forEach((array, at) => assert.equal(fresh.numbers(fresh.held(array, "f32", [1 << 20]))[5], at));
   assert.ok(fresh.bytes < 130e6);
   assert.equal(fresh.numbers(fresh.held(arrays[0], "f32", [1 << 20]))[9], 0);

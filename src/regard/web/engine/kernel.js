@@ -75,9 +75,8 @@ export class Kernel {
   #described = 0; // address
   #count = 0; // descriptions of this call
   /** @type {Set<Tensor>|null} */ #scope = null;
-  /** @type {Map<object, {tensor: Tensor, bytes: number}>} least recently used first */
-  #held = new Map();
-  #heldBytes = 0;
+  /** @type {{numbers: object, tensor: Tensor, bytes: number}[]} least recently used first */
+  #held = [];
 
   /** @param {WebAssembly.Module} module can be posted to a worker, which makes its own kernel of it */
   constructor(module) {
@@ -146,22 +145,16 @@ export class Kernel {
    * @param {ArrayLike<number>&object} numbers @param {Type} type @param {number[]} shape @returns {Tensor}
    */
   held(numbers, type, shape) {
-    let found = this.#held.get(numbers);
-    if (found) {
-      this.#held.delete(numbers);
-    } else {
-      const tensor = this.keep(this.tensor(type, shape, numbers));
-      found = { tensor, bytes: numbers.length * BYTES[type] };
-      this.#heldBytes += found.bytes;
-      for (const [other, { tensor: old, bytes }] of this.#held) {
-        // A call needs up to eight at once.
-        if (this.#heldBytes <= HELD || this.#held.size < 8) break;
-        this.#held.delete(other);
-        this.#heldBytes -= bytes;
-        this.#exports.release(old.address);
-      }
+    const place = this.#held.findIndex((copy) => copy.numbers === numbers && copy.tensor.type === type);
+    const found = place < 0 ? { numbers, tensor: this.keep(this.tensor(type, shape, numbers)), bytes: numbers.length * BYTES[type] } : this.#held.splice(place, 1)[0];
+    this.#held.push(found);
+    let bytes = this.#held.reduce((sum, copy) => sum + copy.bytes, 0);
+    // A call needs up to eight at once.
+    while (bytes > HELD && this.#held.length > 8) {
+      const [oldest] = this.#held.splice(0, 1);
+      bytes -= oldest.bytes;
+      this.#exports.release(oldest.tensor.address);
     }
-    this.#held.set(numbers, found);
     return found.tensor;
   }
 
@@ -179,12 +172,12 @@ export class Kernel {
 
   /** A copy of the numbers, in double precision. @param {Tensor} tensor */
   doubles(tensor) {
-    return Float64Array.from(/** @type {ArrayLike<number>} */ (this.numbers(tensor)));
+    return new Float64Array(/** @type {ArrayLike<number>} */ (this.numbers(tensor)));
   }
 
   /** A copy of the numbers, in single precision. @param {Tensor} tensor */
   floats(tensor) {
-    return Float32Array.from(/** @type {ArrayLike<number>} */ (this.numbers(tensor)));
+    return new Float32Array(/** @type {ArrayLike<number>} */ (this.numbers(tensor)));
   }
 
   /** Outputs, weights · values. @param {Scores} scores @param {Tensor} values (key head, key, size) @param {Tensor} [output] (head, query, size) */

@@ -25,7 +25,7 @@
 import { framed, fromBase64, unpack } from "./frames.js";
 import { productsBy } from "../page/measures.js";
 import { keptLayers } from "../page/state.js";
-import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
+import { alongOf, layerFrom, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
 
 const FEW = 128; // tokens up to which all layers stay decoded
 
@@ -115,8 +115,9 @@ export function localSource(page, prefix = "regard") {
 
     async tile(asked, signal) {
       const { layer, head, rows = [0, description.queries], columns = [0, count], shape, measure } = asked;
-      const rowsOf = overLayers(measure) ?? rowsOfHead(layerOf(layer), head, measure);
-      const weight = await tileOf(rowsOf, { ...asked, rows, columns }, signal);
+      const region = { ...asked, rows, columns };
+      const numbers = overLayers(measure) ?? (measure === "norm" ? rowsOfHead(layerOf(layer), head, measure) : null);
+      const weight = await (numbers ? pooledRows(numbers, region, signal) : pooledWeights(layerOf(layer), head, region, signal));
       return { header: { exact: true, sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
     },
 

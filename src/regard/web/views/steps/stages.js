@@ -1,5 +1,6 @@
 /** How the numbers after the heads are computed: W_O, residual, norms, feed-forward. */
-import { columnOfMatrix, momentsOf, normed, plus } from "../../maths/block.js";
+import { kernel } from "../../engine/kernel.js";
+import { columnOfMatrix, normed, plus } from "../../maths/block.js";
 import { element } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { scoreBars } from "./score.js";
@@ -43,7 +44,7 @@ export function linearArithmetic(x, column, bias, names) {
 
 /** @param {import("../../maths/block.js").Norm} norm @param {ArrayLike<number>} sum @param {number} place */
 function normText(norm, sum, place) {
-  const { mean, size } = momentsOf(sum, norm);
+  const { mean, size } = kernel().moments(sum, norm);
   const shift = norm.bias?.[place];
   const centred = norm.kind === "layer" ? `(${three(sum[place])} − ${three(mean)})` : three(sum[place]);
   return `${centred} ÷ ${three(size)} × ${three(norm.weight[place])}${shift ? ` + ${three(shift)}` : ""} = ${three(normed(sum, norm)[place])}`;
