@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all fuzz check format bench picture types wasm emulator latex browser npm clean
+.PHONY: help install demo test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -57,6 +57,10 @@ format: $(stamps)/checks  ## put imports and C++ into shape
 bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
+	$(bin)/python benchmarks/web.py
+
+bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced
+	$(bin)/python benchmarks/web.py
 
 picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
 	$(bin)/python docs/draw_picture.py

@@ -234,20 +234,21 @@ PlainRows<Real> plain_rows(const View& view, int64_t a, int64_t b, int64_t first
 // eighth of the L1 cache.
 constexpr int64_t apart(int64_t size) { return (size + 15) / 16 * 16 + 16; }
 
-// The sum of numbers times zero is NaN exactly if one of them is not finite.
+// Whether all numbers are finite, and stay so when multiplied by `by`. The sum of numbers times zero is NaN exactly if
+// one of them is not finite.
 template <class Real>
-bool all_finite(const Real* numbers, int64_t count) {
+bool all_finite(const Real* numbers, int64_t count, Real by = 1) {
     constexpr int L = lanes<Real>;
     Vec<Real> probe{};
     int64_t i = 0;
-    for (; i + L <= count; i += L) probe += load(numbers + i) * Real(0);
+    for (; i + L <= count; i += L) probe += load(numbers + i) * by * Real(0);
     Real sum = sum_lanes<Real>(probe);
-    for (; i < count; ++i) sum += numbers[i] * Real(0);
+    for (; i < count; ++i) sum += numbers[i] * by * Real(0);
     return sum == 0;
 }
-// Whether all numbers are finite.
+// Whether all numbers are finite, and stay so when multiplied by `by`.
 template <class Real>
-bool copy_apart(const View& view, int64_t a, int64_t b, int64_t first, int64_t count, Real* to) {
+bool copy_apart(const View& view, int64_t a, int64_t b, int64_t first, int64_t count, Real* to, Real by = 1) {
     constexpr int L = lanes<Real>;
     const int64_t size = view.shape[3], row = apart(size);
     const bool direct = plain<Real>(view);
@@ -264,11 +265,11 @@ bool copy_apart(const View& view, int64_t a, int64_t b, int64_t first, int64_t c
         for (; t + L <= size; t += L) {
             const Vec<Real> x = load(from + t);
             store<Real>(line + t, x);
-            probe += x * Real(0);
+            probe += x * by * Real(0);
         }
         for (; t < size; ++t) {
             line[t] = from[t];
-            rest += line[t] * Real(0);
+            rest += line[t] * by * Real(0);
         }
     }
     return sum_lanes<Real>(probe) + rest == 0;

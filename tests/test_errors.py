@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import shlex
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -146,3 +148,15 @@ def test_a_long_value_is_shortened() -> None:
 
 def test_a_value_that_cannot_be_printed_is_named_by_its_type() -> None:
     assert "a value of type int" in str(errors.option("k", 10**5000, "a number"))
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_the_command_for_a_missing_package_can_be_pasted(monkeypatch, has_pip):
+    """Brackets are quoted, which zsh would expand; an environment without pip gets it first."""
+    monkeypatch.setattr(errors, "find_spec", lambda name: has_pip or None)
+    monkeypatch.setattr(sys, "executable", "/with a space/bin/python")
+    _, line = str(errors.missing_package("A Dask cluster", "dask[distributed]")).splitlines()
+    python, install = ["/with a space/bin/python", "-m"], ["pip", "install", "dask[distributed]"]
+    expected = [*python, *install] if has_pip else [*python, "ensurepip", "&&", *python, *install]
+    assert shlex.split(line.removeprefix("Install it: ")) == expected
+    assert "'dask[distributed]'" in line

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any
 
 LONGEST_LINE = 600  # characters of a line of a message
@@ -89,7 +90,10 @@ def missing_package(what: str, *packages: str, instead: str = "") -> Unsupported
     """
     several = len(packages) > 1
     names = f"the packages {' and '.join(packages)}" if several else f"the package {packages[0]}"
-    command = f"{shlex.quote(sys.executable or 'python')} -m pip install {' '.join(packages)}"
+    python = f"{shlex.quote(sys.executable or 'python')} -m"
+    command = f"{python} pip install {shlex.join(packages)}"
+    if find_spec("pip") is None:
+        command = f"{python} ensurepip && {command}"
     return Unsupported(
         f"{what} needs {names}, which {'are' if several else 'is'} not installed.\n"
         f"Install {'them' if several else 'it'}: {command}" + (f"\n{instead}" if instead else "")

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-TYPED, LOOK_UP, SYNTHETIC, GIVEN = "typed by hand", "look-up", "synthetic", "given vectors"
+TYPED, LOOK_UP, GIVEN = "typed by hand", "look-up", "given vectors"
 LONGEST_TEXT = 80  # characters that are quoted
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the numbers of a trace come from."""
+
+    name: str = GIVEN  # a model with its layer, or how the numbers were made
+    text: str = ""  # what the model read; the words of the trace if empty
+    heads: tuple[int, ...] = ()  # the model's numbers of the heads; their positions if empty
+
+
 def provenance(
-    source: str, *, layer: int | None = None, heads: Sequence[int] = (), text: str = "", edited: str = ""
+    source: str,
+    *,
+    layer: int | None = None,
+    heads: Sequence[int] = (),
+    text: str = "",
+    compared: str = "",
+    edited: str = "",
 ) -> str:
-    """The model with layer, heads and text; or "typed by hand", "synthetic", "look-up"; and what was changed.
+    """The model with layer, heads and text; or "typed by hand", "synthetic", "look-up"; what was compared or changed.
 
     >>> provenance("minilm", layer=3, heads=[1], text="The kids left.")
     'minilm, layer 3, head 1: “The kids left.”'
@@ -24,20 +39,13 @@ def provenance(
         parts.append(f"layer {layer}")
     if heads:
         parts.append(f"head{'s' if len(heads) > 1 else ''} {', '.join(map(str, heads))}")
+    words = quoted(text)
+    changes = [f"; {name}: {part}" for name, part in (("compared", compared), ("edited", edited)) if part]
+    return ", ".join(parts) + (f": {words}" if words else "") + "".join(changes)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text in quotation marks."""
     words = " ".join(text.split())
-    quoted = words if len(words) <= LONGEST_TEXT else words[: LONGEST_TEXT - 1].rstrip() + "…"
-    return ", ".join(parts) + (f": “{quoted}”" if quoted else "") + (f"; edited: {edited}" if edited else "")
-
-
-def source_of_note(note: str | None) -> str:
-    """The source that the note of a trace names: a model, random numbers; else the numbers were typed, or given.
-
-    >>> source_of_note("minilm, layer 3."), source_of_note("W is random numbers from seed 7."), source_of_note(None)
-    ('minilm', 'random numbers from seed 7', 'given vectors')
-    """
-    if note is None:
-        return GIVEN
-    if drawn := re.search(r"random numbers from seed \d+", note):
-        return drawn[0]
-    model = re.match(r"(.+?), layer \d+", note)
-    return model[1] if model else TYPED
+    shown = words if len(words) <= LONGEST_TEXT else words[: LONGEST_TEXT - 1].rstrip() + "…"
+    return f"“{shown}”" if shown else ""

@@ -40,7 +40,7 @@ def subjects(development: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_notebook_reads_another_text_beside_the_first(
-    show: Show, settle: Settle, development: Any, subjects: None
+    show: Show, settle: Settle, development: Any, subjects: None, exported: Callable[[Page, str], str]
 ) -> None:
     page = show("blob", "here")
     page.get_by_role("tab", name="In context", exact=True).click()
@@ -52,6 +52,9 @@ def test_a_notebook_reads_another_text_beside_the_first(
     np.testing.assert_allclose(numbers(page), moved(development, "encoder", "apple"), atol=6e-4)
     pane(page, 1).get_by_role("option", name="love").click()
     expect(page.locator(".regard-context-moved")).to_contain_text("the vectors of “apple” and “love”")
+    for kind in ("CSV", "LaTeX", "SVG"):
+        compared = "small-encoder: “love apple phones”; compared: apple with love in “a king and he love apple pie”"
+        assert compared in exported(page, kind).replace("{-}", "-")
     reading = development.subject("there")
     shown = pane(page, 1).locator(".regard-context-word").evaluate_all("els => els.map((el) => Number(el.title))")
     np.testing.assert_allclose(shown, reading.attention(0)[0, 5, :], atol=6e-4)
@@ -106,6 +109,7 @@ def test_the_studio_compares_texts_and_models(
     expect(page).to_have_url(re.compile("context_text="))
     page.get_by_label("Model on the right").select_option("small-encoder")
     expect(page.locator(".regard-context-moved")).to_contain_text("different models")
+    expect(page).to_have_url(re.compile("context_model=small-encoder"))
     page.reload()  # the other text and model are in the address
     expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     expect(page.get_by_label("Model on the right")).to_have_value("small-encoder")

@@ -132,3 +132,21 @@ def test_the_lookup_hands_over_to_the_sentence(show: Show, settle: Any, host: st
 def test_a_lookup_of_its_own_has_nothing_to_hand_over_to(show: Show) -> None:
     page = show("served", "lookup")
     expect(page.get_by_role("button", name="Now the sentence's own queries and keys")).to_have_count(0)
+
+
+@pytest.mark.parametrize("kind", ["CSV", "LaTeX", "SVG"])
+def test_an_export_names_the_look_up_and_no_text(show: Show, exported: Callable[[Page, str], str], kind: str) -> None:
+    page = opened(show, "served", "meaning")
+    by_meaning = "look-up by minilm's embeddings, softmax(cosine ÷ 0.10): “A form”"
+    assert plain(exported(page, kind), kind).count(by_meaning) == (4 if kind == "CSV" else 1)
+    page.get_by_label("Spelling").check()
+    content = plain(exported(page, kind), kind)
+    assert "look-up by spelling, softmax(cosine ÷ 0.10): “A form”" in content
+    assert "synthetic" not in content and "kids" not in content
+
+
+def plain(content: str, kind: str) -> str:
+    """A file with its escapes undone; of an SVG, its description."""
+    if kind == "SVG":
+        return content.split("<desc>")[1].split("</desc>")[0].replace("&#39;", "'")
+    return content.replace("{-}", "-").replace("\\textquotesingle{}", "'")

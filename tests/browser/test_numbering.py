@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -48,3 +50,18 @@ def test_every_view_names_layers_and_heads_by_the_models_numbers(show: Show, set
     expect(page.locator(".regard-about")).to_contain_text("layers 30, 70 · heads 11, 15")
     page.get_by_role("tab", name="Sentence", exact=True).click()
     expect(page.locator("button.regard-head").first).to_have_text("11")
+
+
+def test_exports_name_layers_and_heads_by_the_models_numbers(
+    show: Show, settle: Settle, exported: Callable[[Page, str], str]
+) -> None:
+    page = show("served", "some", address="#layer=70&head=15&query=they")
+    for tab in ("Sentence", "Matrix", "Steps", "Words"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        settle(page)
+        for kind in ("CSV", "LaTeX", "SVG"):
+            assert "synthetic, layer 70, head 15: “the kids saw" in exported(page, kind), (tab, kind)
+    page.get_by_role("tab", name="Grid", exact=True).click()
+    settle(page)
+    rows = list(csv.DictReader(io.StringIO(exported(page, "CSV"))))
+    assert [row["layer"] + row["head"] for row in rows] == ["3011", "3015", "7011", "7015"]

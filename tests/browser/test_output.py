@@ -138,3 +138,17 @@ def test_sentences_are_compared(show: Show, settle: Settle, development: Any, ho
     found = [float(text) for text in page.locator(".regard-output-similar .regard-output-number").all_text_contents()]
     np.testing.assert_allclose(found, cosines, atol=0.0061)
     assert found == sorted(found, reverse=True)
+
+
+def test_exports_say_after_which_words_and_how_tokens_are_sampled(
+    show: Show, settle: Settle, exported: Callable[[Page, str], str]
+) -> None:
+    page = opened(show("served", "writer"), settle)
+    assert "small-writer: “the kids were scared of the lions, so they left”" in exported(page, "CSV")
+    page.locator("[data-token='2']").click()
+    settle(page)
+    drag(page, "Temperature", 0.5)
+    drag(page, "Top k", 7)
+    for kind in ("CSV", "LaTeX", "SVG"):
+        expected = "small-writer: “the kids were”; edited: temperature 0.50, top k 7"
+        assert expected in exported(page, kind).replace("{-}", "-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from playwright.sync_api import Page, expect
 
 import regard
 from regard.attention import Attention
-from regard.layers import Encoder, Linear, MultiHead
+from regard.layers import Encoder, Linear, MultiHead, RMSNorm
 from regard.reading import Reading
+
+from ..small_models import writer
 
 HOSTS = ("served", "file", "blob")
 E = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], np.float64)
@@ -39,6 +42,17 @@ def longer() -> Reading:
     return Reading.of([Attention(4 * queries, keys)], [values], words=[f"w{place}" for place in range(LONG)])
 
 
+def normed() -> Reading:
+    """Queries and keys are normed, as in Qwen 3."""
+    model = writer()
+    norm = RMSNorm(np.linspace(0.5, 2, 4).astype(np.float32))
+    blocks = [
+        replace(block, attention=replace(block.attention, q_norm=norm, k_norm=norm))
+        for block in model.transformer.encoders
+    ]
+    return replace(model, transformer=replace(model.transformer, encoders=tuple(blocks))).read("the kids were scared")
+
+
 SUBJECTS: dict[str, Callable[[], Any]] = {
     "edited": lambda: identity().explain(E, words=WORDS),
     "two-heads": lambda: identity(2, Linear(np.eye(4)[::-1].copy())).explain(E, words=WORDS),
@@ -47,6 +61,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     ),
     "block": lambda: Encoder.seeded(12, heads=3).explain(np.random.default_rng(0).normal(size=(7, 12)), words=SARAH),
     "longer": longer,
+    "normed": normed,
 }
 
 
@@ -228,13 +243,9 @@ def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Sho
     assert {"query", "score", "weight", "output", "projected"} <= {verdict.step for verdict in verdicts}
 
 
-def exported(page: Page, name: str) -> str:
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=name, exact=True).click()
-    return waiting.value.path().read_text(encoding="utf-8")
-
-
-def test_exports_say_where_their_numbers_come_from(show: Show, settle: Callable[[Page], None]) -> None:
+def test_exports_say_where_their_numbers_come_from(
+    show: Show, settle: Callable[[Page], None], exported: Callable[[Page, str], str]
+) -> None:
     page = show("served", address="#view=steps&layer=1&head=1&query=they")
     settle(page)
     for name in ("CSV", "LaTeX", "SVG"):
@@ -336,13 +347,32 @@ def opened_numbers(page: Page, within: str) -> list[float]:
     return numbers(page.locator(f"{within} .regard-numbers-list li > span:nth-child(2)").all_text_contents())
 
 
+def labels_of_origin(page: Page) -> list[str]:
+    return page.locator(".regard-origin-cell > .regard-quiet").all_text_contents()
+
+
+def test_the_norm_of_queries_is_part_of_the_product(show: Show, settle: Any, development: Any) -> None:
+    page = opened(show, "served", "normed", "kids")
+    settle(page)
+    operators = page.locator(".regard-origin-operator").all_text_contents()
+    assert operators[-2:] == ["× W_Q (16 × 4) → norm →", "turned by position 1 (RoPE) →"]
+    block, x = development.subject("normed").blocks[0], np.asarray(development.subject("normed").states[0])[1]
+    projected = np.asarray(block.attention.w_q.weight)[:4] @ np.asarray(block.norm_1(x[None]))[0]
+    expected = np.asarray(block.attention.q_norm(projected[None]))[0]
+    shown = page.locator("[data-origin=projected] .regard-vector span").all_text_contents()
+    assert numbers(shown) == pytest.approx(expected.tolist(), abs=0.006)
+    page.get_by_role("radio", name="v", exact=True).check()
+    assert page.locator(".regard-origin-operator").all_text_contents()[-1] == "× W_V (16 × 4) ="
+
+
 def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any, development: Any) -> None:
     page = opened(show, "blob", "encoder", "lions")
     settle(page)
     reading = development.subject("encoder")
     place = [token.text for token in reading.tokens].index("lions")
     operators = page.locator(".regard-origin-operator").all_text_contents()
-    assert operators[0] == "+" and operators[-1] == "× W_Q (16 × 4) ="
+    assert operators[0] == "+" and operators[-1] == "× W_Q (16 × 4) + b_Q ="
+    assert labels_of_origin(page)[-2:] == ["x (1 × 16)", "q (1 × 4)"]
     page.get_by_role("button", name=re.compile("^position 7")).click()
     model = reading.reader.transformer
     ids = np.array([token.id for token in reading.tokens])

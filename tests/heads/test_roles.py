@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from regard.heads.ablation_effects import silenced
 from regard.heads.treebank_relations import Interval, Read, Score, predictions, scores, scores_by_head
 from regard.layers import Linear
 from regard.models.model import opened
+from regard.tables import printed_number
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +114,19 @@ def test_a_head_that_an_untrained_model_equals_is_not_named():
     assert one.beats_offset
     assert not one.is_named
     assert one._replace(untrained=None).is_named
+
+
+def test_what_is_shipped_prints_as_the_documentation_does():
+    page = (Path(__file__).parents[2] / "docs/how-to/heads.md").read_text(encoding="utf-8")
+    for name in roles.SHIPPED:
+        section = page.split(f"### `{name}`")[1].split("\n#")[0]
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if "–" in line]
+        shown = {(role.relation, role.direction.removeprefix("to ")): role for role in roles.shipped(name).best}
+        table = [row for row in rows if len(row) >= 9 and (row[1], row[2]) in shown]
+        assert len(table) > 20
+        for _, relation, direction, _, accuracy, interval, offset, untrained, words, *_ in table:
+            role = shown[relation, direction]
+            printed = [printed_number(number, 2) for number in (role.accuracy, role.offset_accuracy, role.untrained)]
+            assert printed == [accuracy, offset.split()[0], untrained], relation
+            assert "–".join(printed_number(number, 2) for number in (role.low, role.high)) == interval, relation
+            assert f"{role.words:,}" == words

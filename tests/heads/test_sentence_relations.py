@@ -91,6 +91,15 @@ def test_every_relation_that_has_a_name_says_what_its_ends_can_be():
         ("The cat sat", "object", 1, 2, False),
         ("[CLS] cat .", "compound", 0, 1, False),
         ("cat , dog", "conjunct", 1, 0, False),
+        ("Once upon a time", "object", 3, 1, False),
+        ("Once upon a time", "time", 3, 1, False),
+        ("She waits despite rain", "object", 3, 2, False),
+        ("She saw nothing", "object", 2, 1, True),
+        ("They left nothing behind", "object", 3, 2, False),
+        ("He asked whether she slept", "object", 3, 2, False),
+        ("They sat together .", "subject", 0, 2, False),
+        ("The dog , however , slept", "subject", 1, 3, False),
+        ("Many other kids left", "subject", 0, 1, False),
     ],
 )
 def test_words_can_be_what_their_spelling_allows(text, relation, dependent, head, possible):

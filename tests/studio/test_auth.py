@@ -150,8 +150,8 @@ def test_a_change_needs_to_say_where_it_comes_from():
 def test_every_answer_carries_the_strict_headers(path):
     reply = client().get(path)
     policy = reply.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "script-src 'self'" in policy
-    assert "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert "default-src 'none'" in policy and "script-src 'self' 'wasm-unsafe-eval';" in policy
+    assert policy.count("unsafe") == 1 and "worker-src blob:;" in policy and "frame-ancestors 'none'" in policy
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["cache-control"] == "no-store"
     assert "access-control-allow-origin" not in reply.headers
@@ -183,6 +183,8 @@ def test_the_page_needs_two_files():
         assert reply.status_code == 200 and "\nimport " not in reply.text
     assert client().get("/web/studio_bundle.js").headers["content-type"] == "text/javascript; charset=utf-8"
     assert ".regard-sentence-word" in client().get("/web/studio_bundle.css").text
+    kernels = client().get("/web/engine/regard.wasm")
+    assert kernels.headers["content-type"] == "application/wasm" and kernels.content.startswith(b"\0asm")
 
 
 def test_the_modules_are_served_unchanged():

@@ -277,6 +277,27 @@ def test_half_open_connections_end(name, real, monkeypatch):
             pass  # until the server closes it
 
 
+def test_a_client_that_stops_reading_is_disconnected_and_nothing_is_logged(real, monkeypatch, caplog):
+    from regard.studio import connections
+
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.1)
+    lost: list[object] = []
+    close = connections.LimitedConnection.connection_lost
+    monkeypatch.setattr(
+        connections.LimitedConnection, "connection_lost", lambda self, exc: (lost.append(self), close(self, exc))
+    )
+    address, _ = real
+    host = address.removeprefix("http://")
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        name, port = host.split(":")
+        client.connect((name, int(port)))
+        client.settimeout(60)
+        client.sendall(f"GET /web/studio_bundle.js HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() * 50)
+        wait_until(lambda: lost)
+    assert [record.getMessage() for record in caplog.records if record.name != "httpx"] == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="files without a name are POSIX's")
 @pytest.mark.parametrize("by", ["the server", "the browser"])
 def test_an_upload_killed_half_way_leaves_nothing(tmp_path, by):
@@ -332,6 +353,23 @@ def test_a_flood_of_connections_costs_no_descriptors_and_is_said_once(real, monk
     assert [record.getMessage() for record in said] == [
         "More than 8 connections at once: the oldest are closed. This is said once."
     ]
+
+
+def test_a_flood_of_malformed_requests_is_said_once():
+    running = subprocess.Popen([*COMMAND, "--no-browser"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    upgrade = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    try:
+        with opened(running) as browser:
+            where = browser.base_url.host, browser.base_url.port
+            for request in [b"\x16\x03\x01 not HTTP\r\n\r\n", upgrade] * 10:
+                with socket.create_connection(where, timeout=60) as stranger:
+                    stranger.sendall(request)
+                    assert stranger.recv(64).startswith(b"HTTP/1.1 ")
+        running.terminate()
+        said = running.stderr.read().splitlines()[1:]  # after the address
+        assert said == ["WARNING:  Some requests are not HTTP, or ask for what is not served. This is said once."]
+    finally:
+        ended(running)
 
 
 def test_descriptors_that_run_out_are_said_once(caplog):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard import masks
 from regard.attention import Attention
 from regard.heads.roles import shipped
 from regard.layers import Linear, MultiHead
@@ -86,3 +87,37 @@ def test_the_header_of_a_training_page_has_its_type():
 
     header, _ = training_page.film(record(), "Training")
     assert misfit(header, TrainingHeader) == ""
+
+
+MASKS = [
+    None, masks.causal(), masks.causal() & masks.window(2), masks.window(2), masks.window(1, 0), masks.prefix(3),
+    masks.first(2), masks.chunks(3), masks.documents([0, 0, 1, 1, 1, 2, 2]), masks.documents([0, 1, 0, 1, 0, 1, 0]),
+    masks.lengths(5), masks.causal() & (masks.first(1) | masks.window(1)), ~masks.window(1),
+    masks.where(lambda query, key: (query - key) % 2 == 0),
+    masks.allowed(np.random.default_rng(2).random((2, 7, 7)) > 0.6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(MASKS)))
+def test_the_mask_of_every_layer_is_described(place):
+    queries, keys = np.random.default_rng(1).normal(size=(2, 2, 7, 4))
+    attentions = [Attention(queries, keys, mask=mask) for mask in (MASKS[place], masks.causal(), MASKS[place])]
+    described = viewed.describe(viewed.subject_of(Reading.of(attentions, [keys] * 3, words=list("abcdefg"))))
+    assert described["mask_of_layer"][0] == described["mask_of_layer"][2]
+    assert len(described["masks"]) == (1 if place == 1 else 2)
+    for attention, at in zip(attentions, described["mask_of_layer"], strict=True):
+        seen = np.isfinite(np.asarray(attention.masked[:, :, :])).any(axis=0)  # in some head
+        np.testing.assert_array_equal(expanded(described["masks"][at]), seen)
+
+
+def expanded(mask):
+    """A described mask as booleans (query, key), by the rule that the page follows."""
+    query, key = np.arange(7)[:, None], np.arange(7)
+    if mask["visible"] is None:
+        nearest = 7 if mask["window"] is None else mask["window"]
+        return (key <= query) & (key > query - nearest) if mask["causal"] else np.ones((7, 7), bool)
+    found = np.zeros((7, 7), bool)
+    for row, ends in enumerate(mask["visible"]):
+        for first, last in zip(ends[::2], ends[1::2], strict=True):
+            found[row, first:last] = True
+    return found

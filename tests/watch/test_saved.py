@@ -67,6 +67,18 @@ def test_a_reading_of_a_file_is_that_of_the_recording(tmp_path):
         assert one.text == other.text and (one.weights(layer=1) == other.weights(layer=1)).all()
 
 
+def test_text_and_model_of_a_recording_from_a_file_are_unverified(tmp_path):
+    model, words = bert(), tokenizer("encoder")
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**words(TEXT, return_tensors="pt"))
+    seen.save(tmp_path / "seen.safetensors")
+    loaded = Seen.load(tmp_path / "seen.safetensors")
+    for part in (loaded, loaded.runs[-1]):
+        assert "seen.safetensors" in part.reading(words).unverified
+    assert (seen.statistics().source, loaded.statistics().source) == ("BertModel", "BertModel (unverified)")
+    assert seen.reading(words).unverified == pickle.loads(pickle.dumps(seen)).reading(words).unverified == ""
+
+
 def test_every_pass_that_was_kept_comes_back():
     model = llama()
     with regard.watch(model, runs=None) as seen, torch.no_grad():
@@ -74,6 +86,18 @@ def test_every_pass_that_was_kept_comes_back():
             model(tokens(1, length))
     loaded = pickle.loads(pickle.dumps(seen))
     assert [run.layers[0].attention.shape[-1] for run in loaded.runs] == [4, 6]
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    file = tmp_path / "seen.safetensors"
+    with regard.watch(llama()) as seen, torch.no_grad():
+        seen._model(tokens(1, 4))
+    seen.save(file)
+    contents = bytearray(file.read_bytes())
+    contents[-5] ^= 4  # a bit of a number
+    file.write_bytes(contents)
+    with pytest.raises(errors.OptionError, match=r"seen\.safetensors.*damaged"):
+        Seen.load(file)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

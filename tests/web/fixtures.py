@@ -270,6 +270,7 @@ def sources():
         {"source": "minilm, rollout", "text": "🙂" * 79 + "  " + "🙂" * 9},
         {"source": "smollm2", "layer": 0, "heads": [2, 5], "text": "word " * 40, "edited": "temperature 2.00"},
         {"source": "typed by hand", "text": "The cat sat", "edited": "vectors, matrices or words"},
+        {"source": "minilm", "text": "Apple pie", "compared": "Apple with Apple in “Apple phones”", "edited": "x"},
         {"source": "look-up"}, {"source": "synthetic", "heads": [4]}, {"source": ""},
     ]  # fmt: skip
     return [{"origin": case, "said": provenance(**case)} for case in cases]

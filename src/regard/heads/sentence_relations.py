@@ -30,9 +30,25 @@ AUXILIARIES = BE | HAVE_AND_DO | word_set("will would can could shall should may
 PERSONAL = PRONOUNS | word_set("i me we us you myself ourselves yourself mine yours ours this that who whom")
 POSSESSIVE = word_set("my your his her its our their whose")
 DETERMINERS = word_set("a an the this that these those no every each some any all both")
-PREPOSITIONS = SPATIAL | word_set("of for with without about after before during since until as like than")
+PREPOSITIONS = SPATIAL | word_set(
+    "of for with without about after before during since until as like than upon amid amongst despite except per till "
+    "via versus unlike throughout besides concerning regarding"
+)
 CONJUNCTIONS = word_set("and or but nor so yet")
-MARKERS = word_set("that if because to when while although though since unless as than before after so")
+MARKERS = word_set(
+    "that if because to when while although though since unless as than before after so whether whereas lest whenever "
+    "wherever"
+)
+INDEFINITE = word_set(
+    "anybody anyone anything everybody everyone everything nobody none nothing somebody someone something others "
+    "whatever whoever"
+)
+QUANTIFIERS = word_set(
+    "another other such same own much many more most few fewer less least several enough half either neither"
+)
+ADVERBS = word_set(
+    "quite rather almost even perhaps maybe however thus therefore hence else instead together alone ever"
+)
 PARTICLES = word_set("up down off out away back over on in")
 ADVERBS_OF_TIME = word_set(
     "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
@@ -107,7 +123,8 @@ def _alone(word: str) -> set[str]:
     if not any(letter.isalnum() for letter in word) or word.startswith(("[", "<")):
         return set()
     named = {
-        "auxiliary": AUXILIARIES, "copula": BE, "verb": HAVE_AND_DO, "pronoun": PERSONAL, "referring": PRONOUNS,
+        "auxiliary": AUXILIARIES, "copula": BE, "verb": HAVE_AND_DO, "pronoun": PERSONAL | INDEFINITE,
+        "referring": PRONOUNS,
         "relative": {"who", "whom", "whose", "which", "that"}, "possessive": POSSESSIVE, "determiner": DETERMINERS,
         "preposition": PREPOSITIONS, "conjunction": CONJUNCTIONS, "marker": MARKERS, "particle": PARTICLES,
         "expletive": {"it", "there"},
@@ -115,9 +132,11 @@ def _alone(word: str) -> set[str]:
     classes = {name for name, members in named.items() if word in members}
     if word[0].isdigit():
         classes |= {"number", "noun"}
-    elif (word.endswith("ly") and len(word) > 4) or word in ADVERBS_OF_TIME | PARTICLES:
+    elif (word.endswith("ly") and len(word) > 4) or word in ADVERBS | ADVERBS_OF_TIME | PARTICLES:
         classes.add("modifier")
-    elif word not in FUNCTION_WORDS | PREPOSITIONS | DETERMINERS:
+    elif word in QUANTIFIERS:
+        classes |= {"noun", "modifier"}
+    elif word not in FUNCTION_WORDS | PREPOSITIONS | DETERMINERS | MARKERS | INDEFINITE:
         classes |= set(OPEN)
     if word in TIME_WORDS or word.removesuffix("s") in TIME_WORDS:
         classes = (classes | {"time"}) - {"verb"}

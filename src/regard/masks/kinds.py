@@ -56,8 +56,7 @@ def window(left: int, right: int | None = None) -> Mask:
     ·███·
     ··███
     """
-    left = validate.integer("left", left, 0)
-    return Window(left, left if right is None else validate.integer("right", right, 0))
+    return Window(left, left if right is None else right)
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +65,10 @@ class Window(Mask):
 
     left: int
     right: int
+
+    def __post_init__(self) -> None:
+        for name in ("left", "right"):
+            object.__setattr__(self, name, validate.integer(name, getattr(self, name), 0))
 
     @property
     def expression(self) -> str:
@@ -90,8 +93,7 @@ def lengths(counts: Any, side: str = "right") -> Mask:
     ···██  ·████
     ···██  ·████
     """
-    validate.choice("side", side, ("right", "left"))
-    return Lengths(numbers("counts", counts), side)
+    return Lengths(counts, side)
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,6 +103,10 @@ class Lengths(Mask):
     counts: Numbers
     side: str
     needs_position = False
+
+    def __post_init__(self) -> None:
+        validate.choice("side", self.side, ("right", "left"))
+        object.__setattr__(self, "counts", numbers("counts", self.counts))
 
     @property
     def expression(self) -> str:
@@ -139,7 +145,7 @@ def prefix(n: Any, start: Any = 0) -> Mask:
     ·███·
     ·████
     """
-    return Prefix(numbers("n", n), numbers("start", start))
+    return Prefix(n, start)
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,6 +154,10 @@ class Prefix(Mask):
 
     n: Numbers
     start: Numbers
+
+    def __post_init__(self) -> None:
+        for name in ("n", "start"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
 
     @property
     def expression(self) -> str:
@@ -218,7 +228,7 @@ def chunks(n: int) -> Mask:
     ··██·
     ····█
     """
-    return Chunks(validate.integer("n", n, 1))
+    return Chunks(n)
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,6 +236,9 @@ class Chunks(Mask):
     """Keys between two multiples of n."""
 
     n: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", validate.integer("n", self.n, 1))
 
     @property
     def expression(self) -> str:
@@ -248,7 +261,7 @@ def first(n: int) -> Mask:
     █·███·
     █··███
     """
-    return First(validate.integer("n", n, 0))
+    return First(n)
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,6 +270,9 @@ class First(Mask):
 
     n: int
     needs_position = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", validate.integer("n", self.n, 0))
 
     @property
     def expression(self) -> str:

@@ -27,11 +27,13 @@ Numbers = int | tuple[int, ...] | Given  # one, or one per sequence
 
 def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
     """One integer, or one per sequence."""
+    if isinstance(given, Given):
+        return given
     if isinstance(given, (list, tuple)):
         return tuple(validate.integer(name, number, lowest) for number in given)
     if not hasattr(given, "dtype"):
         return validate.integer(name, given, lowest)
-    if "int" not in str(given.dtype) or len(given.shape) > 1:
+    if not validate.holds_integers(given) or len(given.shape) > 1:
         raise errors.option(name, given, "an integer, or integers (batch,), one per sequence")
     return Given(given.reshape(-1))
 

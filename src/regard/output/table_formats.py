@@ -18,6 +18,7 @@ from regard.output.characters import printable
 from regard.tables import Column, Table, guarded_cell, printed_number
 from regard.tables import printed_cell as _printed_cell
 from regard.trace.steps import setup
+from regard.trace.trace import source_in_words
 
 
 def parts_of(vector: Iterable[Any], digits: int) -> list[str]:
@@ -120,6 +121,7 @@ def trace_to_json(trace: Any, indent: int | None = None) -> str:
         "query_words": list(trace.query_words),
         "first_query": trace.first_query,
         "note": trace.note,
+        "source": source_in_words(trace),
         **{name: _plain(part) for name, part in setup(trace).items()},
         "steps": [
             {"name": step.name, "formula": step.formula, "axes": list(step.axes), "array": _plain(step.array)}

@@ -19,7 +19,7 @@ from regard.attention.index import LIMIT
 from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
-from regard.provenance import provenance
+from regard.provenance import Source, provenance, quoted
 from regard.reading.certificate import Certificate, certify
 from regard.reading.links import UNRANKED, strongest, strongest_links
 from regard.reading.numbering import are_counted, in_words, numbers_for, position, sizes_in_words
@@ -566,11 +566,12 @@ class Reading:
             Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
             Column("distance / length", "number"),
         )  # fmt: skip
-        quoted = [
-            one if len(one) <= LONGEST_QUOTE else f"{one[: LONGEST_QUOTE - 1]}…" for one in (self.text, other.text)
-        ]
+        texts = self.text, other.text
+        parts = [text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…" for text in texts]
         title = f"{here.text}: distance of its vectors in two texts"
-        return Table(title, columns, tuple(rows), (f"Here: {quoted[0]}", f"There: {quoted[1]}"), source=self.source())
+        compared = f"{here.text} with {there.text} in {quoted(other.text)}"
+        source = provenance(self._named_model, text=self.text, compared=compared)
+        return Table(title, columns, tuple(rows), (f"Here: {parts[0]}", f"There: {parts[1]}"), source=source)
 
     def next_tokens(
         self,
@@ -650,7 +651,8 @@ class Reading:
         asking = None if word is None else self.word(word, "word")
         query = None if asking is None else asking.last - 1
         pieces = [piece(token, self.text) for token in self.tokens]
-        note = f"{self.model}, layer {self.layer_numbers[place]}"
+        name = f"{self._named_model}, layer {self.layer_numbers[place]}"
+        source, note = Source(name, self.text, self.head_numbers), name
         if not are_counted(self.head_numbers):
             note += f"; the heads, in this order, are {in_words(self.head_numbers)} of the model"
         if asking is not None and asking.last - asking.first > 1:
@@ -658,11 +660,11 @@ class Reading:
             note += f"; {asking.text} is read as {parts}, and the last of these is the query"
         trace: Trace
         if self.blocks and self.states:
-            trace = self.blocks[place].explain(self.states[place], words=pieces, query=query, note=f"{note}.")
-            return trace
-        attention, values = self.seen[place]
-        trace = attention.explain(values, query=query, words=pieces)
-        return trace.noted(f"{note}.")
+            trace = self.blocks[place].explain(self.states[place], words=pieces, query=query)
+        else:
+            attention, values = self.seen[place]
+            trace = attention.explain(values, query=query, words=pieces)
+        return trace.noted(f"{note}.", source)
 
     def table(
         self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
@@ -722,11 +724,14 @@ class Reading:
         >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).source(0, 0)
         'given vectors, layer 0, head 0: “The cat sat”'
         """
-        model = f"{self.model} (unverified)" if self.file else self.model
         of_layer, of_head = self._places(layer, head)
         number = None if of_layer is None else self.layer_numbers[of_layer]
         heads = () if of_head is None else (self.head_numbers[of_head],)
-        return provenance(model, layer=number, heads=heads, text=self.text)
+        return provenance(self._named_model, layer=number, heads=heads, text=self.text)
+
+    @property
+    def _named_model(self) -> str:
+        return f"{self.model} (unverified)" if self.file else self.model
 
     def _scope(self, layer: int | None, head: int | None) -> str:
         """Which heads are meant, in words."""
@@ -778,7 +783,7 @@ class Reading:
         ''
         """
         if self.file is None and not self.is_text_known:
-            return "The text is not verified: the model was called without token ids."
+            return "The text is not verified: the token ids that the model was called with are not known."
         if self.file is None:
             return ""
         return f"The text and the model's name, {self.model}, are those that {self.file} states: they are not verified."

@@ -13,6 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0  # from the first byte, or the connection, to the end of a request's headers
+STALLED_SECONDS = 60.0  # that an answer waits to be read
 LOG = logging.getLogger("regard.studio")
 
 
@@ -44,13 +45,29 @@ class OutOfDescriptors(logging.Filter):
         return False
 
 
+class MalformedRequests(logging.Filter):
+    """Lets uvicorn say once that a request is malformed; anyone may send such requests, signed in or not."""
+
+    said = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if record.levelno != logging.WARNING:
+            return True
+        record.msg, record.args = "Some requests are not HTTP, or ask for what is not served. This is said once.", ()
+        is_first, self.said = not self.said, True
+        return is_first
+
+
 class LimitedConnection(H11Protocol):  # type: ignore[misc]
-    """Closed if the headers of a request, or a body that is no longer read, take longer than `HEADER_SECONDS`.
+    """Closed if the headers of a request, or a body that is no longer read, take longer than `HEADER_SECONDS`, and if
+    the client has read nothing of an answer for `STALLED_SECONDS`.
 
     Between requests uvicorn's own limit holds (timeout_keep_alive), and while a body is read the application's.
     """
 
     _limit: asyncio.TimerHandle | None = None
+    _stall: asyncio.TimerHandle | None = None
     _since = 0.0
     said = False  # whether there were too many connections
 
@@ -63,11 +80,12 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the oldest connection that is not being answered, or this one."""
+        """Close the oldest connection that is not being answered, or does not read its answer; or this one."""
         if not LimitedConnection.said:
             LOG.warning("More than %d connections at once: the oldest are closed. This is said once.", MOST)
             LimitedConnection.said = True
-        idle = [one for one in self.connections if not one._is_answering and not one.transport.is_closing()]
+        waiting = [one for one in self.connections if not one._is_answering or one._stall is not None]
+        idle = [one for one in waiting if not one.transport.is_closing()]
         min(idle, key=lambda one: one._since, default=self).transport.abort()
 
     @property
@@ -82,7 +100,23 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection ended."""
         self._stop()
+        self._read_on()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than the answer is written."""
+        super().pause_writing()
+        self._stall = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read enough for the rest."""
+        self._read_on()
+        super().resume_writing()
+
+    def _read_on(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def _watch(self) -> None:
         """Start the clock unless it runs, while no request is being answered."""

@@ -44,7 +44,7 @@ def serve(
         raise missing_package("The studio", *missing)
     import uvicorn
 
-    from regard.studio.connections import LimitedConnection, OutOfDescriptors
+    from regard.studio.connections import LimitedConnection, MalformedRequests, OutOfDescriptors
 
     listening = _socket(host, port)
     bound, access = listening.getsockname()[1], Access()
@@ -63,6 +63,7 @@ def serve(
         ws="none", backlog=WAITING,
     )  # fmt: skip
     logging.getLogger("asyncio").addFilter(OutOfDescriptors())
+    logging.getLogger("uvicorn.error").addFilter(MalformedRequests())
 
     def address() -> str:
         return f"{own}#ticket={access.ticket()}{selected}"

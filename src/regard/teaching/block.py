@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -55,12 +55,13 @@ class BlockLesson:
         columns = Column("Stage", "text"), Column("vector", "vector", max(2, digits_for(np.concatenate(vectors))))
         rows = tuple((stage.name, vector) for stage, vector in zip(self.stages, vectors, strict=True))
         formulas = tuple(f"{stage.name}: {stage.formula}." for stage in self.stages[1:])
-        return Table(f"{self.words[row]}: through {self.title}", columns, rows, (*formulas, self.note))
+        title = f"{self.words[row]}: through {self.title}"
+        return Table(title, columns, rows, (*formulas, self.note), source=self.note)
 
     def tables(self) -> tuple[Table, ...]:
         """One table per word, with the notes below the last."""
         found = [self.table(place) for place in range(len(self.words))]
-        bare = [Table(table.title, table.columns, table.rows) for table in found[:-1]]
+        bare = [replace(table, notes=()) for table in found[:-1]]
         return (*bare, found[-1])
 
     @property

@@ -47,7 +47,7 @@ class PositionLesson:
         shown = np.degrees(self.encoding) if self.kind == "rotary" else self.encoding
         rows = tuple((position, vector) for position, vector in enumerate(shown))
         columns = Column("position", "number", 0), Column(name, "vector", 1 if self.kind == "rotary" else 2)
-        return Table(self.title, columns, rows, self.notes)
+        return Table(self.title, columns, rows, self.notes, source=self.source)
 
     @property
     def title(self) -> str:

@@ -73,7 +73,7 @@ class ScalingLesson:
         rows = tuple((int(size), *map(float, rest)) for size, *rest in zip(*cells, strict=True))
         name = self.divisors[row]
         title = "Scores not divided" if name == "1" else f"Scores divided by {name}"
-        return Table(title, columns, rows, (self.setting, *self.findings(name)))
+        return Table(title, columns, rows, (self.setting, *self.findings(name)), source=self.setting)
 
     def tables(self) -> tuple[Table, ...]:
         """softmax of [6, 4] and of [3, 2], then one table per divisor."""

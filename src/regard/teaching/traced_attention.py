@@ -12,6 +12,7 @@ from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
+from regard.provenance import TYPED, Source
 from regard.tables import Column, Table
 from regard.teaching.hand_check.documents import Document, from_mapping, is_step_name
 from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
@@ -111,16 +112,20 @@ def traced(
         if heads is not None:
             document.settings["heads"] = heads
         inputs, note = _from_document(document, words, seed)
+        made = TYPED if seed is None else f"{TYPED}, W random numbers from seed {seed}"
     elif not words:
         raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
     else:
-        inputs, note = _random(tuple(words), context, heads or 1, width, USUAL_SEED if seed is None else seed)
+        seed = USUAL_SEED if seed is None else seed
+        inputs, note = _random(tuple(words), context, heads or 1, width, seed)
+        made = f"random numbers from seed {seed}"
     if masks:
         inputs.mask_text = " & ".join(masks)
         inputs.mask = mask_named(inputs.mask_text)
     if inputs.mask is not None:
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
-    return Traced(inputs, note, _explainer(inputs, note))
+    explain = _explainer(inputs)
+    return Traced(inputs, note, lambda query: explain(query).noted(note, Source(made)))
 
 
 def _document(content: Any, source: str) -> Document:
@@ -157,18 +162,19 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
             raise OptionError(f"{document.source} holds no {missing[0]} for every word; expected q, k and v.")
         if seed is not None:
             raise OptionError("--seed is for random weights; q, k and v are given.")
-        return inputs, "Queries, keys and values as given."
+        return inputs, "Queries, keys and values typed by hand."
     if inputs.has_matrices:
         if seed is not None:
             raise OptionError("--seed is for random weights; the file has its own.")
-        return inputs, f"{product_note(inputs)}; I for a W that is not given."
+        return inputs, f"Typed by hand. {product_note(inputs)}; I for a W that is not given."
     if seed is not None:
         width, context = inputs.x.shape[1], inputs.context
         inputs.matrices = random_matrices(width, width if context is None else context.shape[1], inputs.heads, seed)
         inputs.has_matrices = True
         names = "W_q, W_k and W_v" if inputs.heads == 1 else "W_q, W_k, W_v and W_O"
-        return inputs, f"{product_note(inputs)}. {names} are random numbers from seed {seed}: nothing was trained."
-    note = "W_q = W_k = W_v = I: queries, keys and values are the embeddings themselves"
+        said = f"{names} are random numbers from seed {seed}: nothing was trained."
+        return inputs, f"x typed by hand. {product_note(inputs)}. {said}"
+    note = "Typed by hand. W_q = W_k = W_v = I: queries, keys and values are the embeddings themselves"
     return inputs, note + ("." if inputs.heads == 1 else f", split among {inputs.heads} heads.")
 
 
@@ -275,10 +281,10 @@ def mixing_matrix(width: int, heads: int, seed: Seed) -> Numbers:
 # Steps
 
 
-def _explainer(inputs: Inputs, note: str | None) -> Callable[[Any], Trace]:
+def _explainer(inputs: Inputs) -> Callable[[Any], Trace]:
     scale = None if inputs.divisor is None else 1 / inputs.divisor
     if inputs.x is None:
-        return _of_parts(inputs, scale, note)
+        return _of_parts(inputs, scale)
     x, context, words = inputs.x, inputs.context, inputs.words
     linear = {name: Linear.from_matrix(matrix) for name, matrix in inputs.matrices.items()}
     for name in ("W_q", "W_v"):
@@ -290,14 +296,16 @@ def _explainer(inputs: Inputs, note: str | None) -> Callable[[Any], Trace]:
     layer = MultiHead(linear["W_q"], linear["W_k"], linear["W_v"], w_o, heads=inputs.heads, scale=scale)
 
     def explain(query: Any) -> Trace:
-        named = {"words": words, "context_words": inputs.key_words if context is not None else None}
-        trace: Trace = layer.explain(x, context, query=query, mask=inputs.mask, note=note, **named)
+        context_words = None if context is None else inputs.key_words
+        trace: Trace = layer.explain(
+            x, context, query=query, mask=inputs.mask, words=words, context_words=context_words
+        )
         return trace
 
     return explain
 
 
-def _of_parts(inputs: Inputs, scale: float | None, note: str | None) -> Callable[[Any], Trace]:
+def _of_parts(inputs: Inputs, scale: float | None) -> Callable[[Any], Trace]:
     """Queries, keys and values as given, each (head, word, head_dim)."""
     attention = Attention(inputs.parts["query"], inputs.parts["key"], mask=inputs.mask, scale=scale)
     matrix = inputs.matrices.get("W_O")
@@ -306,7 +314,7 @@ def _of_parts(inputs: Inputs, scale: float | None, note: str | None) -> Callable
     def explain(query: Any) -> Trace:
         query_words = inputs.words if inputs.is_cross else None
         values, words = inputs.parts["value"], inputs.key_words
-        trace: Trace = attention.explain(values, query=query, words=words, query_words=query_words).noted(note)
+        trace: Trace = attention.explain(values, query=query, words=words, query_words=query_words)
         if inputs.heads == 1 and through is None:
             return trace
         rows = trace["output"].swapaxes(0, 1).reshape(len(trace.query_words), -1)

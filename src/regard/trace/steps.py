@@ -11,6 +11,7 @@ import numpy as np
 from regard import arrays
 from regard.arrays import Array, numpy_of
 from regard.errors import OptionError, OutOfRange, did_you_mean
+from regard.provenance import Source
 from regard.trace.labels import listed, numbered, place_of
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class Steps:
     first_query: int = 0  # position of the first query of this trace among all queries
     own_key: int | None = 0  # key of the first query; None if queries are not among the keys
     origin: Origin = field(default_factory=Origin)
+    source: Source = field(default_factory=Source)
 
     def __getitem__(self, name: str) -> Array:
         """The numbers of one step."""

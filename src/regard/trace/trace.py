@@ -10,7 +10,7 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import Array, numpy_of
-from regard.provenance import provenance, source_of_note
+from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
 from regard.trace.steps import Steps, last_stage, own_key_of, query_label, read_only, row_of, weighted_values_of
@@ -35,8 +35,8 @@ class Trace(Steps):
     [0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2
     """
 
-    def noted(self, note: str | None) -> Trace:
-        """The same trace with a note on where its numbers come from.
+    def noted(self, note: str | None, source: Source | None = None) -> Trace:
+        """The same trace with a note for people, and with the source that files name, if one is given.
 
         >>> from regard.attention import Attention
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
@@ -44,7 +44,7 @@ class Trace(Steps):
         >>> trace.noted("W_q = W_k = W_v = I").table("cat").notes
         ('W_q = W_k = W_v = I',)
         """
-        return replace(self, note=note)
+        return replace(self, note=note, source=source or self.source)
 
     def table(self, query: Any = None, head: int = 0) -> Table:
         """The step table of one query: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum.
@@ -163,8 +163,16 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         tuple(zip(*cells, strict=True)),
         _notes(trace, row, head, weights, weighted, output, fine),
         place,
-        provenance(source_of_note(trace.note), text=" ".join(trace.words)),
+        source_in_words(trace, head),
     )
+
+
+def source_in_words(trace: Steps, head: int | None = None) -> str:
+    """Where the numbers come from, of one head or of all."""
+    source = trace.source
+    numbers = source.heads or (tuple(range(trace.heads)) if trace.heads > 1 else ())
+    heads = numbers[head : head + 1] if head is not None else ()
+    return provenance(source.name, heads=heads, text=source.text or " ".join(trace.words))
 
 
 def _scaled_heading(trace: Steps) -> str:

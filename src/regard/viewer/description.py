@@ -26,6 +26,14 @@ class Sizes(TypedDict):
     window: int | None  # keys that a query sees, its own among them
 
 
+class LayerMask(TypedDict):
+    """The keys that queries of a layer may see, in some head: by a causal mask with a window, or by intervals."""
+
+    causal: bool
+    window: int | None  # keys that a query sees, its own among them
+    visible: list[list[int]] | None  # of each query the ends of intervals [first, last); None: by causal and window
+
+
 class Start(TypedDict, total=False):
     """Where a page opens."""
 
@@ -158,6 +166,8 @@ class Description(Sizes):
     queries: int
     query_tokens: Sequence[str] | None  # where queries are not among the keys
     first_query: int | None  # the key position of query 0
+    masks: list[LayerMask]  # the different ones
+    mask_of_layer: list[int]  # by position in `masks`
     long: bool
     certificate: CertificateNumbers | None
     has: list[str]

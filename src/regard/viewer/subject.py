@@ -26,7 +26,7 @@ from regard.layers import Encoder, Linear, Transformer
 from regard.masks import Mask, allowed
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
-from regard.provenance import GIVEN, LOOK_UP, source_of_note
+from regard.provenance import GIVEN, LOOK_UP
 from regard.reading import Reading
 from regard.reading.numbering import numbers_for
 from regard.reading.opening import opening
@@ -41,6 +41,7 @@ from regard.viewer.description import (
     HeadRoles,
     KeptParts,
     Kind,
+    LayerMask,
     LookupParts,
     Measure,
     RoleAnswer,
@@ -187,7 +188,7 @@ def _of_trace(trace: Trace) -> Subject:
     return Subject(
         "trace",
         _titled(" ".join(tokens)),
-        " ".join(tokens),
+        trace.source.text or " ".join(tokens),
         "",
         tokens,
         (_attention_of(trace),),
@@ -197,6 +198,7 @@ def _of_trace(trace: Trace) -> Subject:
         first_query=trace.own_key,
         note=trace.note,
         trace=trace,
+        head_numbers=trace.source.heads,
     )
 
 
@@ -275,6 +277,8 @@ def _each(tokens: Sequence[str]) -> tuple[tuple[int, int], ...]:
 FORMAT = 1
 SMALL = 16  # words, and embedding width, up to which every entry can be edited
 CERTIFIED = 4096  # tokens: certifying a longer reading takes too long
+MASKED_QUERIES = 4096  # up to which intervals of visible keys are listed one by one
+MOST_EDGES = 16  # of these intervals, per query on average
 
 
 def describe(
@@ -286,6 +290,7 @@ def describe(
 ) -> Description:
     """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
     first = subject.attentions[0] if subject.attentions else None
+    masks, mask_of_layer = _masks(subject)
     return {
         "format": FORMAT,
         "kind": subject.kind,
@@ -307,6 +312,8 @@ def describe(
         "queries": subject.queries,
         "query_tokens": subject.query_tokens,
         "first_query": subject.first_query,
+        "masks": masks,
+        "mask_of_layer": mask_of_layer,
         "long": subject.is_long,
         "certificate": _certificate(subject),
         "has": answered(subject) if has is None else list(has),
@@ -326,7 +333,7 @@ def source_of(subject: Subject) -> str:
     if subject.kind == "lookup":
         return LOOK_UP
     if subject.trace is not None:
-        return source_of_note(subject.trace.note)
+        return subject.trace.source.name
     model = GIVEN if subject.model == "given" else subject.model
     return f"{model} (unverified)" if subject.unverified else model
 
@@ -453,7 +460,7 @@ def _sizes(subject: Subject, attention: Attention | None) -> Sizes:
             "heads": 0, "key_heads": None, "head_dim": None, "value_dim": None, "scale": None, "softcap": None,
             "mask": None, "causal": False, "window": None,
         }  # fmt: skip
-    values = subject.values[0]
+    values, mask = subject.values[0], _layer_mask(subject, attention)
     return {
         "heads": attention.shape[0],
         "key_heads": attention.keys.shape[0],
@@ -462,28 +469,53 @@ def _sizes(subject: Subject, attention: Attention | None) -> Sizes:
         "scale": attention.scores.scale,
         "softcap": attention.softcap,
         "mask": None if attention.mask is None else attention.mask.expression,
-        "causal": _is_causal(subject, attention),
-        "window": _window(attention.mask),
+        "causal": mask["causal"],
+        "window": mask["window"],
     }
 
 
-def _is_causal(subject: Subject, attention: Attention) -> bool:
-    """Whether no query sees a later key: from the kind of mask, or checked weight by weight if the matrix is small."""
-    if attention.mask is None:
-        return False
-    if any(isinstance(part, Causal) for part in _parts(attention.mask)):
-        return True
-    if subject.queries * subject.keys > 1 << 20 or subject.first_query is None or subject.queries < 2:
-        return False
-    seen = numpy_of(attention.masked[:, :, :]) != -np.inf
-    own = np.arange(subject.queries)[:, None] + subject.first_query
-    later = np.arange(subject.keys) > own
-    return bool(later.any() and not seen[:, later].any())
+def _masks(subject: Subject) -> tuple[list[LayerMask], list[int]]:
+    """The different masks, and which of them each layer has."""
+    masks: list[LayerMask] = []
+    of_layers: list[int] = []
+    before: list[tuple[Mask | None, int]] = []  # masks of arrays are compared by identity, their intervals by value
+    for attention in subject.attentions:
+        place = next((place for mask, place in before if mask == attention.mask), None)
+        if place is None:
+            mask = _layer_mask(subject, attention)
+            masks += [] if mask in masks else [mask]
+            place = masks.index(mask)
+            before.append((attention.mask, place))
+        of_layers.append(place)
+    return masks, of_layers
 
 
-def _window(mask: Mask | None) -> int | None:
-    """Width of a sliding window, own key included; None without one."""
-    return min((part.left + 1 for part in _parts(mask) if isinstance(part, Window)), default=None)
+def _layer_mask(subject: Subject, attention: Attention) -> LayerMask:
+    parts = _parts(attention.mask)
+    is_causal = any(isinstance(part, Causal) for part in parts)
+    window = min((part.left + 1 for part in parts if isinstance(part, Window)), default=None)
+    if not parts or (is_causal and all(isinstance(part, (Causal, Window)) for part in parts)):
+        return {"causal": is_causal, "window": window, "visible": None}
+    visible = _intervals(attention)
+    if not is_causal and visible is not None and subject.first_query is not None and subject.queries > 1:
+        ends = [max(of_query[1::2], default=0) for of_query in visible]
+        is_causal = all(end <= subject.first_query + query + 1 for query, end in enumerate(ends))
+    return {"causal": is_causal, "window": None, "visible": visible}
+
+
+def _intervals(attention: Attention) -> list[list[int]] | None:
+    """The ends of the intervals of keys that each query sees in some head; None where there are too many."""
+    queries, keys = attention.shape[-2:]
+    visible = attention.scores.visible
+    if visible is None or queries > MASKED_QUERIES or (visible.rest is not None and queries * keys > 1 << 20):
+        return None
+    if visible.rest is None:
+        parts = [visible.first, visible.last, visible.second_first, visible.second_last]
+        ends = np.stack([numpy_of(part)[0] for part in parts if part is not None], axis=1)
+        return [[int(end) for pair in row.reshape(-1, 2) if pair[0] < pair[1] for end in pair] for row in ends]
+    seen = np.pad(numpy_of(visible.tile(slice(None), slice(None)))[0].any(axis=0), ((0, 0), (1, 1)))
+    edges = seen[:, 1:] != seen[:, :-1]
+    return None if edges.sum() > MOST_EDGES * queries else [np.flatnonzero(row).tolist() for row in edges]
 
 
 def _parts(mask: Mask | None) -> list[Mask]:

@@ -95,10 +95,7 @@ class Seen:
 
     def _of_pass(self, place: int) -> Seen:
         """The pass at this place, counted from the last."""
-        part = self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
-        if place == -1:  # whose tokens are known
-            part._recorder.tokens = self._recorder.tokens
-        return part
+        return self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
 
     def _with_layers(self, runs_of: Callable[[Layer], list[Run]]) -> Seen:
         """The same recording with other runs of every layer."""
@@ -106,7 +103,8 @@ class Seen:
         part = Recorder(
             recorder.names, recorder.keep, None, recorder.heads, recorder.runs, recorder.model, recorder.roots
         )
-        part.counts, part.has_run, part.was_unobserved = recorder.counts, recorder.has_run, recorder.was_unobserved
+        part.counts, part.has_run, part.notes = recorder.counts, recorder.has_run, recorder.notes
+        part.file = recorder.file
         for key, layer in recorder.layers.items():
             runs = runs_of(layer) if layer.runs else []
             part.layers[key] = replace(layer, owner=None, recorded=runs, passes=len(runs))
@@ -134,6 +132,7 @@ class Seen:
         from regard.watch import saved
 
         recorder, grid = saved.load(path)
+        recorder.file = Path(path).name
         return cls(recorder, None, grid)
 
     def __reduce__(self) -> Any:
@@ -244,7 +243,9 @@ class Seen:
         passes = max(len(layer.runs) for layer in layers)
         if passes > 1:
             notes.append(f"Means over {passes} passes.")
-        return Table(f"Attention of {self._recorder.model}", tuple(columns), tuple(rows), tuple(notes))
+        model = self._recorder.model
+        source = f"{model} (unverified)" if self._recorder.file else model
+        return Table(f"Attention of {model}", tuple(columns), tuple(rows), tuple(notes), source=source)
 
     @property
     def memory(self) -> int:
@@ -303,7 +304,9 @@ def _unpickled(contents: bytes) -> Seen:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "seen.safetensors"
         file.write_bytes(contents)
-        return Seen.load(file)
+        seen = Seen.load(file)
+    seen._recorder.file = None  # a pickle is trusted as a whole
+    return seen
 
 
 def _grid_of(config: Any) -> tuple[int, int]:

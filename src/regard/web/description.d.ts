@@ -17,6 +17,13 @@ export interface Sizes {
   window: number | null; // keys that a query sees, its own among them
 }
 
+/** The keys that queries of a layer may see, in some head: by a causal mask with a window, or by intervals. */
+export interface LayerMask {
+  causal: boolean;
+  window: number | null; // keys that a query sees, its own among them
+  visible: number[][] | null; // of each query the ends of intervals [first, last); None: by causal and window
+}
+
 /** Where a page opens. */
 export interface Start {
   layer?: number;
@@ -148,6 +155,8 @@ export interface Description {
   queries: number;
   query_tokens: string[] | null; // where queries are not among the keys
   first_query: number | null; // the key position of query 0
+  masks: LayerMask[]; // the different ones
+  mask_of_layer: number[]; // by position in `masks`
   long: boolean;
   certificate: CertificateNumbers | null;
   has: string[];

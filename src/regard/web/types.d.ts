@@ -32,7 +32,7 @@ declare global {
   /** Tokens [first, last). */
   type TokenRange = { first: number; last: number };
   /** Which keys a query may see. */
-  type Masking = Partial<Pick<Description, "causal" | "window" | "first_query">>;
+  type Masking = Partial<LayerMask & Pick<Description, "first_query">>;
   /** One head of a model, by position. */
   type HeadPlace = { layer: number; head: number };
 }

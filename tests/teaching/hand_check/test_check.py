@@ -107,7 +107,7 @@ def test_every_step_of_the_engine_is_right_and_every_change_is_noticed():
 
 def test_a_calculation_may_start_from_q_k_v():
     notes = {"words": "Action gets", "q": [[6, 0], [3, 0]], "k": [[1, 0], [2, 0]], "divisor": 1}
-    check = check_notes(notes | {"weights": [[0, 1], [0.05, 0.95]]})
+    check = check_notes(notes | {"weights": [["0.00", "1.00"], [0.05, 0.95]]})
     assert check.ok
     assert len(check.verdicts) == 4
 
@@ -200,6 +200,21 @@ def test_a_rounded_number_has_two_decimals_at_least(text, kind):
     check = check_notes({"embeddings": E, "weights": {"The": {"The": text}}})  # 0.4223
     assert [verdict.kind for verdict in check.verdicts] == [kind]
     assert check.ok == (kind == "rounded")
+
+
+@pytest.mark.parametrize(
+    ("texts", "kinds"),
+    [
+        (["1", "0"], ["too few decimals"] * 2),
+        (["1.0", "0.0"], ["rounded"] * 2),
+        (["1.00", "0.00"], ["rounded"] * 2),
+        (["0.9975", "0.0025"], ["rounded"] * 2),
+    ],
+)
+def test_a_bare_0_or_1_is_not_rounded_even_where_0_00_and_1_00_are(texts, kinds):
+    notes = {"q": [[6.0], [6.0]], "k": [[1.0], [0.0]], "v": [[1.0], [0.0]], "divisor": 1}
+    assert [one.kind for one in check_notes(notes | {"weights": {"0": texts}}).verdicts] == kinds
+    assert all(one.kind == "rounded" for one in check_notes(notes | {"weights": {"0": texts}}, decimals=0).verdicts)
 
 
 def test_decimals_that_are_asked_for_may_be_fewer_and_zeros_at_the_end_may_be_left_out():

@@ -183,7 +183,7 @@ def _read_trace(content: Mapping[str, Any], document: Document) -> None:
         raise OptionError(f"{source}: 'query_words' is {shown(asked)}; expected a list of words.")
     rows = (first, len(asked))
     for spelling, part in content.items():
-        if spelling in ("steps", "first_query", "query_words"):
+        if spelling in ("steps", "first_query", "query_words", "source"):
             continue
         name = canonical(spelling, source)
         if name in SETTINGS:

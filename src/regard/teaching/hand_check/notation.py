@@ -196,6 +196,8 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
     ['right', 'rounded', 'cut', 'rounded', None]
     >>> [nearness(written(text, "", 2), 0.197532) for text in ("0.2", "0", "0.3")]
     ['rounded', None, None]
+    >>> [nearness(written(text, "", 2), 0.9975) for text in ("1.00", "1.0", "1")]
+    ['rounded', 'rounded', None]
     """
     if math.isnan(exact):
         return None
@@ -204,6 +206,8 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
         return "right" if is_same else None
     if are_same(given.value, exact):
         return "right"
+    if given.digits <= 0 < given.least:  # a bare 0 or 1, which may stand for anything
+        return None
     apart = abs(given.value - exact)
     if apart <= (0.5 + ALMOST_HALF) * given.last_digit:
         return "rounded"

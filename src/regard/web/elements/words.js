@@ -178,12 +178,3 @@ export function sinksOf(units) {
   const names = [...new Set(units.filter((unit) => unit.sink).map((unit) => (unit.special ? shortened(unit.text, 12) : `“${shortened(unit.text, 12)}”`)))];
   return { listed: names.slice(0, 3).join(" and "), several: names.length > 1 };
 }
-
-/**
- * Whether a mask hides all these keys from all these queries, each [first, last) by position in the text.
- * @param {{causal?: boolean, window?: number|null}} description @param {number[]} queries @param {number[]} keys
- */
-export function isMasked({ causal, window }, [firstQuery, lastQuery], [firstKey, lastKey]) {
-  if (!causal) return false;
-  return firstKey > lastQuery - 1 || (!!window && lastKey - 1 <= firstQuery - window);
-}

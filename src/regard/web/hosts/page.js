@@ -1,5 +1,6 @@
 /** The one-file page: all queries are answered by the page itself. */
 import { makeViewer } from "../page/mount.js";
+import { fromBase64 } from "../sources/frames.js";
 import { localSource } from "../sources/local.js";
 
 /** @param {Document} page */
@@ -7,7 +8,8 @@ export function startPage(page) {
   const el = page.getElementById("regard");
   if (!el) throw new Error('The page has no element with id "regard".');
   el.replaceChildren();
-  const viewer = makeViewer({ el, address: true, remember: true, services: { beside: secondOf(page) } });
+  const wasm = fromBase64(page.getElementById("regard-wasm")?.textContent ?? "");
+  const viewer = makeViewer({ el, wasm, address: true, remember: true, services: { beside: secondOf(page) } });
   viewer.show(localSource(page));
   return viewer.cleanUp;
 }

@@ -28,6 +28,7 @@ export function startStudio(el) {
   const bar = makeBar({ typed, chosen, opened, generate: () => viewer.state.set({ view: "output" }), cancel });
   const viewer = makeViewer({
     el,
+    wasm: "/web/engine/regard.wasm",
     address: { names: ["text", "stored", "reading", "model"], parts, restore },
     remember: true,
     title: false,

@@ -21,6 +21,7 @@ export function render({ model, el }) {
 
   const viewer = makeViewer({
     el,
+    wasm: model.get("wasm"),
     services: {
       show: async (wanted) => {
         try {

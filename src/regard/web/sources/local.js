@@ -2,6 +2,7 @@
  * The source of a one-file page: arrays embedded in the page, decoded one layer at a time; weights computed on demand.
  *
  * The page holds `<script type="application/x-regard" id="…">` with frames in base64:
+ *   regard-wasm            the kernels, gzipped; for hosts/page.js, of which there is one for all readings
  *   regard-describe        the description, no arrays
  *   regard-layer-3         q (head, query, head_dim), k (key head, key, head_dim), v likewise where the page has steps,
  *                          mostly f2, to be multiplied by q_times, k_times, v_times of the header; sinks (head,) f4;

@@ -3,6 +3,7 @@ import { stepper, steppedTo } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { strongest } from "../../maths/links.js";
+import { isMasked, maskingOf } from "../../maths/masking.js";
 import { verbOf } from "../../page/measures.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
@@ -98,11 +99,13 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
     const skip = (/** @type {number} */ place) => all[place].sink || place === own;
     const usable = weights?.length === all.length ? weights : null;
     const top = now.measure === "norm" && usable ? Math.max(...usable, 1e-9) : 1;
+    const masking = maskingOf(now.description, now);
     const focused = words.contains(focusedBeside(words));
     replaced(
       words,
       all.slice(0, TEXT).map((unit, place) => {
         const weight = usable ? usable[place] : 0;
+        const isHidden = own >= 0 && isMasked(masking, [all[own].first, all[own].last], [unit.first, unit.last]);
         const word = wordElement(unit.text, {
           class: "regard-context-word",
           role: "option",
@@ -110,9 +113,9 @@ export function makePane({ label, colours, lifetime, set, text: editor = null })
           "aria-selected": String(place === own),
           tabindex: place === own ? "0" : "-1",
           "data-special": unit.special || null,
-          title: usable ? printedNumber(weight, 3) : null,
+          title: !usable ? null : isHidden ? "masked" : printedNumber(weight, 3),
         });
-        word.setAttribute("aria-label", `${shortened(unit.text, 40)}${usable ? `, ${printedNumber(weight, 2)}` : ""}`);
+        word.setAttribute("aria-label", `${shortened(unit.text, 40)}${!usable ? "" : isHidden ? ", masked" : `, ${printedNumber(weight, 2)}`}`);
         const colour = colours.shade(Math.min(1, weight / top));
         word.style.background = colour;
         word.style.color = colours.contrast(colour);

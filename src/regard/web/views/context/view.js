@@ -2,8 +2,9 @@
 import { uniqueId } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { keptHeads, keptLayers, tokenOfName } from "../../page/state.js";
-import { unitOf, unitsOf } from "../../elements/words.js";
+import { quoted } from "../../page/provenance.js";
+import { keptHeads, keptLayers, numberOfLayer, tokenOfName } from "../../page/state.js";
+import { printable, unitOf, unitsOf } from "../../elements/words.js";
 import { movesChart, movesTable } from "./chart.js";
 import { PAIRS, movesOf, pairOf, saidOfMoves, sameWord, sharedWord } from "./model.js";
 import { measureOf } from "../../page/measures.js";
@@ -32,6 +33,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
   let stopWaiting = () => {};
   /** @type {{cosine: number, distance: number}[]|null} */
   let moves = null;
+  let compared = ""; // the two words, for exports
   let width = 0;
   lifetime.add(() => other !== services.beside && other?.close());
 
@@ -180,6 +182,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     const { description: of, source: ask } = there();
     const unitsThere = unitsOf(of, "word");
     const [one, two] = [units[unitOf(units, queryHere())], unitsThere[unitOf(unitsThere, chosenThere().query)]];
+    compared = one && two ? `${printable(one.text)} with ${printable(two.text)} in ${quoted(printable(of.text))}` : "";
     const both = description.has.includes("states") && of.has.includes("states");
     vectors.hidden = !both || !one || !two;
     if (vectors.hidden) return;
@@ -234,7 +237,8 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     table: () => ({
       title: said.textContent ?? "",
       columns: ["state", "cosine", "distance"],
-      rows: (moves ?? []).map(({ cosine, distance }, place) => [place ? `after layer ${place - 1}` : "before the first layer", cosine, distance]),
+      rows: (moves ?? []).map(({ cosine, distance }, place) => [place ? `after layer ${numberOfLayer(description, place - 1)}` : "before the first layer", cosine, distance]),
     }),
+    origin: () => ({ source: printable(description.source ?? description.model), compared }), // of no measure
   };
 }

@@ -87,7 +87,7 @@ export function makeAbout({ description, state }, maps, alike) {
       sinks.has(key) || sinks.has(query + shift) || (description.first_query !== null && query + shift === key);
     const cell = maps.strongest(head.layer, head.head, skip);
     if (!cell) return "";
-    const { query, key, weight } = saidOfCell(cell, description, printedWeight);
+    const { query, key, weight } = saidOfCell(cell, description, head.layer, printedWeight);
     return `Strongest: ${shortened(query, 18)} → ${shortened(key, 18)} ${weight}`;
   }
 

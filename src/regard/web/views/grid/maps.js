@@ -1,6 +1,7 @@
 /** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
 import { largestOf } from "../../maths/numbers.js";
 import { strongest } from "../../maths/links.js";
+import { maskingOf } from "../../maths/masking.js";
 import { keptLayers } from "../../page/state.js";
 import { partOf } from "../matrix/geometry.js";
 import { paint } from "../matrix/pixels.js";
@@ -83,7 +84,7 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
       const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       const image = drawing.createImageData(columns, rows);
       const top = alike ? 1 : largestOf(tile.weight) || 1;
-      paint(tile, { top, colour: "linear", colours }, description, new Uint32Array(image.data.buffer));
+      paint(tile, { top, colour: "linear", colours }, maskingOf(description, { layer }), new Uint32Array(image.data.buffer));
       drawing.putImageData(image, 0, 0);
       return true;
     },

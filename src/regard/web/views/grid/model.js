@@ -1,4 +1,5 @@
 /** The order of the heads in the grid. Pure functions. */
+import { maskingOf } from "../../maths/masking.js";
 import { isHidden } from "../matrix/geometry.js";
 
 /**
@@ -78,10 +79,10 @@ export function layersAcross(dense, layers, heads) {
 
 /**
  * What a cell of a map shows, in words.
- * @param {{weight: number, queries: number[], keys: number[]}} cell @param {Description} description
+ * @param {{weight: number, queries: number[], keys: number[]}} cell @param {Description} description @param {number} layer
  * @param {(weight: number) => string} printed
  */
-export function saidOfCell({ weight, queries, keys }, description, printed) {
+export function saidOfCell({ weight, queries, keys }, description, layer, printed) {
   const tokens = description.tokens;
   const named = (/** @type {number[]} */ [first, last], /** @type {string[]} */ of) =>
     last - first === 1 ? of[first] : `${of[first]} … ${of[last - 1]}`;
@@ -89,7 +90,7 @@ export function saidOfCell({ weight, queries, keys }, description, printed) {
   return {
     query: named(queries, description.query_tokens ?? tokens.slice(description.first_query ?? 0)),
     key: named(keys, tokens),
-    weight: isHidden(description, queries, keys) ? "masked" : `${pooled ? "mean " : ""}${printed(weight)}`,
+    weight: isHidden(maskingOf(description, { layer }), queries, keys) ? "masked" : `${pooled ? "mean " : ""}${printed(weight)}`,
   };
 }
 

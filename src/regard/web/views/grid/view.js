@@ -238,7 +238,7 @@ function drawGrid(context) {
     const cell = one && inside ? maps.at(one.layer, one.head, across, down) : null;
     tip.hidden = !cell;
     if (!cell || !one) return;
-    const { query, key, weight } = saidOfCell(cell, description, printedWeight);
+    const { query, key, weight } = saidOfCell(cell, description, one.layer, printedWeight);
     replaced(
       tip,
       element("b", { text: `${shortened(query, 18)} → ${shortened(key, 18)}` }),
@@ -300,8 +300,8 @@ function drawGrid(context) {
         title,
         columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],
         rows: order.map((one) => [
-          one.layer,
-          one.head,
+          numberOfLayer(description, one.layer),
+          numberOfHead(description, one.head),
           ...shown.map(({ name }) => known.of(name, one)),
           ...(known ? [known.patternOf(one) ?? ""] : []),
         ]),

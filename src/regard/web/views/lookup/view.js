@@ -374,6 +374,11 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
         answer?.weights[row] ?? null,
       ]),
     }),
+    origin: () => {
+      const { how, temperature, meaning } = settings();
+      const by = !shown.textual ? "" : meaning ? " by minilm's embeddings" : shown.asks ? "" : " by spelling";
+      return { source: `look-up${by}, softmax(${how} ÷ ${saidTemperature(temperature).split(",")[0]})`, text: shown.name };
+    },
   };
 }
 

@@ -48,7 +48,7 @@ function drawEdge(drawing, { plot, view, whole, colours }) {
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
-function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whole }) {
+function drawTiles(drawing, { plot, view, ratio, tiles, scale, masking, whole }) {
   const start = performance.now();
   const wanted = 1 / (view.size * ratio); // cells per pixel
   let left = false;
@@ -62,7 +62,7 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, description, whol
     const coarse = coarseness(tile);
     if (coarse * FINER < wanted) continue;
     let picture = tile.picture?.scale === scale ? tile.picture.canvas : null;
-    if (!picture && performance.now() - start < BUDGET) picture = pictureOf(tile, scale, description);
+    if (!picture && performance.now() - start < BUDGET) picture = pictureOf(tile, scale, masking);
     if (!picture) {
       left = true;
       picture = tile.picture?.canvas ?? null;
@@ -103,7 +103,7 @@ function drawLines(drawing, { plot, view, shown, colours, ratio }) {
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
-function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description }) {
+function drawNumbers(drawing, { plot, view, shown, weightAt, scale, masking }) {
   const unit = unitFor(scale.top);
   const printed = (/** @type {number} */ weight) =>
     unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2);
@@ -113,7 +113,7 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, description 
   drawing.textBaseline = "middle";
   for (let row = shown.rows[0]; row < shown.rows[1]; row++) {
     for (let column = shown.columns[0]; column < shown.columns[1]; column++) {
-      if (isHidden(description, [row, row + 1], [column, column + 1])) continue;
+      if (isHidden(masking, [row, row + 1], [column, column + 1])) continue;
       const weight = weightAt(row, column);
       if (weight === null) continue;
       const text = printed(weight);

@@ -18,7 +18,7 @@ export function matrixSvg(what, canvas, title) {
 }
 
 /** @param {import("./geometry.js").Picture} what @param {string} title */
-function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, description }, title) {
+function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, masking }, title) {
   const side = 40;
   const [rows, columns] = [span(shown.rows), span(shown.columns)];
   const names = (/** @type {number[]} */ list, /** @type {string[]} */ words) =>
@@ -39,7 +39,7 @@ function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, descri
   });
   for (const [down, row] of rows.entries()) {
     for (const [across, column] of columns.entries()) {
-      const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
+      const hidden = isHidden(masking, [row, row + 1], [column, column + 1]);
       const weight = weightAt(row, column) ?? 0;
       const fill = hidden ? colours.hidden : colourOfWeight(weight, scale);
       const [x, y] = [left + across * side, top + down * side];
@@ -76,12 +76,12 @@ export function svgDocument(width, height, title, ground, parts) {
 }
 
 /**
- * Queries down, keys across; pooled cells name their range.
+ * Queries down, keys across; pooled cells name their range, masked ones are blank.
  * @param {import("./geometry.js").Picture} what
  * @param {string} title
  * @param {number} coarse tokens a cell
  */
-export function matrixTable({ shown, tokens, queryTokens, drawnWeight }, title, coarse) {
+export function matrixTable({ shown, tokens, queryTokens, drawnWeight, masking }, title, coarse) {
   const parts = (/** @type {number[]} */ [first, last]) => {
     const found = [];
     for (let place = first; place < last && found.length < MOST_ROWS; place += coarse) found.push(place);
@@ -92,10 +92,12 @@ export function matrixTable({ shown, tokens, queryTokens, drawnWeight }, title, 
       ? String(words[place])
       : `${printedCount(place)}–${printedCount(Math.min(words.length, place + coarse) - 1)}`;
   const [rows, columns] = [parts(shown.rows), parts(shown.columns)];
+  const cell = (/** @type {number} */ row, /** @type {number} */ column) =>
+    isHidden(masking, [row, row + coarse], [column, column + coarse]) ? null : drawnWeight(row, column);
   return {
     title,
     columns: ["query \\ key", ...columns.map((column) => name(column, tokens))],
-    rows: rows.map((row) => [name(row, queryTokens), ...columns.map((column) => drawnWeight(row, column))]),
+    rows: rows.map((row) => [name(row, queryTokens), ...columns.map((column) => cell(row, column))]),
   };
 }
 

@@ -8,13 +8,13 @@
  * @typedef {{rows: number[], columns: number[], shape: number[]}} Tile
  * @typedef {{view: Placed, plot: Plot & {left: number, top: number}, ratio: number, shown: {rows: number[], columns: number[]}, level: number,
  *   sharp: Tile[], here: import("./tiles.js").Loaded[], tiles: import("./tiles.js").Loaded[], finest: number,
- *   scale: import("./pixels.js").Scale, colours: Colours, description: Description, whole: Size, tokens: string[],
+ *   scale: import("./pixels.js").Scale, colours: Colours, description: Description, masking: Masking, whole: Size, tokens: string[],
  *   queryTokens: string[], chosen: {query: number|null, key: number|null}, region: number[]|null,
  *   cursor: {row: number, column: number}|null, focused: boolean, drawnWeight: (row: number, column: number) => number|null,
  *   weightAt: (row: number, column: number) => number|null}} Picture  all that is drawn
  */
 
-import { isMasked } from "../../elements/words.js";
+import { isMasked } from "../../maths/masking.js";
 
 export const TILE = 256; // cells along a side of a tile
 export const WHOLE = 512; // cells of the map of the whole matrix
@@ -217,11 +217,11 @@ export function ticks(first, last, size, apart) {
 
 /**
  * Whether all weights of these rows and columns are masked.
- * @param {{causal?: boolean, window?: number|null, first_query?: number|null}} description
+ * @param {Masking} masking
  * @param {number[]} rows
  * @param {number[]} columns
  */
-export function isHidden(description, [firstRow, lastRow], [firstColumn, lastColumn]) {
-  const shift = description.first_query ?? 0; // the position of query 0
-  return isMasked(description, [firstRow + shift, lastRow + shift], [firstColumn, lastColumn]);
+export function isHidden(masking, [firstRow, lastRow], [firstColumn, lastColumn]) {
+  const shift = masking.first_query ?? 0; // the position of query 0
+  return isMasked(masking, [firstRow + shift, lastRow + shift], [firstColumn, lastColumn]);
 }

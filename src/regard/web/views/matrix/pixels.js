@@ -3,6 +3,7 @@
  *
  * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string}} Scale
  */
+import { hasMask } from "../../maths/masking.js";
 import { isHidden, partOf } from "./geometry.js";
 
 const DECADES = 4; // of a logarithmic scale
@@ -46,10 +47,10 @@ export function bottomOf({ top, colour }) {
  * One 32-bit pixel per cell; masked cells have their own colour.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
- * @param {Masking} description
+ * @param {Masking} masking
  * @param {Uint32Array} pixels
  */
-export function paint(tile, scale, description, pixels) {
+export function paint(tile, scale, masking, pixels) {
   const table = packedColours(scale.colours);
   const { weight } = tile;
   const count = weight.length;
@@ -67,21 +68,21 @@ export function paint(tile, scale, description, pixels) {
       pixels[place] = table[step >= LAST ? LAST : step | 0];
     }
   }
-  if (description.causal) paintHidden(tile, description, pixels, table[256]);
+  if (hasMask(masking)) paintHidden(tile, masking, pixels, table[256]);
 }
 
 /**
  * The image of a tile; repainted only when the scale changes.
  * @param {import("./tiles.js").Loaded} tile
  * @param {Scale} scale
- * @param {Masking} description
+ * @param {Masking} masking
  */
-export function pictureOf(tile, scale, description) {
+export function pictureOf(tile, scale, masking) {
   const [rows, columns] = tile.shape;
   const canvas = tile.picture?.canvas ?? makeCanvas(columns, rows);
   const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = drawing.createImageData(columns, rows);
-  paint(tile, scale, description, new Uint32Array(image.data.buffer));
+  paint(tile, scale, masking, new Uint32Array(image.data.buffer));
   drawing.putImageData(image, 0, 0);
   tile.picture = { canvas, scale };
   return canvas;
@@ -89,23 +90,24 @@ export function pictureOf(tile, scale, description) {
 
 /**
  * @param {import("./tiles.js").Loaded} tile
- * @param {Masking} description
+ * @param {Masking} masking
  * @param {Uint32Array} pixels
  * @param {number} hidden
  */
-function paintHidden(tile, description, pixels, hidden) {
+function paintHidden(tile, masking, pixels, hidden) {
   const [rows, columns] = tile.shape;
   for (let row = 0; row < rows; row++) {
     const down = partOf(tile.rows, rows, row);
-    // Masked cells are contiguous at both ends of a row.
-    for (let column = columns - 1; column >= 0; column--) {
-      if (!isHidden(description, down, partOf(tile.columns, columns, column))) break;
-      pixels[row * columns + column] = hidden;
-    }
-    for (let column = 0; description.window && column < columns; column++) {
-      if (!isHidden(description, down, partOf(tile.columns, columns, column))) break;
-      pixels[row * columns + column] = hidden;
-    }
+    const hide = (/** @type {number} */ column) => {
+      const isMasked = isHidden(masking, down, partOf(tile.columns, columns, column));
+      if (isMasked) pixels[row * columns + column] = hidden;
+      return isMasked;
+    };
+    if (masking.visible) for (let column = 0; column < columns; column++) hide(column);
+    if (masking.visible) continue;
+    // Otherwise masked cells are contiguous at both ends of a row.
+    for (let column = columns - 1; column >= 0 && hide(column); column--);
+    for (let column = 0; masking.window && column < columns && hide(column); column++);
   }
 }
 

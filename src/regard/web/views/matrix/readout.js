@@ -1,5 +1,6 @@
 /** Beside the matrix: the weight under the pointer, the strongest visible weights, the colour scale. */
 import { element, replaced } from "../../elements/elements.js";
+import { hasMask } from "../../maths/masking.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
 import { wordElement } from "../../elements/words.js";
 import { bottomOf } from "./pixels.js";
@@ -108,7 +109,7 @@ export function makeLegend() {
     "p",
     { class: "regard-quiet regard-matrix-hidden" },
     element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }),
-    "masked: later than the query, or outside its window",
+    "masked: keys that the query cannot see",
   );
   const el = element(
     "div",
@@ -120,8 +121,8 @@ export function makeLegend() {
   );
   return {
     el,
-    /** @param {import("./pixels.js").Scale} scale @param {string} said @param {Description} description */
-    show(scale, said, description) {
+    /** @param {import("./pixels.js").Scale} scale @param {string} said @param {Masking} masking */
+    show(scale, said, masking) {
       const drawing = /** @type {CanvasRenderingContext2D} */ (bar.getContext("2d"));
       const image = drawing.createImageData(256, 1);
       for (let step = 0; step < 256; step++)
@@ -132,7 +133,7 @@ export function makeLegend() {
       mid.textContent = plain(scale.colour === "log" ? Math.sqrt(bottom * scale.top) : scale.top / 2);
       high.textContent = plain(scale.top);
       about.textContent = said;
-      hidden.hidden = !description.causal;
+      hidden.hidden = !hasMask(masking);
       (/** @type {HTMLElement} */ (hidden.firstElementChild)).style.setProperty("background", scale.colours.hidden);
     },
   };

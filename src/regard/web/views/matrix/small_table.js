@@ -6,8 +6,7 @@ import { isHidden } from "./geometry.js";
 
 const MOST = 24; // words
 
-/** @param {Description} description */
-export function smallTable(description) {
+export function smallTable() {
   const table = element("table", { class: "regard-table" });
   const el = element(
     "details",
@@ -23,7 +22,7 @@ export function smallTable(description) {
   return {
     el,
     /** @param {import("./geometry.js").Picture} what as it is drawn */
-    show({ shown, weightAt, tokens, queryTokens }) {
+    show({ shown, weightAt, tokens, queryTokens, masking }) {
       const [[top, foot], [left, right]] = [shown.rows, shown.columns];
       el.hidden = foot - top > MOST || right - left > MOST;
       if (el.hidden) return;
@@ -42,7 +41,7 @@ export function smallTable(description) {
           element("th", { scope: "row" }, wordElement(queryTokens[query])),
           span(left, right).map((key) => {
             const weight = weightAt(query, key);
-            const hidden = isHidden(description, [query, query + 1], [key, key + 1]);
+            const hidden = isHidden(masking, [query, query + 1], [key, key + 1]);
             return element("td", { text: hidden ? "masked" : weight === null ? "…" : printedWeight(weight) });
           }),
         ),

@@ -1,5 +1,6 @@
 /** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
 import { element, replaced } from "../../elements/elements.js";
+import { maskingOf } from "../../maths/masking.js";
 import { measureOf, nameOfMeasure } from "../../page/measures.js";
 import { printedWeight, roundedUp } from "../../maths/numbers.js";
 import { shortened } from "../../elements/words.js";
@@ -67,7 +68,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     schedule();
   });
   const note = element("p", { class: "regard-matrix-note", role: "status" });
-  const asTable = smallTable(description);
+  const asTable = smallTable();
   const bar = makeBar(
     state,
     {
@@ -112,6 +113,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
     const { layer, head, pool } = state.get();
     return { layer, head, pool, measure: measureOf(state.get(), description) };
   };
+  const masking = () => maskingOf(description, whose());
   const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
   const exact = makeExact({ source, whole, lifetime, whose, came: schedule });
   lifetime.add(tiles.end);
@@ -164,6 +166,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
       scale,
       colours,
       description,
+      masking: masking(),
       whole,
       tokens,
       queryTokens,
@@ -217,7 +220,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   /** @param {import("./tiles.js").Loaded[]} here */
   function sayWhatIsShown(here) {
     const name = whose().measure === "weight" ? "weight" : nameOfMeasure(whose().measure, description);
-    legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), description);
+    legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), masking());
     say(saidOfSampling(here), false);
     progress.watch(whose(), here.some((tile) => !tile.done));
     const label = nameOfMatrix(whole, state.get(), description, name === "weight" ? undefined : name);
@@ -234,7 +237,7 @@ function drawMatrix({ el, source, description, state, colours, announce, lifetim
   function showReadout(what) {
     if (!cursor) return readout.show(null);
     const { row, column } = cursor;
-    const hidden = isHidden(description, [row, row + 1], [column, column + 1]);
+    const hidden = isHidden(what.masking, [row, row + 1], [column, column + 1]);
     const found = drawnAt(what.tiles, row, column, what.finest);
     const alone = what.weightAt(row, column) ?? (hidden ? 0 : exact.at(row, column));
     const failed = typeof alone === "string" ? alone : null;

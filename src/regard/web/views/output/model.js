@@ -1,4 +1,5 @@
 /** What the output view shows. Pure functions. */
+import { printedNumber } from "../../maths/numbers.js";
 import { bitsOf, probabilities } from "../../maths/sampling.js";
 
 export const USUAL = Object.freeze({ temperature: 1, topK: null, topP: null });
@@ -17,6 +18,16 @@ export function settingsOf({ output_temperature: temperature, output_top_k: topK
 /** @param {ReturnType<typeof settingsOf>} settings */
 export function isUsual({ temperature, topK, topP }) {
   return temperature === 1 && topK === null && topP === null;
+}
+
+/** What was changed, for exports. @param {ReturnType<typeof settingsOf>} settings */
+export function saidOfSettings({ temperature, topK, topP }) {
+  const said = [
+    temperature === 1 ? null : `temperature ${printedNumber(temperature, 2)}`,
+    topK === null ? null : `top k ${topK}`,
+    topP === null ? null : `top p ${printedNumber(topP, 2)}`,
+  ];
+  return said.filter(Boolean).join(", ");
 }
 
 /**

@@ -3,8 +3,8 @@ import { steppedTo } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber } from "../../maths/numbers.js";
-import { shortened, wordElement } from "../../elements/words.js";
-import { appended, nameOfToken, settingsOf, surprise } from "./model.js";
+import { printable, shortened, wordElement } from "../../elements/words.js";
+import { appended, nameOfToken, saidOfSettings, settingsOf, surprise } from "./model.js";
 import { makeNext } from "./next.js";
 import { pictureOf } from "./picture.js";
 import { drawSimilar } from "./similar.js";
@@ -145,6 +145,10 @@ function drawNextToken({ el, source, description, state, colours, announce, life
       title: title(),
       columns: ["token", "probability", "sampled"],
       rows: next.rows().map((row) => [nameOfToken(row), row.probability, row.share]),
+    }),
+    origin: () => ({
+      text: printable(where() === last ? description.text : description.text.slice(0, description.stops?.[where()])),
+      edited: saidOfSettings(settingsOf(state.get())),
     }),
   };
 }

@@ -1,16 +1,17 @@
 /** What the sentence view draws. Pure functions. */
-import { isMasked, printable } from "../../elements/words.js";
+import { isMasked } from "../../maths/masking.js";
+import { printable } from "../../elements/words.js";
 import { linksOf } from "./lines.js";
 
 /**
  * Lines, and a number per word.
  * @param {import("./weights.js").Gathered} gathered
  * @param {{queries: Unit[], keys: Unit[]}} units
- * @param {Description} description
+ * @param {Masking} masking
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean, relative?: boolean}} how  bars and lines of
  *   one word are drawn between 0 and 1, or relative to the largest; the overview of all words always is relative
  */
-export function sceneOf(gathered, units, description, { query, key, aside, apart, relative = false }) {
+export function sceneOf(gathered, units, masking, { query, key, aside, apart, relative = false }) {
   const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
   const asideKeys = new Set(
     aside
@@ -53,7 +54,7 @@ export function sceneOf(gathered, units, description, { query, key, aside, apart
   const largest = Math.max(...shown, ...parts, 0);
   const among = (/** @type {[number, number]} */ [first, last], /** @type {(unit: number) => boolean} */ is) =>
     new Set(Array.from({ length: last - first }, (_, place) => place).filter((place) => is(first + place)));
-  const hides = (/** @type {number} */ asks, /** @type {number} */ unit) => isHiddenUnit(description, units.queries[asks], units.keys[unit]);
+  const hides = (/** @type {number} */ asks, /** @type {number} */ unit) => isHiddenUnit(masking, units.queries[asks], units.keys[unit]);
   return {
     links,
     gets,
@@ -70,20 +71,20 @@ export function sceneOf(gathered, units, description, { query, key, aside, apart
   };
 }
 
-/** Whether a query's mask hides a key. @param {Description} description @param {Unit} query @param {Unit} key */
-function isHiddenUnit(description, query, key) {
-  return isMasked(description, [query.first, query.last], [key.first, key.last]);
+/** Whether a key is masked for a query. @param {Masking} masking @param {Unit} query @param {Unit} key */
+function isHiddenUnit(masking, query, key) {
+  return isMasked(masking, [query.first, query.last], [key.first, key.last]);
 }
 
-/** A masked key has no weight. @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Description} description @param {number|null} query @param {boolean} apart @param {string} title */
-export function tableOf(gathered, units, description, query, apart, title) {
+/** A masked key has no weight. @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Masking} masking @param {number|null} query @param {number[]|null} apart the model's numbers of the heads, where they are shown apart @param {string} title */
+export function tableOf(gathered, units, masking, query, apart, title) {
   const width = gathered.columns[1] - gathered.columns[0];
   const rows = [];
   for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
     if (query !== null && line !== query) continue;
     for (let place = 0; place < width; place++) {
       const at = (line - gathered.rows[0]) * width + place;
-      const isHidden = isHiddenUnit(description, units.queries[line], units.keys[gathered.columns[0] + place]);
+      const isHidden = isHiddenUnit(masking, units.queries[line], units.keys[gathered.columns[0] + place]);
       const weights = (apart ? gathered.each.map((one) => one[at]) : [gathered.mean[at]]).map((/** @type {number} */ one) => (isHidden ? null : one));
       rows.push([
         printable(units.queries[line].text),
@@ -97,7 +98,7 @@ export function tableOf(gathered, units, description, query, apart, title) {
     columns: [
       "query",
       "key",
-      ...(apart ? gathered.heads.map((/** @type {number} */ head) => `weight of head ${head}`) : ["weight"]),
+      ...(apart ? apart.map((head) => `weight of head ${head}`) : ["weight"]),
     ],
     rows,
   };

@@ -3,6 +3,7 @@ import { segments, toggle } from "../../elements/controls.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { strongest } from "../../maths/links.js";
+import { maskingOf } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../page/measures.js";
 import { numberOfHead, numberOfLayer } from "../../page/state.js";
@@ -116,6 +117,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   );
 
   const measure = () => measureOf(state.get(), description);
+  const masking = () => maskingOf(description, { layer: state.get().layer, measure: measure() });
   const several = () => chosenHeads(state.get()).length > 1 && !isOverLayers(measure());
   const isApart = () => Boolean(state.get().sentence_apart) && several();
   const isRelative = () => state.get().sentence_scale === "relative" || measure() === "norm";
@@ -248,7 +250,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
   function show() {
     if (!gathered) return;
     const { query, key } = chosen();
-    const scene = sceneOf(gathered, units, description, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
+    const scene = sceneOf(gathered, units, masking(), { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
     const common = { most: scene.most, largest: scene.largest, heads: gathered.heads, colours };
     left.show({
       ...common,
@@ -400,7 +402,7 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     svg() {
       const { query, key } = chosen();
       if (!gathered) throw new Error("Nothing is drawn yet.");
-      const scene = sceneOf(gathered, units, description, { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
+      const scene = sceneOf(gathered, units, masking(), { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
       const words = (
         /** @type {Unit[]} */ list,
         /** @type {[number, number]} */ range,
@@ -427,7 +429,8 @@ function drawSentence({ el, source, description, state, colours, announce, lifet
     table() {
       if (!gathered) throw new Error("Nothing is drawn yet.");
       const { query } = chosen();
-      return tableOf(gathered, units, description, query, isApart(), titleOf(state.get(), measure(), description));
+      const heads = gathered.heads.map((head) => numberOfHead(description, head));
+      return tableOf(gathered, units, masking(), query, isApart() ? heads : null, titleOf(state.get(), measure(), description));
     },
   };
 }

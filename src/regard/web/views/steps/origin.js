@@ -12,8 +12,8 @@ const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
 /**
  * How a vector of a head came about.
  * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, columns: ArrayLike<number>[],
- *   bias: ArrayLike<number>|null, projected: Float64Array, rotary: import("../../maths/block.js").Rotary|null, position: number,
- *   count: number, result: ArrayLike<number>}} Origin  columns are those of W in x · W
+ *   bias: ArrayLike<number>|null, norm: import("../../maths/block.js").Norm|null, projected: Float64Array, rotary: import("../../maths/block.js").Rotary|null, position: number,
+ *   count: number, result: ArrayLike<number>}} Origin  columns are those of W in x · W; norm is that of queries and keys
  * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
  */
 
@@ -35,7 +35,8 @@ export function originOf(block, { letter, head, x, input, position, count, used 
   const columns = Array.from({ length: last - first }, (_, place) => columnOfMatrix(matrix, first + place));
   const biases = block.bias(letter);
   const bias = biases && Array.from(biases).slice(first, last);
-  return { letter, x, input, isNormed: block.normFirst, columns, bias, projected, rotary, position, count, result };
+  const norm = letter === "v" ? null : block.norm(`${letter}_norm`);
+  return { letter, x, input, isNormed: block.normFirst, columns, bias, norm, projected, rotary, position, count, result };
 }
 
 /**
@@ -48,13 +49,14 @@ export function originOfNumbers(numbers, letter, head, place, result) {
   const projected = Float64Array.from(result);
   const bias = numbers[`b_${letter}`]?.[head] ?? null;
   const columns = Array.from(result, (_, at) => columnOf(numbers[`w_${letter}`][head], at));
-  return { letter, x, input: x, isNormed: false, columns, bias, projected, rotary: null, position: place, count: 0, result };
+  return { letter, x, input: x, isNormed: false, columns, bias, norm: null, projected, rotary: null, position: place, count: 0, result };
 }
 
 /** One number of x · W. @param {Origin} origin @param {number} place */
-export function projectionArithmetic({ letter, columns, input, bias, isNormed }, place) {
+export function projectionArithmetic({ letter, columns, input, bias, norm, isNormed, projected }, place) {
   const names = { x: isNormed ? "norm(x)" : "x", column: `column ${place} of W_${letter.toUpperCase()}` };
-  return linearArithmetic(input, columns[place], bias?.[place], names);
+  const product = linearArithmetic(input, columns[place], bias?.[place], names);
+  return norm ? element("div", {}, product, element("p", { class: "regard-formula", text: `${letter}, normed: ${printedNumber(projected[place], 3)}` })) : product;
 }
 
 /** One number of a head's vector: turned by RoPE, or x · W. @param {Origin} origin @param {number} place */
@@ -126,6 +128,7 @@ export function makeOrigin(again) {
     if (!origin) return;
     const name = letter.toUpperCase();
     const shape = `${printedCount(origin.x.length)} × ${printedCount(origin.columns.length)}`;
+    const bias = origin.bias && largestOf(origin.bias) > 0 ? ` + b_${name}` : "";
     /** @type {{key: string, label: string, vector: ArrayLike<number>, before: string, arithmetic: ((place: number) => Element)|null}[]} */
     const cells = made.parts.map(({ name: label, vector }, place) => ({ key: `made-${place}`, label, vector, before: place ? "+" : "", arithmetic: null }));
     const equals = !made.parts.length ? "" : made.isNormed ? "→ norm →" : "=";
@@ -135,7 +138,7 @@ export function makeOrigin(again) {
       key: "projected",
       label: origin.rotary ? "before position" : letter,
       vector: origin.projected,
-      before: `× W_${name} (${shape}) =`,
+      before: `× W_${name} (${shape})${bias} ${origin.norm ? "→ norm →" : "="}`,
       arithmetic: (place) => projectionArithmetic(origin, place),
     });
     if (origin.rotary)
@@ -153,7 +156,7 @@ export function makeOrigin(again) {
         element(
           "div",
           { class: "regard-origin-cell", "data-origin": key },
-          element("span", { class: "regard-quiet", text: label }),
+          element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` }),
           vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), open: open === key, act: () => act(key), key }),
         ),
       ]),

@@ -2,9 +2,10 @@
 import { steppedTo, toggle } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
+import { isMasked, maskingOf } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { numberOfHead, numberOfLayer } from "../../page/state.js";
-import { isMasked, printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../elements/words.js";
+import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { chosenHeads, gatherRow, windowAround } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
 import { barsOf, makeBars } from "./bars.js";
@@ -280,6 +281,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
       if (!along) throw new Error("Nothing is drawn yet.");
       const { layer } = state.get();
       const heads = chosenHeads(state.get()).map((head) => numberOfHead(description, head));
+      const masking = maskingOf(description, { layer });
       const title = `Layer ${numberOfLayer(description, layer)}, heads ${heads.join(", ")}`;
       const rows = queries.map((unit, place) => {
         const at = apartWords ? place : unitOf(units, unit.first);
@@ -288,7 +290,7 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
           along.received[at] ?? null,
           along.entropy[place],
           along.distance[place],
-          word?.row && !apartWords && !isMasked(description, [units[word.place].first, units[word.place].last], [unit.first, unit.last]) ? word.row.mean[at] : null,
+          word?.row && !apartWords && !isMasked(masking, [units[word.place].first, units[word.place].last], [unit.first, unit.last]) ? word.row.mean[at] : null,
         ];
       });
       const name = word ? printable(units[word.place].text).slice(0, 40) : "";
