@@ -202,7 +202,8 @@ def _formulas(model: Model) -> dict[str, str]:
 
 def _safetensors(tensors: Mapping[str, Array]) -> Iterator[bytes]:
     """A safetensors file in pieces. Vectors come first, so that every array is aligned; then matrices in the order of
-    the model, so that those of queries, keys and values are contiguous."""
+    the model, so that those of queries, keys and values are contiguous.
+    """
     order = sorted(tensors, key=lambda name: tensors[name].ndim)
     header: dict[str, Any] = {}
     start = 0
@@ -260,7 +261,8 @@ def _stored_in_gguf(model: Model) -> dict[str, StoredTensor] | None:
 
 
 def _name_in_gguf(name: str) -> str:
-    """
+    """The name of an array in a GGUF file.
+
     >>> _name_in_gguf("encoders.3.attention.w_q.weight"), _name_in_gguf("embedding.weight")
     ('blk.3.attn_q.weight', 'token_embd.weight')
     """

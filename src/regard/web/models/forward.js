@@ -142,14 +142,13 @@ function runBlock(model, layer, state, cache, place, turns, change, onHeads = ()
 export async function changedStates(model, state, first, changeOf, pause = () => {}) {
   const rows = state.length / model.width;
   const turns = new TurnsOfTokens(0, rows, rows);
+  /** @type {Float32Array[]} */
   const states = [];
   try {
     for (let layer = first; layer < model.encoders.length; layer++) {
       await pause();
       const input = states[states.length - 1] ?? state;
-      states.push(
-        kernel().scope(() => kernel().floats(runBlock(model, layer, input, makeCache(model, layer, rows), 0, turns, changeOf(layer)))),
-      );
+      states.push(kernel().scope(() => kernel().floats(runBlock(model, layer, input, makeCache(model, layer, rows), 0, turns, changeOf(layer)))));
     }
   } finally {
     turns.release();

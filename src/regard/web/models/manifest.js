@@ -6,8 +6,7 @@
  * @typedef {{texts: number, outputs: number, states: number}} Rounding  of the weights, measured beside the model in float32
  * @typedef {{name: string, kind: string, licence: string|null, longest: number, ends: number[], precision: string, weights: ModelFile,
  *   tokenizer: ModelFile|null, tensors: Record<string, import("./weights.js").TensorPlace>|null, rounding: Rounding|null,
- *   transformer: Settings, stages: unknown[], parameters: number, formulas: Record<string, string>, compared: string[],
- *   known: import("./roles.js").ModelRoles|null}} Manifest
+ *   transformer: Settings, stages: unknown[], parameters: number, formulas: Record<string, string>, compared: string[]}} Manifest
  */
 import { describe } from "./tokenizers/components.js";
 
@@ -39,7 +38,6 @@ export function manifestFrom(content) {
     parameters: settings.number("parameters"),
     formulas: Object.fromEntries(settings.part("formulas").names.map((name) => [name, settings.part("formulas").text(name)])),
     compared: settings.list("compared").map(String),
-    known: settings.has("known") ? /** @type {any} */ (settings.part("known").values) : null,
   };
 }
 
