@@ -91,7 +91,7 @@ class WebModel(TypedDict):
     transformer: Mapping[str, Any]
     stages: list[dict[str, Any]]  # see `regard.viewer.architecture`
     parameters: int
-    formulas: Mapping[str, str]  # of the steps of a block
+    formulas: list[dict[str, str]]  # of the steps, by block
     compared: tuple[str, ...]
 
 
@@ -191,10 +191,11 @@ def _rounding(model: Model) -> Rounding:
     return {"texts": len(texts), "outputs": outputs, "states": states}
 
 
-def _formulas(model: Model) -> dict[str, str]:
-    """The formula of every step of a block."""
-    trace = model.blocks[0].explain(np.zeros((2, model.width), np.float32), query=1)
-    return {step.name: step.formula for step in trace.steps}
+def _formulas(model: Model) -> list[dict[str, str]]:
+    """The formula of every step, by block."""
+    tokens = np.zeros((2, model.width), np.float32)
+    traces = [block.explain(tokens, query=1) for block in model.blocks]
+    return [{step.name: step.formula for step in trace.steps} for trace in traces]
 
 
 # Files

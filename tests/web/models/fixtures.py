@@ -14,7 +14,9 @@ from regard.arrays import numpy_of
 from regard.models.generate import Sampling
 from regard.models.model import Model
 from regard.viewer import frames, next_token, web_model
-from regard.viewer.subject import subject_of
+from regard.viewer.queries import Answers
+from regard.viewer.similar import Embedder
+from regard.viewer.subject import Subject, answered, subject_of
 
 ALIKE = ("The kids were scared.", "The children were afraid, and left.")
 
@@ -38,6 +40,7 @@ def write_case(folder: Path, case: Case, dtype: str = "float32") -> None:
     web_model.write(case.model, own, dtype)
     header, arrays = expected(case)
     (own / "expected.bin").write_bytes(frames.pack(header, arrays))
+    write_answers(own, case)
 
 
 def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -77,6 +80,40 @@ def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
         "written": written,
     }
     return header, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+
+
+def queries_of(subject: Subject) -> list[tuple[str, dict[str, Any]]]:
+    """Every kind of query, in a first and a last layer and head, by token and by word, of every measure."""
+    last, layer = subject.queries - 1, subject.layers - 1
+    head = subject.attentions[layer].shape[0] - 1
+    region = {"layer": layer, "head": head, "rows": [1, last], "columns": [0, last], "shape": [2, 3]}
+    asked: list[tuple[str, dict[str, Any]]] = [("statistics", {}), ("architecture", {}), ("likelihood", {})]
+    asked += [("tile", {**region, "pool": pool}) for pool in ("mean", "max")]
+    asked += [("tile", {**region, "measure": measure}) for measure in ("norm", "mean", "rollout")]
+    for by in ("token", "word"):
+        asked.append(("row", {"layer": layer, "heads": [0, head], "query": last, "by": by}))
+        asked += [("row", {"layer": 0, "heads": [0], "query": 2, "by": by, "measure": m}) for m in ("mean", "rollout")]
+        asked.append(("heads_for", {"query": last, "key": 1, "by": by}))
+    for sinks in (False, True):
+        asked.append(("links", {"layer": layer, "heads": [0, head], "count": 9, "sinks": sinks}))
+    asked += [("along", {"layer": layer, "heads": [head]}), ("thumbnails", {"layer": 0, "shape": [5, 4]})]
+    asked += [(kind, {"layer": layer}) for kind in ("value_grams", "block")]
+    asked += [("vectors", {"layer": layer, "head": head, "query": last}), ("states", {"tokens": [0, last]})]
+    asked += [("states", {"tokens": [1], "layer": 1}), ("embedding", {"tokens": [0, last]})]
+    asked += [("steps", {"layer": layer, "query": 2}), ("next", {"query": 1}), ("next", {})]
+    asked += [("embed", {"texts": list(ALIKE)}), ("flow", {"query": last, "silenced": [[0, 1], [layer, 0]]})]
+    asked.append(("flow", {"query": 2, "layer": 1, "head": head, "divisor": 2.5, "silenced": []}))
+    return [(kind, parameters) for kind, parameters in asked if kind in answered(subject)]
+
+
+def write_answers(folder: Path, case: Case) -> None:
+    """What Python answers about a reading: a description, queries, and a frame for each."""
+    answers = Answers(case.model.read(case.text), Embedder(lambda: False, lambda: case.model))
+    asked = queries_of(answers.subject)
+    for place, (kind, parameters) in enumerate(asked):
+        (folder / f"answer-{place}.bin").write_bytes(answers.answer(kind, parameters))
+    content = {"description": answers.description(), "queries": asked}
+    (folder / "answers.json").write_text(json.dumps(content), encoding="utf-8")
 
 
 def _generated(case: Case, sampling: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def run_node(folder, test_file):
         message = "needs Node: apt-get install nodejs"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     ended = subprocess.run(
-        [node, "--test", Path(__file__).parent / test_file],
+        [node, "--test", "--test-reporter=dot", Path(__file__).parent / test_file],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -67,6 +67,7 @@ def test_real_models_are_pythons(minilm_path, smollm2_path, tmp_path):
     assert (tmp_path / "smollm2" / smollm2_path.name).is_file()  # the GGUF file itself
     write_sampling(tmp_path / "sampling.json")
     run_node(tmp_path, "models.test.js")
+    run_node(tmp_path, "source.test.js")
 
 
 def test_a_trained_model_is_pythons(tmp_path, monkeypatch):
@@ -82,6 +83,7 @@ def test_a_trained_model_is_pythons(tmp_path, monkeypatch):
     write_case(folder, Case("trained", trained, "a b c d b a", "a b", 6, SAMPLINGS, changes))
     write_sampling(folder / "sampling.json")
     run_node(folder, "models.test.js")
+    run_node(folder, "source.test.js")
 
 
 def small(folder, name, config, kind="causal"):
@@ -118,3 +120,4 @@ def test_every_architecture_is_pythons(tmp_path):
     write_case(folder, Case("small-encoder", encoder(layers=3), WORDS, changes=CHANGES[4:]))
     write_sampling(folder / "sampling.json")
     run_node(folder, "models.test.js")
+    run_node(folder, "source.test.js")

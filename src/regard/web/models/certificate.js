@@ -8,7 +8,7 @@
  */
 import { byHead, kernel } from "../engine/kernel.js";
 import { printedCount } from "../maths/numbers.js";
-import { headsFirst } from "./reading.js";
+import { headsFirst, rowsAt } from "./rows.js";
 
 const ROWS = 16; // queries of each head, evenly spaced from the first to the last
 
@@ -31,7 +31,7 @@ function errorsOf(reading, layer, rows) {
   const { heads, keyHeads, headDim, valueDim, scale, softcap } = reading.model.layers.encoders[layer].attention;
   const { queries, keys, values, outputs } = reading.layers[layer];
   const { count } = reading;
-  const chosen = (/** @type {Float32Array} */ array, /** @type {number} */ size) => headsFirst(rowsOf(array, heads * size, rows), heads, size);
+  const chosen = (/** @type {Float32Array} */ array, /** @type {number} */ size) => headsFirst(rowsAt(array, heads * size, rows), heads, size);
   const visible = reading.visible(layer);
   const ends = visible && {
     first: kernel().tensor("i32", [rows.length], rows.map((row) => visible.first[row])),
@@ -79,11 +79,4 @@ export function precisionOf({ precision, rounding }) {
 function printedError(error) {
   const [digits, exponent] = error.toExponential(0).split("e");
   return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
-}
-
-/** Some rows. @param {Float32Array} array @param {number} width @param {number[]} rows */
-function rowsOf(array, width, rows) {
-  const found = new Float32Array(rows.length * width);
-  rows.forEach((row, place) => found.set(array.subarray(row * width, (row + 1) * width), place * width));
-  return found;
 }

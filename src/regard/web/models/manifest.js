@@ -6,7 +6,7 @@
  * @typedef {{texts: number, outputs: number, states: number}} Rounding  of the weights, measured beside the model in float32
  * @typedef {{name: string, kind: string, licence: string|null, longest: number, ends: number[], precision: string, weights: ModelFile,
  *   tokenizer: ModelFile|null, tensors: Record<string, import("./weights.js").TensorPlace>|null, rounding: Rounding|null,
- *   transformer: Settings, stages: unknown[], parameters: number, formulas: Record<string, string>, compared: string[]}} Manifest
+ *   transformer: Settings, stages: unknown[], parameters: number, formulas: Record<string, string>[], compared: string[]}} Manifest
  */
 import { describe } from "./tokenizers/components.js";
 
@@ -36,7 +36,7 @@ export function manifestFrom(content) {
     transformer: settings.part("transformer"),
     stages: settings.list("stages"),
     parameters: settings.number("parameters"),
-    formulas: Object.fromEntries(settings.part("formulas").names.map((name) => [name, settings.part("formulas").text(name)])),
+    formulas: settings.parts("formulas").map((block) => Object.fromEntries(block.names.map((name) => [name, block.text(name)]))),
     compared: settings.list("compared").map(String),
   };
 }

@@ -1,6 +1,7 @@
 /** A text as a model read it: tokens, words, and what every layer computed. */
 import { framed } from "../sources/frames.js";
 import { certify } from "./certificate.js";
+import { headsFirst } from "./rows.js";
 import { wordsOf } from "./tokenizers/tokeniser.js";
 
 /**
@@ -86,14 +87,4 @@ export class Reading {
       },
     };
   }
-}
-
-/** (token, head · size) as (head, token, size), a copy. @param {Float32Array} rows @param {number} heads @param {number} size */
-export function headsFirst(rows, heads, size) {
-  const count = rows.length / (heads * size);
-  const found = new Float32Array(rows.length);
-  for (let head = 0, to = 0; head < heads; head++)
-    for (let token = 0, from = head * size; token < count; token++, from += heads * size)
-      for (let place = 0; place < size; place++) found[to++] = rows[from + place];
-  return found;
 }
