@@ -148,6 +148,8 @@ def write(
 
 def _check(model: Model) -> None:
     """Refuse what the page does not compute."""
+    if not isinstance(model, Model):
+        raise errors.unsupported(f"{type(model).__name__} in a page", "Use a model that `regard.model` opens.")
     transformer = model.transformer
     if not transformer.encoders or transformer.decoders:
         raise errors.unsupported("A model of decoders in a page", "Use a model such as minilm, smollm2 or GPT-2.")

@@ -21,6 +21,8 @@
  *   regard-likelihood      the answer to `likelihood`
  *   regard-embed           vectors of the texts in its header
  *   regard-2-…             the same of another reading, to compare with
+ *   regard-model           a model in the page (its manifest) or beside it (its address); regard-worker, the script that runs
+ *                          it; regard-weights-0 …, regard-tokenizer-0 …, its files: see hosts/model_page.js
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
 import { framed, fromBase64, unpack } from "./frames.js";
@@ -140,6 +142,13 @@ export function localSource(page, prefix = "regard") {
       return answer;
     },
   };
+}
+
+/** Another reading in the page, to compare with. @param {Document} page @returns {import("../page/views.js").Other|undefined} */
+export function secondReading(page) {
+  if (!page.getElementById("regard-2-describe")) return undefined;
+  const source = localSource(page, "regard-2");
+  return { source, description: source.description, close: () => {} };
 }
 
 /** Some rows of an array (row, width). @param {FrameArray} array @param {number[]} rows */
