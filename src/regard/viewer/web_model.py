@@ -2,7 +2,8 @@
 
 model.json           what the model is: its layers, as `regard.layers.codec` describes them, its files with sizes and
                      SHA-256, and what the page says about its heads
-weights.safetensors  matrices in float16 or float32, vectors in float32; or the GGUF file that the model was opened from
+weights.safetensors  matrices in float16 or float32, vectors in float32, and the outputs of one text before rounding; or
+                     the GGUF file that the model was opened from
 tokenizer.json       as of the `tokenizers` library; a GGUF file holds its own
 
 The page has no code for architectures: whatever `regard.model` opens, from BERT to Qwen, is the same layers with other
@@ -23,7 +24,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 
 from regard import atomic_file, codec, errors, validate
-from regard.arrays import Array
+from regard.arrays import Array, numpy_of
 from regard.layers import Learned
 from regard.layers.codec import KINDS
 from regard.models.files import gguf
@@ -36,11 +37,7 @@ MANIFEST, WEIGHTS, TOKENISER = "model.json", "weights.safetensors", "tokenizer.j
 DTYPES = {"float16": ("F16", np.float16), "float32": ("F32", np.float32)}
 LARGEST_HALF = 65504.0
 GGML_TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 8: "Q8_0", 30: "BF16"}  # that the page reads
-MEASURED = (  # texts whose outputs say what rounding the weights changes
-    "The kids were scared of the lions, so they left right away.",
-    "I love apple phones and apple pie.",
-    *similar.COMPARED,
-)
+REFERENCE = "The kids were scared of the lions."  # whose outputs say what rounding the weights changes
 
 # From the names of arrays in a `Transformer` to those in a GGUF file.
 IN_GGUF = {
@@ -66,14 +63,6 @@ class StoredTensor(TypedDict):
     heads: NotRequired[int]  # whose rows llama.cpp interleaves
 
 
-class Rounding(TypedDict):
-    """What rounding the weights changes in some texts, beside the model in float32."""
-
-    texts: int
-    outputs: float  # the largest difference of any output of a head
-    states: float  # of any number after the last layer, relative to the largest one
-
-
 class WebModel(TypedDict):
     """What a page needs to know of a model."""
 
@@ -87,7 +76,7 @@ class WebModel(TypedDict):
     weights: WebFile
     tokenizer: WebFile | None  # None: in the GGUF file
     tensors: Mapping[str, StoredTensor] | None  # of a GGUF file; None: by the same names
-    rounding: Rounding | None
+    reference: str | None  # the text whose outputs before rounding are among the weights, by layer
     transformer: Mapping[str, Any]
     stages: list[dict[str, Any]]  # see `regard.viewer.architecture`
     parameters: int
@@ -117,10 +106,12 @@ def write(
     stored = _stored_in_gguf(model) if dtype == "float16" else None
     tensors: dict[str, Array] = {}
     transformer = codec.describe("", model.transformer, tensors, KINDS)
-    rounding, tokeniser = None, None
+    reference, tokeniser = None, None
     if stored is None:
         rounded = _rounded(tensors, dtype)
-        rounding = _rounding(model) if dtype == "float16" else None
+        if dtype == "float16":
+            reference = REFERENCE
+            rounded |= _reference_outputs(model)
         weights = _write(folder / WEIGHTS, _safetensors(rounded))
         tokeniser = _write(folder / TOKENISER, [model.tokeniser.engine.to_str().encode()])
     else:
@@ -136,7 +127,7 @@ def write(
         "weights": weights,
         "tokenizer": tokeniser,
         "tensors": stored,
-        "rounding": rounding,
+        "reference": reference,
         "transformer": transformer,
         "stages": stages_of(model.transformer),
         "parameters": model.transformer.count(),
@@ -175,22 +166,11 @@ def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:
     return found
 
 
-def _rounding(model: Model) -> Rounding:
-    """The outputs of the model with rounded weights against its own."""
-
-    def rounded(array: Array) -> Array:
-        return array.astype(np.float16).astype(np.float32) if array.ndim > 1 else array
-
-    narrow = replace(model, transformer=model.transformer.map(rounded))
-    texts = [text for text in MEASURED if len(model.tokeniser.encode(text).ids) <= model.longest]
-    outputs = states = 0.0
-    for text in texts:
-        one, other = model.read(text), narrow.read(text)
-        pairs = zip(one.outputs, other.outputs, strict=True)
-        outputs = max(outputs, *(float(np.abs(a - b).max()) for a, b in pairs))
-        last = one.states[-1]
-        states = max(states, float(np.abs(last - other.states[-1]).max() / np.abs(last).max()))
-    return {"texts": len(texts), "outputs": outputs, "states": states}
+def _reference_outputs(model: Model) -> dict[str, Array]:
+    """The outputs of every layer for one text, (token, head · value_dim), before rounding, computed in float64."""
+    exact = replace(model, transformer=model.transformer.map(lambda array: array.astype(np.float64)))
+    outputs = (numpy_of(of_layer).swapaxes(0, 1) for of_layer in exact.read(REFERENCE).outputs)
+    return {f"reference.{n}": rows.reshape(len(rows), -1).astype(np.float32) for n, rows in enumerate(outputs)}
 
 
 def _formulas(model: Model) -> list[dict[str, str]]:

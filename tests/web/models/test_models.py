@@ -1,10 +1,13 @@
 """Models that run in the page, in Node, against Python."""
 
+import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -12,6 +15,7 @@ pytest.importorskip("tokenizers")
 
 from regard.cli.app import app
 from regard.models.model import opened
+from regard.viewer import web_model
 
 from ...models.checkpoints import transformers, write
 from ...models.conftest import cache, minilm_path, smollm2_path
@@ -84,6 +88,21 @@ def test_a_trained_model_is_pythons(tmp_path, monkeypatch):
     write_sampling(folder / "sampling.json")
     run_node(folder, "models.test.js")
     run_node(folder, "source.test.js")
+
+
+def test_the_page_computes_what_rounding_its_weights_changes(minilm_path, tmp_path):
+    def in_double(model, kind):
+        weights = model.transformer.map(lambda array: (array.astype(kind) if array.ndim > 1 else array).astype(float))
+        return replace(model, transformer=weights).read(web_model.REFERENCE).outputs
+
+    expected = {}
+    for model in (opened(minilm_path, "minilm"), encoder(layers=3)):
+        web_model.write(model, tmp_path / model.name)
+        pairs = zip(in_double(model, np.float32), in_double(model, np.float16), strict=True)
+        expected[model.name] = max(float(np.abs(one - other).max()) for one, other in pairs)
+    assert expected["minilm"] < 2e-3
+    (tmp_path / "rounding.json").write_text(json.dumps(expected))
+    run_node(tmp_path, "rounding.test.js")
 
 
 def small(folder, name, config, kind="causal"):

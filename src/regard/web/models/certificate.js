@@ -8,6 +8,7 @@
  */
 import { byHead, kernel } from "../engine/kernel.js";
 import { printedCount } from "../maths/numbers.js";
+import { outputsInDouble } from "./forward.js";
 import { headsFirst, rowsAt } from "./rows.js";
 
 const ROWS = 16; // queries of each head, evenly spaced from the first to the last
@@ -23,7 +24,7 @@ export function certify(reading) {
     for (const name of /** @type {const} */ (["row_sums", "forbidden", "output"])) errors[name] = Math.max(errors[name], found[name]); // NaN stays NaN
     checked += rows.length * attention.heads;
   });
-  return { ...errors, rows: checked, line: lineOf(errors, checked, model.manifest) };
+  return { ...errors, rows: checked, line: lineOf(errors, checked, model) };
 }
 
 /** @param {import("./reading.js").Reading} reading @param {number} layer @param {number[]} rows */
@@ -63,16 +64,33 @@ function errorsOf(reading, layer, rows) {
   return errors;
 }
 
-/** @param {{row_sums: number, forbidden: number, output: number}} errors @param {number} rows @param {import("./manifest.js").Manifest} manifest */
-function lineOf({ row_sums, forbidden, output }, rows, manifest) {
+/** @param {{row_sums: number, forbidden: number, output: number}} errors @param {number} rows @param {import("./model.js").Model} model */
+function lineOf({ row_sums, forbidden, output }, rows, model) {
   const line = `${printedCount(rows)} rows: sums within ${printedError(row_sums)} of 1, weight on masked keys ${forbidden === 0 ? "0" : printedError(forbidden)}, outputs within ${printedError(output)} of float64`;
-  return `${line}; ${precisionOf(manifest)}`;
+  return `${line}; ${precisionOf(model)}`;
 }
 
-/** What rounding the weights changes: measured when the model was written, beside its float32 weights, which a page does not have. @param {import("./manifest.js").Manifest} manifest */
-export function precisionOf({ precision, rounding }) {
-  if (rounding) return `weights rounded to ${precision}: outputs within ${printedError(rounding.outputs)} of the float32 model in ${rounding.texts} texts`;
-  return precision === "float32" ? "weights in float32" : `weights as in the file (${precision})`;
+/** What rounding the weights changes. @param {import("./model.js").Model} model */
+export function precisionOf({ manifest: { precision, reference }, roundingError }) {
+  if (reference === null) return precision === "float32" ? "weights in float32" : `weights as in the file (${precision})`;
+  const bound = roundingError === null ? "" : `: outputs within ${printedError(roundingError)} of the float32 model`;
+  return `weights rounded to ${precision}${bound}`;
+}
+
+/**
+ * How far rounded weights move the outputs of a text, computed in double precision: the outputs of the float32 model come
+ * with the weights. @param {import("./model.js").Model} model
+ */
+export async function roundingErrorOf({ manifest: { reference }, tokeniser, layers, weights }) {
+  if (reference === null) return null;
+  const outputs = await outputsInDouble(layers, tokeniser.encode(reference).ids);
+  let largest = 0;
+  outputs.forEach((numbers, layer) => {
+    const { heads, valueDim } = layers.encoders[layer].attention;
+    const expected = kernel().doubles(weights.tensor(`reference.${layer}`, [numbers.length / (heads * valueDim), heads * valueDim]));
+    numbers.forEach((number, place) => (largest = Math.max(largest, Math.abs(number - expected[place]))));
+  });
+  return largest;
 }
 
 /** A size with one digit, as Python prints it: 4e-07. @param {number} error */

@@ -66,11 +66,7 @@ export class ForwardPass {
   #embed(ids) {
     const place = this.ids.length;
     if (place + ids.length > this.capacity) throw new Error(`There is room for ${this.capacity} tokens, not for ${place + ids.length}.`);
-    return kernel().scope(() => {
-      let x = /** @type {Tensor|null} */ (null);
-      for (const { value } of embeddingSteps(this.model, ids, place)) x = value;
-      return this.#keepState(0, /** @type {Tensor} */ (x));
-    });
+    return kernel().scope(() => this.#keepState(0, embedded(this.model, ids, place)));
   }
 
   /** @param {number} layer @param {Float32Array} state its input @param {TurnsOfTokens} turns */
@@ -115,14 +111,14 @@ export class ForwardPass {
 
 /**
  * One block; what it makes lives in the scope around.
- * @param {Layers} model @param {number} layer @param {Float32Array} state its input, (token, width) @param {KeyValues} cache
+ * @param {Layers} model @param {number} layer @param {Float32Array|Float64Array} state its input, (token, width) @param {KeyValues} cache
  * @param {number} place the position of the first token @param {TurnsOfTokens} turns @param {LayerChange|null} change
  * @param {(heads: {queries: Tensor, outputs: Tensor}) => void} [onHeads]
  */
 function runBlock(model, layer, state, cache, place, turns, change, onHeads = () => {}) {
   const block = model.encoders[layer];
   const { attention } = block;
-  const x = kernel().tensor("f32", [state.length / model.width, model.width], state);
+  const x = kernel().tensor(turns.type, [state.length / model.width, model.width], state);
   let result = x;
   const attend = (/** @type {Tensor} */ input) => {
     const queries = project(attention, input, cache, place, turns.of(attention.rotary));
@@ -156,13 +152,44 @@ export async function changedStates(model, state, first, changeOf, pause = () =>
   return states;
 }
 
+/**
+ * The outputs of every layer's heads in double precision, (token, head · size): what the weights alone decide.
+ * @param {Layers} model @param {number[]} ids @param {() => void|Promise<void>} [pause]
+ */
+export async function outputsInDouble(model, ids, pause = () => {}) {
+  const turns = new TurnsOfTokens(0, ids.length, ids.length, "f64");
+  /** @type {Float64Array[]} */
+  const outputs = [];
+  try {
+    let state = kernel().scope(() => kernel().doubles(embedded(model, ids, 0, "f64")));
+    for (let layer = 0; layer < model.encoders.length; layer++) {
+      await pause();
+      state = kernel().scope(() => {
+        const onHeads = (/** @type {{outputs: Tensor}} */ heads) => outputs.push(kernel().doubles(heads.outputs));
+        return kernel().doubles(runBlock(model, layer, state, makeCache(model, layer, ids.length, "f64"), 0, turns, null, onHeads));
+      });
+    }
+  } finally {
+    turns.release();
+  }
+  return outputs;
+}
+
+/** The input of the first block. @param {Layers} model @param {number[]} ids @param {number} place @param {import("../engine/kernel.js").Real} [type] */
+function embedded(model, ids, place, type = "f32") {
+  let x = /** @type {Tensor|null} */ (null);
+  for (const { value } of embeddingSteps(model, ids, place, type)) x = value;
+  return /** @type {Tensor} */ (x);
+}
+
 /** Cosines and sines of some tokens, computed once for all blocks. */
 class TurnsOfTokens {
   /** @type {Map<import("./layers.js").Rotary, Turns>} */
   #turns = new Map();
 
-  /** @param {number} first position @param {number} rows @param {number} count tokens of the text */
-  constructor(first, rows, count) {
+  /** @param {number} first position @param {number} rows @param {number} count tokens of the text @param {import("../engine/kernel.js").Real} [type] */
+  constructor(first, rows, count, type = "f32") {
+    this.type = type;
     this.first = first;
     this.rows = rows;
     this.count = count;
@@ -173,7 +200,7 @@ class TurnsOfTokens {
     if (!rotary) return null;
     let turns = this.#turns.get(rotary);
     if (!turns) {
-      turns = turnsOf(rotary, this.first, this.rows, this.count);
+      turns = turnsOf(rotary, this.first, this.rows, this.count, this.type);
       for (const tensor of [turns.cosines, turns.sines]) kernel().keep(tensor);
       this.#turns.set(rotary, turns);
     }
@@ -185,10 +212,10 @@ class TurnsOfTokens {
   }
 }
 
-/** @param {Layers} model @param {number} layer @param {number} capacity tokens @returns {KeyValues} */
-function makeCache(model, layer, capacity) {
+/** @param {Layers} model @param {number} layer @param {number} capacity tokens @param {import("../engine/kernel.js").Real} [type] @returns {KeyValues} */
+function makeCache(model, layer, capacity, type = "f32") {
   const { keyHeads, headDim, valueDim } = model.encoders[layer].attention;
-  return { keys: kernel().tensor("f32", [capacity, keyHeads * headDim]), values: kernel().tensor("f32", [capacity, keyHeads * valueDim]) };
+  return { keys: kernel().tensor(type, [capacity, keyHeads * headDim]), values: kernel().tensor(type, [capacity, keyHeads * valueDim]) };
 }
 
 /** Rows of a tensor into an array of rows. @param {Tensor} tensor (row, width) @param {Float32Array} to @param {number} place of the first row there @param {number} [first] @param {number} [count] */

@@ -3,10 +3,10 @@
  * setting is checked when it is read, and a wrong one is one sentence.
  *
  * @typedef {{file: string, size: number, sha256: string}} ModelFile
- * @typedef {{texts: number, outputs: number, states: number}} Rounding  of the weights, measured beside the model in float32
  * @typedef {{name: string, kind: string, licence: string|null, longest: number, ends: number[], precision: string, weights: ModelFile,
- *   tokenizer: ModelFile|null, tensors: Record<string, import("./weights.js").TensorPlace>|null, rounding: Rounding|null,
+ *   tokenizer: ModelFile|null, tensors: Record<string, import("./weights.js").TensorPlace>|null, reference: string|null,
  *   transformer: Settings, stages: unknown[], parameters: number, formulas: Record<string, string>[], compared: string[]}} Manifest
+ * reference: the text whose outputs, by the model before its weights were rounded, are among the weights
  */
 import { describe } from "./tokenizers/components.js";
 
@@ -21,7 +21,6 @@ export function manifestFrom(content) {
   if (format !== FORMAT) throw new Error(`This model is written in format ${format}; this page reads ${FORMAT}. Write it again with the same version of Regard.`);
   const tensors = settings.has("tensors") ? settings.part("tensors") : null;
   const tokenizer = settings.has("tokenizer") ? settings.part("tokenizer") : null;
-  const rounding = settings.has("rounding") ? settings.part("rounding") : null;
   return {
     name: settings.text("name"),
     kind: settings.text("kind"),
@@ -32,7 +31,7 @@ export function manifestFrom(content) {
     weights: fileFrom(settings.part("weights")),
     tokenizer: tokenizer && fileFrom(tokenizer),
     tensors: tensors && Object.fromEntries(tensors.names.map((name) => [name, placeFrom(tensors.part(name))])),
-    rounding: rounding && { texts: rounding.integer("texts"), outputs: rounding.number("outputs"), states: rounding.number("states") },
+    reference: settings.has("reference") ? settings.text("reference") : null,
     transformer: settings.part("transformer"),
     stages: settings.list("stages"),
     parameters: settings.number("parameters"),

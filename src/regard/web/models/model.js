@@ -1,5 +1,6 @@
 /** A model that reads texts and, if it is causal, writes: a tokeniser and layers with real weights, as `regard/models/model.py`. */
 import { kernel } from "../engine/kernel.js";
+import { roundingErrorOf } from "./certificate.js";
 import { ForwardPass, changedStates } from "./forward.js";
 import { layersFrom } from "./layers.js";
 import { pauses } from "./pause.js";
@@ -21,6 +22,9 @@ import { Weights } from "./weights.js";
 const NO_WRITING = "This model is bidirectional, or has no language-model head: it cannot write. Use a causal model such as smollm2.";
 
 export class Model {
+  /** See certificate.js; null before `measureRounding`, and where no weights were rounded. @type {number|null} */
+  roundingError = null;
+
   /**
    * @param {Manifest} manifest @param {import("../engine/kernel.js").Tensor} file the bytes of the weights, in the kernel's memory
    * @param {unknown} [tokenizer] a tokenizer.json, parsed; a GGUF file has its own
@@ -161,6 +165,11 @@ export class Model {
     });
     const later = await changedStates(this.layers, reading.states[first], first, changeOf, pauses(signal));
     return [...reading.states.slice(0, first + 1), ...later];
+  }
+
+  /** Computes what rounding the weights changes, which certificates say from then on. */
+  async measureRounding() {
+    this.roundingError = await roundingErrorOf(this);
   }
 
   release() {

@@ -9,6 +9,7 @@
  * @typedef {import("./layers.js").Norm} Norm
  * @typedef {import("./layers.js").Rotary} Rotary
  * @typedef {import("../engine/kernel.js").Tensor} Tensor
+ * @typedef {import("../engine/kernel.js").Real} Real
  *
  * normed       the input of the attention's projections: the tokens, normed first in pre-norm blocks
  * heads        the outputs of all heads, concatenated
@@ -42,16 +43,16 @@ export function normed(norm, x) {
 /**
  * The steps of the embedding: the tokens' vectors, + positions, normed; the last two only where the model has them.
  * @param {Layers} layers @param {number[]} ids @param {number} [first] the position of the first token
+ * @param {Real} [type] that is computed with, here and in all blocks after
  * @returns {Generator<{name: "embedding"|"positioned"|"normed", value: Tensor}>}
  */
-export function* embeddingSteps(layers, ids, first = 0) {
+export function* embeddingSteps(layers, ids, first = 0, type = "f32") {
   const { embedding, positions, embeddingNorm, embeddingScale } = layers;
-  let x = kernel().gather(embedding, ids);
+  let x = kernel().gather(embedding, ids, type);
   if (embeddingScale !== 1) x = multiplied(x, embeddingScale);
   yield { name: "embedding", value: x };
   if (positions) {
-    const rows = kernel().gather(positions.weight, positionRows(positions, ids, first));
-    x = kernel().tensor("f32", x.shape, sum(kernel().floats(x), kernel().floats(rows)));
+    x = added(x, kernel().gather(positions.weight, positionRows(positions, ids, first), type));
     yield { name: "positioned", value: x };
   }
   if (embeddingNorm) yield { name: "normed", value: normed(embeddingNorm, x) };
@@ -66,15 +67,9 @@ function positionRows({ padding, weight }, ids, first) {
   return rows;
 }
 
-/** @param {Float32Array} one @param {Float32Array} other */
-function sum(one, other) {
-  for (let at = 0; at < one.length; at++) one[at] += other[at];
-  return one;
-}
-
 /** @param {Tensor} x @param {number} by */
 function multiplied(x, by) {
-  return kernel().tensor("f32", x.shape, kernel().floats(x).map((number) => number * by));
+  return kernel().tensor(x.type, x.shape, kernel().doubles(x).map((number) => number * by));
 }
 
 /**
@@ -122,7 +117,9 @@ export function* observe(block, x, attend, { separate = false } = {}) {
 
 /** @param {Tensor} one @param {Tensor} other */
 function added(one, other) {
-  return kernel().tensor("f32", one.shape, sum(kernel().floats(one), kernel().floats(other)));
+  const sum = kernel().doubles(one);
+  /** @type {Float32Array} */ (kernel().numbers(other)).forEach((number, place) => (sum[place] += number));
+  return kernel().tensor(one.type, one.shape, sum);
 }
 
 /**
@@ -159,7 +156,7 @@ function reshaped({ address, type }, [rows, width]) {
  */
 export function attendAll(layer, queries, cache, place, change = null) {
   const { heads, valueDim } = layer;
-  const outputs = kernel().tensor("f32", [queries.shape[0], heads * valueDim]);
+  const outputs = kernel().tensor(queries.type, [queries.shape[0], heads * valueDim]);
   const { scores, values } = scoresOf(layer, queries, cache, place);
   kernel().attend(scores, values, byHead(outputs, heads));
   if (change?.head) attendChanged(layer, queries, cache, place, change.head, outputs);
@@ -207,13 +204,13 @@ function silence(outputs, head, size) {
   for (let row = 0; row < rows; row++) numbers.fill(0, row * width + head * size, row * width + (head + 1) * size);
 }
 
-/** Cosines and sines for so many tokens from a position on, of a text of `count` tokens. @param {Rotary} rotary @param {number} first @param {number} rows @param {number} count @returns {Turns} */
-export function turnsOf({ frequencies, longFrequencies, longAfter, factor }, first, rows, count) {
+/** Cosines and sines for so many tokens from a position on, of a text of `count` tokens. @param {Rotary} rotary @param {number} first @param {number} rows @param {number} count @param {Real} type @returns {Turns} */
+export function turnsOf({ frequencies, longFrequencies, longAfter, factor }, first, rows, count, type) {
   const speeds = longFrequencies && longAfter !== null && count > longAfter ? longFrequencies : frequencies;
   const turns = [Math.cos, Math.sin].map((of) => {
-    const numbers = new Float32Array(rows * speeds.length);
+    const numbers = new Float64Array(rows * speeds.length);
     for (let row = 0, at = 0; row < rows; row++) for (const speed of speeds) numbers[at++] = of((first + row) * speed) * factor;
-    return kernel().tensor("f32", [rows, speeds.length], numbers);
+    return kernel().tensor(type, [rows, speeds.length], numbers);
   });
   return { cosines: turns[0], sines: turns[1] };
 }

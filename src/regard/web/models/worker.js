@@ -117,7 +117,9 @@ async function loadModel(manifest, weights, tokenizer, { signal, news }) {
   }
   const { bytes, kept } = await fileOf(manifest.weights, weights, { signal, onProgress });
   try {
-    return { model: new Model(manifest, bytes, content), kept };
+    const model = new Model(manifest, bytes, content);
+    await model.measureRounding();
+    return { model, kept };
   } catch (error) {
     kernel().release(bytes);
     throw error;
