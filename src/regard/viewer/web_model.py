@@ -39,6 +39,9 @@ LARGEST_HALF = 65504.0
 GGML_TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 8: "Q8_0", 30: "BF16"}  # that the page reads
 REFERENCE = "The kids were scared of the lions."  # whose outputs say what rounding the weights changes
 
+# The parts of tokenisers that web/models/tokenizers/pre_tokenizers.js computes.
+PRE_TOKENISERS = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Digits", "Split", "ByteLevel", "Sequence"}
+
 # From the names of arrays in a `Transformer` to those in a GGUF file.
 IN_GGUF = {
     "attention.w_q": "attn_q", "attention.w_k": "attn_k", "attention.w_v": "attn_v", "attention.w_o": "attn_output",
@@ -148,6 +151,11 @@ def _check(model: Model) -> None:
         block.attention.alibi is not None for block in transformer.encoders
     ):
         raise errors.unsupported("Sinusoidal or ALiBi positions in a page", "Learned and rotary positions are.")
+    first = json.loads(model.tokeniser.engine.to_str())["pre_tokenizer"]
+    parts = [] if first is None else [first, *first.get("pretokenizers", [])]
+    unknown = sorted({part["type"] for part in parts} - PRE_TOKENISERS)
+    if unknown:
+        raise errors.unsupported(f"A tokeniser with {unknown[0]} in a page", "WordPiece and byte-level BPE are.")
 
 
 def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:

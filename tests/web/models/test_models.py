@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 pytest.importorskip("tokenizers")
 
 from regard.cli.app import app
+from regard.errors import Unsupported
+from regard.layers import Sinusoidal
 from regard.models.model import opened
 from regard.viewer import web_model
 
@@ -21,7 +23,7 @@ from ...models.checkpoints import transformers, write
 from ...models.conftest import cache, minilm_path, smollm2_path
 from ...models.test_llama import LLAMA3
 from ...models.test_llama import SMALL as LLAMA
-from ...small_models import encoder
+from ...small_models import encoder, writer
 from .fixtures import Case, write_case, write_sampling
 
 __all__ = ["cache", "minilm_path", "smollm2_path"]
@@ -103,6 +105,22 @@ def test_the_page_computes_what_rounding_its_weights_changes(minilm_path, tmp_pa
     assert expected["minilm"] < 2e-3
     (tmp_path / "rounding.json").write_text(json.dumps(expected))
     run_node(tmp_path, "rounding.test.js")
+
+
+def test_a_worker_runs_models_behind_messages(tmp_path):
+    config = transformers.LlamaConfig(**LLAMA, rope_parameters=LLAMA3)
+    for model in (small(tmp_path / "checkpoints", "LlamaForCausalLM", config), encoder()):
+        web_model.write(model, tmp_path / "models" / model.name)
+    run_node(tmp_path / "models", "worker.test.js")
+
+
+def test_a_model_that_a_page_cannot_run_is_refused_when_it_is_written(tmp_path):
+    with pytest.raises(Unsupported, match="A tokeniser with Metaspace in a page is not supported"):
+        web_model.write(writer(), tmp_path)
+    sines = replace(encoder(), transformer=replace(encoder().transformer, positions=Sinusoidal(16)))
+    with pytest.raises(Unsupported, match="Sinusoidal or ALiBi positions in a page"):
+        web_model.write(sines, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def small(folder, name, config, kind="causal"):

@@ -69,7 +69,7 @@ export function startModelPage(page) {
       async (signal) => {
         const other = await ask(signal);
         if (signal.aborted) return other.close();
-        await viewer.show(described(other.source, other.description), { signal });
+        await viewer.show(described(other.source, withRoles(other.description)), { signal });
         shown?.close();
         shown = other;
         return other;
@@ -82,6 +82,13 @@ export function startModelPage(page) {
       },
       (error) => (done ? done(error) : refused(error.message, waysFrom(error, again))),
     );
+  }
+
+  /** What the heads of the model do in general comes with the page; where they do it, only for the text that it stores. @param {Description} description @returns {Description} */
+  function withRoles(description) {
+    const { known = null, text } = stored?.description ?? {};
+    if (!known || description.text === text) return { ...description, known };
+    return { ...description, known: { ...known, classes: description.words.map(() => []), asks: [] } };
   }
 
   /** The model continues the text. @param {Record<string, unknown>} options @param {{signal: AbortSignal, news: (said: News) => void}} how @returns {Promise<void>} */
