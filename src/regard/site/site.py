@@ -12,7 +12,7 @@ from regard import atomic_file, errors, examples
 from regard.heads import profile
 from regard.models.model import Model
 from regard.site.pages import Link, document, markdown_page, relative, source_page
-from regard.viewer import heads_page, page
+from regard.viewer import heads_page, page, web_model
 
 SENTENCE = "kids"  # the example on the front door
 SOURCES = (".py",)
@@ -29,7 +29,7 @@ def write(
 ) -> Path:
     """Write the site into a folder; the path of its first page.
 
-    model   the one on the front door
+    model   the one on the front door, which reads other texts in the browser
     films   folders of training runs (`regard train`), each a page
     tell    called with a line for each part
     """
@@ -40,7 +40,8 @@ def write(
     navigation = {link.label: link.page for link in header}
     tell("The front door")
     reading = model.read(str(examples.named(SENTENCE).content))
-    page.save(reading, out / "index.html", links=navigation)
+    web_model.write(model, out / "model")
+    page.save(reading, out / "index.html", links=navigation, model="model/model.json")
     tell("What heads do")
     maps = heads_page.maps(model)
     data = profile.profile_texts(model, [reading.text for reading in maps]).data()
