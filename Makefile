@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all fuzz check format bench picture types emulator latex browser npm clean
+.PHONY: help install demo test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -38,7 +38,7 @@ demo: $(stamps)/models $(installed)  ## set up, then let a real model read a sen
 test: $(stamps)/tests $(installed)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(stamps)/tests $(stamps)/notebook $(installed) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
+test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/zig $(installed) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
 	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
@@ -57,6 +57,10 @@ format: $(stamps)/checks  ## put imports and C++ into shape
 bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
+	$(bin)/python benchmarks/web.py
+
+bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced
+	$(bin)/python benchmarks/web.py
 
 picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
 	$(bin)/python docs/draw_picture.py
@@ -64,6 +68,9 @@ picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md ag
 
 types: $(installed)  ## write the JavaScript types of viewer/description.py again
 	$(bin)/python docs/write_types.py
+
+wasm: $(stamps)/zig  ## compile native/ for the page again, into web/engine/regard.wasm
+	$(bin)/python native/build_wasm.py src/regard/web/engine/regard.wasm
 
 clean:  ## remove .venv and build
 	rm -rf $(venv) build
@@ -118,6 +125,12 @@ browser:
 			echo "Please install: sudo apt-get install chromium nodejs" >&2; exit 1; }; \
 		echo "Installing Chromium and Node"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
 			apt-get -qq install -y --no-install-recommends chromium nodejs fonts-dejavu-core >/dev/null; }
+
+# A compiler for WebAssembly. The page's kernels are committed: only who changes native/ needs it.
+$(stamps)/zig: $(stamps)/made constraints.txt
+	@echo "Installing Zig"
+	@$(install) ziglang
+	@touch $@
 
 $(stamps)/checks: $(stamps)/made constraints.txt
 	@echo "Installing what the checks need"

@@ -43,7 +43,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-TOLERANCE = 1e-5  # of weights, and of outputs relative to their largest number: float32 sums in another order
+# Of weights, and of outputs relative to their largest number: float32 sums in another order, which layers amplify
+# (1.2e-5 in Gemma 4 on one machine, 5e-6 on another).
+TOLERANCE = 3e-5
 MEMORY, SECONDS = 10 << 30, 900  # of the process of one folder
 SEED = 5
 PRODUCTS = {"bmm", "mm", "baddbmm", "addmm", "matmul"}
@@ -728,7 +730,7 @@ The model runs unwatched and watched: with its default attention implementation,
 *Attentions* are counted by a `TorchDispatchMode` that sees every softmax over the last axis whose result is multiplied
 with values, whatever records it. *Weights* is the largest difference of any recorded weight from that softmax (queries
 that see no key aside), *outputs* that of the watched outputs from the unwatched ones, relative to the largest number:
-at most 1e-05 each. Attentions that the model itself returns must be among the recorded ones.
+at most 3e-05 each. Attentions that the model itself returns must be among the recorded ones.
 
 Written by `python docs/survey_watch.py CHECKOUT RESULTS.jsonl --table docs/watch-architectures.md`, where CHECKOUT is a
 checkout of transformers, whose package has no tests. Testers import `parameterized`, `datasets`, `timm`, `torchvision`,

@@ -349,7 +349,9 @@ class BackwardChunk {
     bool give_queries(size_t block, bool sees) {
         std::atomic<int32_t>& turn = turns[turn_of(s, blocks, sequence, head, block)];
         for (int spin = 0; turn.load(std::memory_order_acquire) != chunk; ++spin) {
+#if !defined(__wasm_simd128__)  // one thread, for which it is always its turn
             if (spin > 100) std::this_thread::yield();
+#endif
             if (stopping()) return false;
         }
         for (int64_t p = 0; p < panels; ++p) {

@@ -185,7 +185,8 @@ class ForwardBlock {
     int64_t sequence, head, key_head, row, rows, panels;
     PlainRows<Real> tile_keys{};
     bool finite_values = true;
-    Real down = 1;  // what p is multiplied with before the values
+    bool may_overflow = false;  // Σ p · v may, where the weighted mean does not
+    Real down = 1;              // what p is multiplied with before the values
 
   public:
     ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, const RowBlock& block)
@@ -194,7 +195,7 @@ class ForwardBlock {
 
     void compute() {
         if (!pass()) return;
-        if (f.output && !all_outputs_finite()) {  // Σ p · v may overflow where the weighted mean does not
+        if (may_overflow && !all_outputs_finite()) {
             down = against_overflow<Real>(s);
             if (!pass()) return;
         }
@@ -288,14 +289,19 @@ class ForwardBlock {
     void prepare_tile(int64_t first, int64_t last) {
         tile_keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         finite_values = true;
-        if (!f.values) return;
-        if (plan.copy_values) {
-            finite_values = copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values);
-        } else {
-            for (int64_t j = first; j < last && finite_values; ++j)
-                finite_values =
-                    all_finite(reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j)), plan.value_size);
+        if (!f.values || finite_when_multiplied(first, last, 1 / against_overflow<Real>(s))) return;
+        may_overflow = true;
+        finite_values = finite_when_multiplied(first, last, 1);
+    }
+
+    // Whether the values of a tile, which are copied where that is planned, stay finite when multiplied by `by`.
+    bool finite_when_multiplied(int64_t first, int64_t last, Real by) {
+        if (plan.copy_values) return copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values, by);
+        for (int64_t j = first; j < last; ++j) {
+            const auto* row = reinterpret_cast<const Real*>(f.values.at(sequence, key_head, j));
+            if (!all_finite(row, plan.value_size, by)) return false;
         }
+        return true;
     }
 
     // Adds the scores of keys [from, to), of the tile that starts at `first`, to one panel.

@@ -12,6 +12,8 @@
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #define REGARD_INLINE inline __attribute__((always_inline))
@@ -28,6 +30,13 @@ constexpr int vector_bytes = 32, registers = 16;
 constexpr int vector_bytes = 16, registers = 32;
 #else
 constexpr int vector_bytes = 16, registers = 16;
+#endif
+// WebAssembly is compiled once more by the browser. V8 (Chrome, Node) has 15 vector registers to give, and spills more
+// in unrolled loops.
+#if defined(__wasm_simd128__)
+constexpr bool in_browser = true;
+#else
+constexpr bool in_browser = false;
 #endif
 
 template <class Real>
@@ -92,11 +101,19 @@ REGARD_INLINE Vec<float> larger(Vec<float> a, Vec<float> b) {
     return (Vec<float>)_mm256_max_ps((__m256)a, (__m256)b);
 #elif defined(__SSE2__)
     return (Vec<float>)_mm_max_ps((__m128)a, (__m128)b);
+#elif defined(__wasm_simd128__)
+    return (Vec<float>)wasm_f32x4_pmax((v128_t)b, (v128_t)a);
 #else
     return a > b ? a : b;
 #endif
 }
-REGARD_INLINE Vec<double> larger(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
+REGARD_INLINE Vec<double> larger(Vec<double> a, Vec<double> b) {
+#if defined(__wasm_simd128__)
+    return (Vec<double>)wasm_f64x2_pmax((v128_t)b, (v128_t)a);
+#else
+    return a > b ? a : b;
+#endif
+}
 
 template <class Real>
 REGARD_INLINE bool any_lane(Int<Real> mask) {
@@ -108,6 +125,8 @@ REGARD_INLINE bool any_lane(Int<Real> mask) {
     return _mm_movemask_epi8((__m128i)mask) != 0;
 #elif defined(__ARM_NEON)
     return vmaxvq_u32((uint32x4_t)mask) != 0;
+#elif defined(__wasm_simd128__)
+    return wasm_v128_any_true((v128_t)mask);
 #else
     for (int lane = 0; lane < lanes<Real>; ++lane)
         if (mask[lane]) return true;
@@ -283,6 +302,14 @@ REGARD_INLINE Vec<float> load_half(const uint16_t* from) {
     return (Vec<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 #elif defined(__ARM_NEON)
     return (Vec<float>)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
+#elif defined(__wasm_simd128__)
+    // Sign, exponent and mantissa are moved to their places; a product corrects the exponent, exactly for subnormal
+    // numbers too. What was infinite or NaN comes out as 65536 or more.
+    typedef Traits<float>::Bits Bits;
+    const Bits moved = ((Bits)wasm_i32x4_load16x4(from) << 13) & 0x8fffffffu;
+    const Vec<float> finite = (Vec<float>)moved * 0x1p112f;
+    const Bits beyond = (Bits)((Vec<float>)((Bits)finite & 0x7fffffffu) >= 65536.f);
+    return (Vec<float>)((Bits)finite | (beyond & 0x7f800000u));
 #else
     Vec<float> x;
     for (int lane = 0; lane < lanes<float>; ++lane) x[lane] = half_to_float(from[lane]);
@@ -303,6 +330,20 @@ REGARD_INLINE Vec<float> load_brain(const uint16_t* from) {
     Narrow narrow;
     std::memcpy(&narrow, from, sizeof narrow);
     return (Vec<float>)(__builtin_convertvector(narrow, Wide) << 16);
+#endif
+}
+
+// Sixteen small integers as numbers: by · integer + plus.
+REGARD_INLINE void widen_bytes(const int8_t* from, float by, float plus, float* to) {
+#if defined(__wasm_simd128__)
+    const v128_t bytes = wasm_v128_load(from), scale = wasm_f32x4_splat(by), shift = wasm_f32x4_splat(plus);
+    const v128_t low = wasm_i16x8_extend_low_i8x16(bytes), high = wasm_i16x8_extend_high_i8x16(bytes);
+    const v128_t wide[] = {wasm_i32x4_extend_low_i16x8(low), wasm_i32x4_extend_high_i16x8(low),
+                           wasm_i32x4_extend_low_i16x8(high), wasm_i32x4_extend_high_i16x8(high)};
+    for (int i = 0; i < 4; ++i)
+        wasm_v128_store(to + 4 * i, wasm_f32x4_add(wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wide[i]), scale), shift));
+#else
+    for (int i = 0; i < 16; ++i) to[i] = by * static_cast<float>(from[i]) + plus;
 #endif
 }
 

@@ -49,11 +49,13 @@ struct LinearPlan {
         copy_rest = !plain<Real>(l.x) || (rest > 4 && row_bytes % 2048 == 0);
     }
 
-    // 16-bit weights that are read once or twice are widened in registers.
+    // 16-bit weights that are read once or twice are widened in registers; WebAssembly has no instruction for it, and
+    // reads only a single row's so.
+    static constexpr int64_t narrow_rows = in_browser ? 1 : 2 * dot_rows_at_once;
     bool narrow_weight() const {
         const Type type = linear.weight.type;
         return sizeof(Real) == 4 && (type == Type::f16 || type == Type::bf16) && linear.weight.stride[3] == 1 &&
-               panels == 0 && rest <= 2 * dot_rows_at_once;
+               panels == 0 && rest <= narrow_rows;
     }
 
     double weight_bytes() const {
@@ -71,7 +73,8 @@ struct LinearPlan {
                                        : std::max<int64_t>(panel_depth, 8192 * 4 / static_cast<int64_t>(sizeof(Real)) /
                                                                             std::max<int64_t>(1, rest));
         const int64_t parts = std::max<int64_t>(1, (depth + deepest - 1) / deepest);
-        depth_block = std::max<int64_t>(round_up((depth + parts - 1) / parts, lanes<Real>), lanes<Real>);
+        const int64_t step = is_quantised(linear.weight.type) ? quantised_block : lanes<Real>;
+        depth_block = std::max<int64_t>(round_up((depth + parts - 1) / parts, step), step);
         const int64_t cached = 160 * 1024 / static_cast<int64_t>(sizeof(Real)) / depth_block;
         out_block = std::clamp<int64_t>(cached / out_step, 1, 8) * out_step;
         row_block = std::clamp<int64_t>(panels, 1, 96 / W);
@@ -343,7 +346,8 @@ struct ManyRows {
     static bool suits(const Linear& l) {
         const int64_t rows = l.x.shape[2], depth = l.x.shape[3], outs = l.weight.shape[2];
         const int64_t row_bytes = l.x.stride[2] * static_cast<int64_t>(sizeof(Real));
-        return vector_bytes == 64 && plain<Real>(l.x) && row_bytes % 4096 != 0 && outs * depth < rows * (outs + depth);
+        return plain<Real>(l.x) && !is_quantised(l.weight.type) && row_bytes % 4096 != 0 &&
+               outs * depth < rows * (outs + depth);
     }
 
     int64_t panels() const { return (outs + W - 1) / W; }
@@ -400,7 +404,8 @@ template <class Real>
 bool linear_of(const Linear& l) {
     const int64_t rows = l.x.shape[2], W = panel<Real>;
     if (rows == 0 || l.weight.shape[2] == 0) return true;
-    if (ManyRows<Real>::suits(l)) return linear_of_many_rows<Real>(l);
+    if constexpr (vector_bytes == 64)
+        if (ManyRows<Real>::suits(l)) return linear_of_many_rows<Real>(l);
     // About 4 MiB of packed rows at a time.
     const int64_t most = std::max<int64_t>(
         96, (int64_t(4) << 20) / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, l.x.shape[3]));

@@ -26,14 +26,25 @@ REGARD_INLINE Real sum_over(const Real* row, int64_t size, Real filling, F f) {
     return sum_lanes<Real>((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+// What a norm subtracts and divides by.
+template <class Real>
+struct Moments {
+    Real mean, size;
+
+    REGARD_INLINE Moments(const Real* row, int64_t count, bool centred, Real epsilon) {
+        mean =
+            centred ? sum_over(row, count, Real(0), [](Vec<Real> x) { return x; }) / static_cast<Real>(count) : Real(0);
+        const auto squared = [m = mean](Vec<Real> x) { return (x - m) * (x - m); };
+        size = std::sqrt(sum_over(row, count, mean, squared) / static_cast<Real>(count) + epsilon);
+    }
+};
+
 template <class Real>
 void norm_row(const Real* row, int64_t size, bool centred, Real epsilon, const Real* weight, const Real* bias,
               Real* to) {
     constexpr int L = lanes<Real>;
-    const Real count = static_cast<Real>(size);
-    const Real mean = centred ? sum_over(row, size, Real(0), [](Vec<Real> x) { return x; }) / count : Real(0);
-    const auto squared = [mean](Vec<Real> x) { return (x - mean) * (x - mean); };
-    const Real scale = Real(1) / std::sqrt(sum_over(row, size, mean, squared) / count + epsilon);
+    const Moments<Real> moments(row, size, centred, epsilon);
+    const Real mean = moments.mean, scale = Real(1) / moments.size;
     int64_t i = 0;
     for (; i + L <= size; i += L)
         store<Real>(to + i, (load(row + i) - mean) * scale * load(weight + i) + load(bias + i));

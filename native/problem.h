@@ -5,7 +5,8 @@
 
 namespace regard {
 
-enum class Type : uint8_t { f16, bf16, f32, f64, u8, i32, i64 };
+// The last two are GGUF's blocks of 32 numbers, read as weights of `Linear` only: see storage.h.
+enum class Type : uint8_t { f16, bf16, f32, f64, u8, i32, i64, q8_0, q4_1 };
 
 constexpr size_t bytes_of(Type type) {
     switch (type) {

@@ -120,6 +120,63 @@ inline void check_linear_storage(const Kernels& kernels, Failures& failures) {
         check(kernels, {9, 70, 40, type, type, type, Layout::transposed, Layout::transposed}, failures);
 }
 
+// GGUF's blocks against the numbers that they stand for.
+inline void check_quantised(const Kernels& kernels, Type type, int64_t rows, int64_t in, int64_t out, Type real,
+                            Failures& failures) {
+    const std::string name = "linear of quantised type " + std::to_string(int(type)) + ", " + std::to_string(rows) +
+                             " × " + std::to_string(in) + " → " + std::to_string(out);
+    const bool shifted = type == Type::q4_1;
+    const size_t block = shifted ? 20 : 34;
+    std::vector<uint8_t> bytes(static_cast<size_t>(in * out / 32) * block + 1);
+    Array weight(Type::f32, 1, 1, out, in);
+    const auto put_half = [](uint8_t* to, double x) {
+        const uint16_t half = to_half(x);
+        std::memcpy(to, &half, 2);
+        return from_half(half);
+    };
+    for (int64_t b = 0; b < in * out / 32; ++b) {
+        uint8_t* at = bytes.data() + static_cast<size_t>(b) * block;
+        const double scale = put_half(at, random_number()), shift = shifted ? put_half(at + 2, random_number()) : 0;
+        for (int i = 0; i < 32; ++i) {
+            int number;
+            if (shifted) {
+                uint8_t& pair = at[4 + i % 16];
+                number = static_cast<int>(8 + 8 * random_number());
+                pair = static_cast<uint8_t>(i < 16 ? number : (number << 4) | pair);
+            } else {
+                number = static_cast<int>(127 * random_number());
+                at[2 + i] = static_cast<uint8_t>(number);
+            }
+            weight.set(0, 0, b * 32 / in, b * 32 % in + i, scale * number + shift);
+        }
+    }
+    const Array x = Array(real, 1, 1, rows, in).random(), output(real, 1, 1, rows, out);
+    Linear l;
+    l.x = x.view;
+    l.weight = weight.view;
+    l.weight.data = reinterpret_cast<char*>(bytes.data());
+    l.weight.type = type;
+    l.output = output.view;
+    failures.that(kernels.linear(l), name + " stopped");
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t o = 0; o < out; ++o) {
+            double sum = 0, size = 0;
+            for (int64_t t = 0; t < in; ++t) {
+                sum += x.get(r, t) * weight.get(o, t);
+                size += std::fabs(x.get(r, t) * weight.get(o, t));
+            }
+            // Weights are single precision for both.
+            if (failures.differ(name, output.get(r, o), sum, 0x1p-24 * (8 + std::sqrt(static_cast<double>(in))) * size))
+                return;
+        }
+}
+inline void check_quantised(const Kernels& kernels, Failures& failures) {
+    for (const Type type : {Type::q8_0, Type::q4_1})
+        for (const Type real : {Type::f32, Type::f64})
+            for (const int64_t rows : {1, 2, 5, 16, 37, 300})
+                for (const int64_t in : {32, 96, 4128}) check_quantised(kernels, type, rows, in, 29, real, failures);
+}
+
 // Each activation alone: one number in, weight 1.
 inline void check_activations(const Kernels& kernels, Failures& failures) {
     const Activation all[] = {Activation::none, Activation::relu, Activation::gelu,      Activation::gelu_tanh,
@@ -300,6 +357,7 @@ inline int check_linear(const Kernels& kernels) {
     checks::Failures failures;
     checks::check_linear_shapes(kernels, failures);
     checks::check_linear_storage(kernels, failures);
+    checks::check_quantised(kernels, failures);
     checks::check_activations(kernels, failures);
     checks::check_linear_promises(kernels, failures);
     checks::check_norms_and_rotary(kernels, failures);

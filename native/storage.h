@@ -84,6 +84,56 @@ REGARD_INLINE Real one_as(const Stored* from) {
         return *from;
 }
 
+// GGUF's quantised weights: rows of blocks of 32 numbers, each block with its own scale, and shift.
+constexpr int64_t quantised_block = 32;
+struct Q8 {  // scale · number
+    uint16_t scale;
+    int8_t numbers[quantised_block];
+
+    void read(float* to) const {
+        const float by = half_to_float(scale);
+        for (int i = 0; i < quantised_block; i += 16) widen_bytes(numbers + i, by, 0.f, to + i);
+    }
+};
+struct Q4 {  // scale · number + shift: the first half in the lower four bits
+    uint16_t scale, shift;
+    uint8_t pairs[quantised_block / 2];
+
+    void read(float* to) const {
+        const float by = half_to_float(scale), plus = half_to_float(shift);
+        int8_t low[16], high[16];
+        for (int i = 0; i < 16; ++i) {
+            low[i] = static_cast<int8_t>(pairs[i] & 15);
+            high[i] = static_cast<int8_t>(pairs[i] >> 4);
+        }
+        widen_bytes(low, by, plus, to);
+        widen_bytes(high, by, plus, to + 16);
+    }
+};
+inline bool is_quantised(Type type) { return type == Type::q8_0 || type == Type::q4_1; }
+
+template <class Block, class Real>
+void read_blocks(const Block* block, int64_t count, Real* to) {
+    for (int64_t i = 0; i < count; i += quantised_block, ++block) {
+        if constexpr (sizeof(Real) == 4) {
+            block->read(to + i);
+        } else {
+            float single[quantised_block];
+            block->read(single);
+            std::copy(single, single + quantised_block, to + i);
+        }
+    }
+}
+// Part of a row of a quantised matrix: `first` and `count` are multiples of 32.
+template <class Real>
+void read_quantised(const View& view, int64_t row, int64_t first, int64_t count, Real* to) {
+    const int64_t block = (row * view.stride[2] + first) / quantised_block;
+    if (view.type == Type::q8_0)
+        read_blocks(reinterpret_cast<const Q8*>(view.data) + block, count, to);
+    else
+        read_blocks(reinterpret_cast<const Q4*>(view.data) + block, count, to);
+}
+
 // A part of the last two axes into contiguous rows `to_row` apart. In a transposed view, whole squares are
 // transposed at once.
 template <class Real, class Stored>
@@ -101,6 +151,10 @@ template <class Real>
 void copy_rows(const View& view, int64_t first_row, int64_t rows, int64_t first, int64_t count, Real* to,
                int64_t to_row) {
     constexpr int L = lanes<Real>;
+    if (is_quantised(view.type)) {
+        for (int64_t r = 0; r < rows; ++r) read_quantised(view, first_row + r, first, count, to + r * to_row);
+        return;
+    }
     const int64_t width = static_cast<int64_t>(bytes_of(view.type)), stride = view.stride[3];
     const char* from = view.at(0, 0, first_row) + first * stride * width;
     int64_t turned_rows = 0, turned = 0;

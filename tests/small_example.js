@@ -1,8 +1,9 @@
 // A small example through the page's own modules: node small_example.js numbers.json query head > {steps, csv, latex}.
 import { readFileSync } from "node:fs";
-import { toCsv, toLatex } from "../src/regard/web/export.js";
+import "../src/regard/web/engine/node.js";
+import { toCsv, toLatex } from "../src/regard/web/page/export.js";
 import { UNCHANGED, concatenatedOf, headingOf, inputTables, outputTable, projectedHead, stepsOf, stepsTable, titleOfSteps } from "../src/regard/web/views/steps/model.js";
-import { projected } from "../src/regard/web/numbers.js";
+import { projected } from "../src/regard/web/maths/numbers.js";
 
 const [path, query, head] = process.argv.slice(2);
 const numbers = JSON.parse(readFileSync(path, "utf8"));

@@ -123,7 +123,8 @@ def test_tables_trace_with_dynamic_shapes(kind: str) -> None:
     [
         (lambda: alibi(), "either slopes"),
         (lambda: alibi([0.5], heads=1), "both"),
-        (lambda: alibi(heads=0), "at least 1"),
+        (lambda: alibi(heads=0), "an integer from 1 to 65536"),
+        (lambda: alibi(heads=10**30), "an integer from 1 to 65536"),
         (lambda: alibi(np.ones((2, 2))), "one per head"),
         (lambda: alibi([0.5, 0.25]).table(3, 0, 1), "`slopes` are for 2 heads, the attention has 3"),
         (lambda: relative_positions(np.ones((16, 4))), r"expected the shape \(32, head\)"),

@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 # From the ground up. A module is named by its first part: engines.torch_engine lives on the floor of engines.
 FLOORS = (
     (
-        "_core", "errors", "validate", "arrays", "tables", "examples", "atomic_file", "input_file", "lock_file",
-        "codec", "provenance",
+        "_core", "errors", "validate", "arrays", "tables", "examples", "atomic_file", "file_state", "input_file",
+        "lock_file", "codec", "provenance",
     ),
     ("masks", "biases"),
     ("engines",),

@@ -37,6 +37,7 @@ def test_package_is_complete(installed):
     wanted = {name for name in names if name.endswith((".py", ".pyi", "py.typed"))}
     assert not {name for name in wanted if not (installed / name).is_file()}
     assert (installed / "regard" / "py.typed").is_file()
+    assert (installed / "regard" / "web" / "engine" / "regard.wasm").read_bytes().startswith(b"\0asm")
     assert not [path for path in installed.rglob("_core.*") if path.suffix != ".pyi"]
 
 

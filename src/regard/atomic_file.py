@@ -41,12 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            _flush(temporary, os.O_RDWR)  # before the rename: after a power cut the name would be there without content
-            temporary.chmod(_usual_mode() if mode is None else stat.S_IMODE(mode))
-            temporary.replace(target)
-            if os.name == "posix":
-                with suppress(OSError):  # some network file systems cannot flush a folder
-                    _flush(target.parent, os.O_RDONLY)
+            rename(temporary, target, _usual_mode() if mode is None else stat.S_IMODE(mode))
         finally:
             temporary.unlink(missing_ok=True)
     except RegardError:
@@ -54,6 +49,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
         reason = getattr(problem, "strerror", None) or str(problem)
         raise OptionError(f"{str(path)!r} cannot be written: {reason.lower()}.") from None
+
+
+def rename(temporary: Path, target: Path, mode: int | None = None) -> None:
+    """Give a file its name, and permissions, once it is on the disk: a power cut would leave a name without content."""
+    _flush(temporary, os.O_RDWR)
+    if mode is not None:
+        temporary.chmod(mode)
+    temporary.replace(target)
+    if os.name == "posix":
+        with suppress(OSError):  # some network file systems cannot flush a folder
+            _flush(target.parent, os.O_RDONLY)
 
 
 def _flush(path: Path, mode: int) -> None:

@@ -17,6 +17,8 @@ from regard.arrays import is_tensor
 
 Array = Any  # a NumPy array or a PyTorch tensor
 
+MOST_HEADS = 1 << 16
+
 
 class Bias:
     """A bias by relative position, added to the scores."""
@@ -45,7 +47,7 @@ def alibi(slopes: Any = None, *, heads: int | None = None) -> Bias:
         came = "neither" if slopes is None else "both"
         raise errors.option("alibi", came, "either slopes, one per head, or heads=… for those of the paper")
     if heads is not None:
-        return AlibiBias(np.asarray(paper_slopes(validate.integer("heads", heads, 1))))
+        return AlibiBias(np.asarray(paper_slopes(validate.integer("heads", heads, 1, MOST_HEADS))))
     numbers = _floats(slopes)
     if numbers is None or len(numbers.shape) > 1:
         raise errors.option("slopes", slopes, "one number, or numbers (head,), one per head")

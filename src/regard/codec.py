@@ -32,6 +32,7 @@ from regard.errors import OptionError, shown
 DEEPEST = 32  # levels of nesting in a description; real layers and masks nest less than 10 deep
 
 DIGEST = "digest"  # in the metadata of a sealed file
+EMPTY: Mapping[str, Array] = {}
 
 T = TypeVar("T")
 Kinds = Mapping[str, type[Any]]  # dataclasses by their names
@@ -58,7 +59,7 @@ def save(
     contents = {name: np.ascontiguousarray(_in_numpy(array)) for name, array in tensors.items()}
     described: dict[str, Any] = {"version": version, **metadata}
     if sealed:
-        described[DIGEST] = digest(described, contents)
+        described = with_digest(described, contents)
     header = {metadata_key(kind): json.dumps(described)}  # one key: safetensors writes several in random order
     try:
         with atomic_file.replacing(path) as temporary:
@@ -106,9 +107,7 @@ def load_as(
         metadata = json.loads(headers[metadata_key(kind)])
         found_version = metadata["version"]
         if type(found_version) is int and found_version == version:
-            if sealed and metadata.pop(DIGEST, "") != digest(metadata, tensors):
-                raise OptionError("its content does not match its digest; the file is damaged")
-            return build(tensors, metadata)
+            return build(tensors, without_digest(metadata, tensors) if sealed else metadata)
     except errors.RegardError as found:
         raise problem(str(found).rstrip(".")) from found
     except ValueError as found:  # says what is wrong
@@ -127,6 +126,23 @@ def digest(metadata: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
         array = tensors[name]
         found.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode() + array.tobytes())
     return found.hexdigest()
+
+
+def with_digest(content: Mapping[str, Any], tensors: Mapping[str, Array] = EMPTY) -> dict[str, Any]:
+    """A JSON object with the digest of itself and of the tensors that belong to it.
+
+    >>> without_digest(with_digest({"step": 20}))
+    {'step': 20}
+    """
+    return {**content, DIGEST: digest(content, tensors)}
+
+
+def without_digest(content: Mapping[str, Any], tensors: Mapping[str, Array] = EMPTY) -> dict[str, Any]:
+    """What `with_digest` was given; an error where the content is not that."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    if content.get(DIGEST) != digest(rest, tensors):
+        raise OptionError("its content does not match its digest; the file is damaged")
+    return rest
 
 
 # Dataclasses as JSON: fields by name, arrays as references to tensors

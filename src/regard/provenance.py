@@ -1,4 +1,4 @@
-"""Where exported numbers come from, in one sentence. web/provenance.js says the same; fixtures check that."""
+"""Where exported numbers come from, in one sentence. web/page/provenance.js says the same; fixtures check that."""
 
 from __future__ import annotations
 

@@ -33,6 +33,11 @@ def is_integer(value: Any) -> bool:
     return True
 
 
+def holds_integers(array: Any) -> bool:
+    """Whether an array of NumPy, of either byte order, or of PyTorch has an integer type."""
+    return "int" in getattr(array.dtype, "name", str(array.dtype))
+
+
 def is_number(value: Any) -> bool:
     """Whether this is an integer or a float of Python or NumPy; True, False and arrays are not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -105,6 +105,25 @@ def test_how_an_array_lies_in_memory_changes_nothing(
         assert_allclose(found[name], array, rtol=1e-6 if engine == "reference" else 0, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_integers_of_either_byte_order_count_the_same(engine: str, arrays: dict[str, Array]) -> None:
+    queries, keys = (for_engine(engine, arrays[name]) for name in ("queries", "keys"))
+    batch = len(queries)
+    lengths, offset = np.arange(1, batch + 1), np.arange(batch) + 2
+    embedding = for_engine(engine, np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+    found = [
+        (
+            regard.Attention(queries, keys, mask=regard.lengths(lengths.astype(kind))).dense(),
+            regard.Attention(queries, keys, mask=regard.causal(), offset=offset.astype(kind)).dense(),
+            regard.layers.Embedding(embedding)(np.array([4, 0, 3]).astype(kind)),
+        )
+        for kind in ("=i8", ">i8", ">u2")
+    ]
+    for other in found[1:]:
+        for ours, expected in zip(other, found[0], strict=True):
+            assert_array_equal(as_numpy(ours), as_numpy(expected))
+
+
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16, np.dtype(np.float64)], ids=str)
 @pytest.mark.parametrize("kind", ["read-only", "memory-mapped", "negative strides", "packed record", "misaligned"])
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)

@@ -242,6 +242,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "offset float": (errors.OptionError, "offset", lambda: plain(offset=1.5)),
     "offset far": (errors.OptionError, "offset", lambda: plain(offset=2**40)),
     "offset batch": (errors.OptionError, "offset", lambda: plain(offset=[1, 2, 3])),
+    "offset ragged": (errors.OptionError, "offset", lambda: plain(offset=[[1, [2]]])),
     "offset truth": (errors.OptionError, "offset", lambda: plain(offset=True)),
     "values count": (errors.ShapeError, "value", lambda: plain() @ np.ones((4, 3))),
     "values heads": (errors.ShapeError, "heads", lambda: regard.Attention(np.ones((4, 2, 3)), np.ones((2, 5, 3)))
@@ -252,6 +253,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "values none": (errors.TypeProblem, "values", lambda: plain() @ None),
     "rows": (errors.ShapeError, "`u`", lambda: plain().mT @ np.ones((5, 3))),
     "statistic": (errors.OptionError, "entropy", lambda: plain().attend(np.ones((5, 3)), ["entrophy"])),
+    "statistics of another type": (errors.OptionError, "`statistics`", lambda: plain().attend(np.ones((5, 3)), 3)),
     "top": (errors.OptionError, "k", lambda: plain().top(0)),
     "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
     "mass index": (errors.OutOfRange, "key 5", lambda: plain().mass([5])),

@@ -39,7 +39,7 @@ PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
 expect.set_options(timeout=PATIENCE)
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
-NOTEBOOK = """async ({script, style}) => {
+NOTEBOOK = """async ({script, style, wasm}) => {
   const sheet = document.createElement("style");
   sheet.textContent = style;
   document.head.append(sheet);
@@ -48,18 +48,18 @@ NOTEBOOK = """async ({script, style}) => {
   const { default: widget } = await import(address);
   URL.revokeObjectURL(address);
   const listeners = new Set();
+  const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const still = document.createElement("p");
   still.dataset.regardStill = "1f";
   still.textContent = "A still picture";
   document.body.append(still);
   const model = {
-    get: (name) => ({ still: "1f" })[name],
+    get: (name) => ({ still: "1f", wasm: new DataView(bytesOf(wasm).buffer) })[name],
     on: (kind, react) => kind === "msg:custom" && listeners.add(react),
     off: (kind, react) => listeners.delete(react),
     send: async (message) => {
       for (const { content, frames } of await window.askPython(message)) {
-        const bytes = frames.map((frame) => Uint8Array.from(atob(frame), (letter) => letter.charCodeAt(0)));
-        for (const react of [...listeners]) react(content, bytes.map(({ buffer }) => new DataView(buffer)));
+        for (const react of [...listeners]) react(content, frames.map((frame) => new DataView(bytesOf(frame).buffer)));
       }
     },
   };
@@ -291,11 +291,12 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
     """Opens a subject on a host and waits until it is drawn."""
 
     def show(
-        host: str, subject: str = "kids", address: str = "", counting: bool = False, widgets: int = 1, **options: Any
-    ) -> Page:
+        host: str, subject: str = "kids", address: str = "", counting: bool = False, widgets: int = 1,
+        before: str = "", **options: Any,
+    ) -> Page:  # fmt: skip
         opened = new_page(offline=host == "file", **options)
-        if counting:
-            opened.add_init_script(COUNTING)
+        for script in filter(None, (COUNTING if counting else "", before)):
+            opened.add_init_script(script)
         if host == "served":
             opened.goto(f"{served}/{subject}{address}")
         elif host == "file":
@@ -344,7 +345,8 @@ def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
 
 def render_widget(opened: Page) -> None:
     """Render the widget; what it asks goes to the function askPython of the page."""
-    opened.evaluate(NOTEBOOK, {"script": bundle.script("hosts/widget.js", ("default",)), "style": bundle.style()})
+    script, wasm = bundle.script("hosts/widget.js", ("default",)), b64encode(bundle.wasm()).decode()
+    opened.evaluate(NOTEBOOK, {"script": script, "style": bundle.style(), "wasm": wasm})
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A small server for people who work on the viewer: `python tests/browser/development.py`, then open its address.
 
-It serves the modules as they are and answers what they ask; nothing is guarded, so it listens on this machine alone.
+It serves the modules as they are, under the studio's policy, and answers what they ask; nothing is guarded, so it
+listens on this machine alone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import numpy as np
 from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
+from regard.studio.auth import POLICY
 
 WEB = Path(__file__).parents[2] / "src" / "regard" / "web"
-KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".wasm": "application/wasm"}
 SMALL = "the kids were scared of the lions, so they left"
 KIDS = "The kids were scared of the lions, so they left right away."
 NASTY = [
@@ -42,10 +44,11 @@ PAGE = """<!DOCTYPE html>
 <script type="module" src="/start/{subject}.js"></script></head>
 <body class="regard-page"><main id="regard"></main></body></html>
 """
-START = """import {{ mount }} from "/web/mount.js";
+START = """import {{ mount }} from "/web/page/mount.js";
 import {{ servedSource }} from "/web/sources/served.js";
 const el = document.getElementById("regard");
-window.mountAgain = () => mount({{ model: servedSource("/ask/{subject}"), el, address: true }});
+const [model, wasm] = [servedSource("/ask/{subject}"), "/web/engine/regard.wasm"];
+window.mountAgain = () => mount({{ model, el, wasm, address: true }});
 window.cleanUp = window.mountAgain();
 """
 
@@ -169,6 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text") else kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", POLICY)
         self.end_headers()
         self.wfile.write(body)
 
@@ -177,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def style_sheets() -> list[str]:
-    return sorted(path.name for path in WEB.glob("*.css"))
+    return [str(path.relative_to(WEB)) for path in sorted(WEB.rglob("*.css"), key=lambda path: path.name)]
 
 
 def serve(port: int = 0) -> ThreadingHTTPServer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_heads_can_be_ordered_by_what_they_do(show: Show, development: Any, orde
     numbers = {(layer, head): statistics(reading, layer)[name][head] for layer in range(3) for head in range(4)}
     expected = sorted(numbers, key=lambda place: sign * numbers[place])
     assert page.locator(".regard-grid-name").all_text_contents() == [f"{layer} · {head}" for layer, head in expected]
-    page.wait_for_function("/grid_order=/.test(location.hash)")
+    expect(page).to_have_url(re.compile(r"grid_order="))
 
 
 def test_arrow_keys_walk_and_enter_chooses_a_head(show: Show) -> None:
@@ -91,14 +92,14 @@ def test_arrow_keys_walk_and_enter_chooses_a_head(show: Show) -> None:
     expect(page.locator(".regard-grid-title")).to_have_text("Layer 2, head 1")
     page.keyboard.press("Enter")
     expect(maps(page).nth(9)).to_have_attribute("aria-pressed", "true")
-    page.wait_for_function("/layer=2&head=1/.test(location.hash)")
+    expect(page).to_have_url(re.compile(r"layer=2&head=1"))
     page.get_by_role("button", name="Open in Matrix").click()
     expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
 
 
 def test_a_map_holds_the_weights(show: Show, development: Any) -> None:
     page = opened(show, "served")
-    page.wait_for_function("document.querySelectorAll('.regard-grid-map')[5].width === 16")
+    expect(page.locator(".regard-grid-map").nth(5)).to_have_js_property("width", 16)
     dark = np.asarray(
         page.evaluate("""() => {
       const canvas = document.querySelectorAll(".regard-grid-map")[5];
@@ -118,12 +119,12 @@ def test_maps_are_requested_when_they_scroll_into_view(show: Show, settle: Settl
         lambda request: asked.append(request.post_data_json["layer"]) if request.url.endswith("/thumbnails") else None,
     )
     page.get_by_role("tab", name="Grid", exact=True).click()
-    page.wait_for_function("document.querySelectorAll('.regard-grid-map')[0].width === 5")
+    expect(page.locator(".regard-grid-map").nth(0)).to_have_js_property("width", 5)
     settle(page)
     assert 0 < len(asked) < LAYERS
     assert LAYERS - 1 not in asked
     maps(page).last.scroll_into_view_if_needed()
-    page.wait_for_function(f"document.querySelectorAll('.regard-grid-map')[{2 * LAYERS - 1}].width === 5")
+    expect(page.locator(".regard-grid-map").nth(2 * LAYERS - 1)).to_have_js_property("width", 5)
     assert len(asked) == len(set(asked))
 
 
@@ -172,7 +173,7 @@ def test_270_heads_fit_one_screen(show: Show, settle: Settle) -> None:
     assert maps(page).nth(1).get_attribute("data-layer") == "1"  # layers run across
     page.get_by_role("radio", name="With labels").check()
     expect(maps(page).nth(1)).to_have_attribute("data-layer", "0")
-    page.wait_for_function("/grid_density=labels/.test(location.hash)")
+    expect(page).to_have_url(re.compile(r"grid_density=labels"))
 
 
 def test_maps_can_share_one_scale_which_a_colour_bar_shows(show: Show, settle: Settle) -> None:

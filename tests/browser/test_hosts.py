@@ -40,6 +40,21 @@ def test_every_view_draws_without_errors_and_without_the_network(show: Show, set
     settle(page)
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_browser_without_webassembly_simd_is_told_so(show: Show, host: str) -> None:
+    page = show(host, before="WebAssembly.validate = () => false")
+    expect(page.get_by_role("alert")).to_contain_text("This browser has no WebAssembly SIMD")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_page_computes_with_the_kernels_under_its_policy(show: Show, settle: Settle, host: str) -> None:
+    """Weights of the steps come from the page itself; a policy that forbade it would be logged and fail the test."""
+    page = show(host, "worked", address="#view=steps&query=1")
+    page.get_by_role("tab", name="Steps", exact=True).click()
+    settle(page)
+    expect(page.locator(".regard-steps")).to_contain_text("0.42")
+
+
 @pytest.mark.parametrize("host", ["served", "blob"])  # a page in a file stays as long as it is open
 def test_clean_up_leaves_no_listener_observer_timer_or_node(show: Show, settle: Settle, host: str) -> None:
     page = show(host, counting=True)

@@ -435,10 +435,32 @@ main()
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent a Ctrl-C of its own there")
+def test_ctrl_c_while_the_commands_are_put_together_ends_quietly():
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import typer.main
+put_together = typer.main.get_command
+def interrupted(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return put_together(*arguments)
+typer.main.get_command = interrupted
+sys.argv = ["regard", "engine"]
+from regard.cli import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 LONG = "x" * 9000
 
 
-LONG_ARGUMENTS = [["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG]]
+LONG_ARGUMENTS = [
+    ["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG],
+    ["heads", "page", LONG],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", LONG_ARGUMENTS)
@@ -446,6 +468,12 @@ def test_a_long_argument_does_not_make_a_long_message(arguments):
     finished = CliRunner().invoke(app, arguments)
     assert finished.exit_code == 2 and len(finished.stderr) < 1500
     assert "xxx" in finished.stderr and ("…" in finished.stderr or "..." in finished.stderr)
+
+
+@pytest.mark.parametrize("option", ["--vocabulary", "--pairs", "--length", "--batch", "--steps"])
+def test_numbers_too_large_to_train_with_are_refused_in_a_sentence(tmp_path, option):
+    message = refused("train", "lookup", option, "9" * 26, "--out", str(tmp_path / "out"))
+    assert f"`{option.removeprefix('--')}` is 99999" in message and "expected an integer from " in message
 
 
 def test_a_model_too_large_to_train_is_refused_in_a_sentence(tmp_path):

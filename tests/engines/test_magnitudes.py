@@ -313,6 +313,28 @@ def test_outputs_are_finite_where_their_weighted_mean_is(engine: str, kind: str,
         assert_allclose(output.astype(np.float64) / most, expected, rtol=64 * U[kind] if kind == "float32" else 1e-13)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("keys", [2, 300])
+def test_large_values_as_wide_as_the_keys_have_finite_outputs_and_gradients(
+    engine: str, keys: int, causal: bool
+) -> None:
+    """Fused attention, which takes values of that width, divides by the row sum at the end: its sums overflow."""
+    rng = np.random.default_rng(keys)
+    q, k = (rng.normal(size=(1, 16, keys, SIZE)).astype(np.float32) for _ in range(2))  # enough to copy the values
+    v = (0.9 * MOST * rng.uniform(0.5, 1, q.shape)).astype(np.float32)
+    with using(engine):
+        given = [for_engine(engine, array) for array in (q, k, v)]
+        A = regard.Attention(*given[:2], mask=regard.causal() if causal else None)
+        expected = as_numpy(A.dense()).astype(np.float64) @ v.astype(np.float64)
+        assert_allclose(as_numpy(A @ given[2]).astype(np.float64), expected, rtol=64 * U["float32"])
+        if engine in TORCH_ENGINES:
+            for array in given:
+                array.requires_grad_()
+            output = regard.Attention(*given[:2], mask=regard.causal() if causal else None) @ given[2]
+            output.backward(for_engine(engine, np.full(v.shape, 1e-30, np.float32)))
+            assert all(bool(array.grad.isfinite().all()) for array in given)
+
+
 @pytest.mark.parametrize("queries", [QUERIES, FEW])
 def test_an_infinite_value_stays_infinite_beside_sums_that_overflow(engine: str, queries: int) -> None:
     rng = np.random.default_rng(1)

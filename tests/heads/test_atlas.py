@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -226,14 +227,34 @@ def test_parts_of_another_atlas_or_unit_and_incomplete_parts_are_refused_by_name
         atlas.run(copied, reader, manifest, atlas.units_of(manifest))
 
 
+def test_damaged_sums_of_the_model_are_named_before_units_are_computed(copied, folder, files):
+    path = copied / "parts" / "model.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(OptionError, match=r"model\.parquet' is damaged"):
+        begun(copied, folder, files)
+
+
+def test_a_flipped_bit_in_the_manifest_is_refused_by_name_or_changes_nothing(copied):
+    path = copied / "atlas.json"
+    content, expected, refused = path.read_bytes(), atlas.Manifest.read(copied), 0
+    places = range(0, len(content), max(1, len(content) // 200))
+    for place in places:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            assert atlas.Manifest.read(copied) == expected
+        except OptionError as problem:
+            refused += "atlas.json'" in str(problem)
+    assert refused >= 0.8 * len(places)  # a blank of JSON may be another blank
+
+
 def test_a_manifest_that_was_changed_or_is_of_an_older_format_is_refused(copied):
     path = copied / "atlas.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "layers": 7}))
-    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used\. It is damaged"):
+    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used: its content does not match its digest"):
         atlas.finished(copied)
     path.write_text(json.dumps({**content, "format": 1}))
-    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used\. It is of an older format, 1"):
+    with pytest.raises(OptionError, match=r"atlas\.json' cannot be used: it is of an older format, 1"):
         atlas.finished(copied)
 
 
@@ -586,6 +607,25 @@ def test_a_scheduler_that_does_not_answer_is_named(address):
         unused.bind(("127.0.0.1", 0))  # nobody listens
         at = address.format(unused.getsockname()[1])
         with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
+            atlas.check_scheduler(at)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
+def test_a_server_that_is_not_a_scheduler_is_named(answer, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(atlas, "CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            server.accept()[0].close()  # whether anything listens
+            with server.accept()[0] as connection:
+                connection.sendall(answer)
+                while connection.recv(1 << 16):  # until the other end gives up
+                    pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        at = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"):
             atlas.check_scheduler(at)
 
 

@@ -1,5 +1,6 @@
 """`regard heads` on the command line."""
 
+import contextlib
 import csv
 import io
 import json
@@ -9,7 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from regard import codec
 from regard.cli.app import app
+from regard.errors import OptionError
+from regard.viewer import heads_page
 
 from .conftest import tiny_bert, tiny_llama
 
@@ -94,15 +98,30 @@ def test_a_page_of_a_changed_or_missing_model_has_numbers_without_maps(bert, tmp
     path = tmp_path / "a.json"
     said("text", TEXT, "--model", bert, "--out", str(path))
     data = json.loads(path.read_text())
+    del data["digest"]
     cases = (bert, ["0"] * 2, "has other weights now"), ("gone", data["weights"], "without attention maps")
     for model, weights, why in cases:
-        path.write_text(json.dumps({**data, "model": model, "weights": weights}))
+        path.write_text(json.dumps(codec.with_digest({**data, "model": model, "weights": weights})))
         finished = CliRunner().invoke(app, ["heads", "page", str(path), "--out", str(tmp_path / "a.html")])
         assert finished.exit_code == 0
         assert why in finished.stderr
     out = ["--out", str(tmp_path / "x.html")]
     assert "is not what regard heads" in refused("page", str(SMALL / "small-dev.conllu"), *out)
     assert "at most two models" in refused("page", "a", "b", "c", *out)
+
+
+def test_a_page_is_not_made_of_a_damaged_file(bert, tmp_path):
+    path = tmp_path / "a.json"
+    said("text", TEXT, "--model", bert, "--out", str(path))
+    content = path.read_bytes()
+    complaint = r"a\.json'.* (damaged|is not what regard heads|cannot be read|has format)"
+    for place in range(0, len(content), len(content) // 200):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with contextlib.suppress(ValueError):
+            if json.loads(path.read_bytes()) == json.loads(content):
+                continue  # a blank that has become another blank
+        with pytest.raises(OptionError, match=complaint):
+            heads_page.page([path])
 
 
 def test_a_treebank_without_some_heads_is_measured_without_them(bert):

@@ -3,12 +3,17 @@
 import io
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
 
+from regard import file_state
 from regard.errors import OptionError
 from regard.heads import corpus
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def texts_of(opened, unit):
@@ -72,6 +77,43 @@ def test_a_long_line_is_read_once_however_many_units_it_crosses(tmp_path, bytes_
     assert bytes_read[0] <= 2 * path.stat().st_size + buffers
 
 
+@pytest.fixture
+def rows_file(tmp_path):
+    """A Parquet file of three row groups, one of them empty, and its texts."""
+    texts = [f"document {number} of the corpus" for number in range(1200)]
+    path = tmp_path / "a.parquet"
+    with parquet.ParquetWriter(path, pyarrow.schema([("text", pyarrow.string())])) as writer:
+        for part in (texts[:1000], [], texts[1000:]):
+            writer.write_table(pyarrow.table({"text": pyarrow.array(part, pyarrow.string())}))
+    return path, texts
+
+
+def test_rows_of_a_parquet_file_are_decoded_once_however_many_units_there_are(rows_file, monkeypatch):
+    path, texts = rows_file
+    decoded = [0]
+
+    class Counted(parquet.ParquetFile):
+        def iter_batches(self, *arguments, **options):
+            for batch in super().iter_batches(*arguments, **options):
+                decoded[0] += batch.num_rows
+                yield batch
+
+    monkeypatch.setattr(parquet, "ParquetFile", Counted)
+    opened = corpus.opened([path], unit=700)
+    assert len(opened.units) > 30
+    assert [text for unit in opened.units for text in texts_of(opened, unit)] == texts
+    assert decoded[0] == len(texts)
+
+
+def test_units_of_a_parquet_file_are_the_same_in_any_order(rows_file):
+    path, _ = rows_file
+    opened = corpus.opened([path], unit=700)
+    expected = [texts_of(opened, unit) for unit in opened.units]
+    order = random.Random(0).sample(range(len(expected)), len(expected))
+    for number in (*order, *order[::-1], *range(0, len(expected), 7)):
+        assert texts_of(opened, opened.units[number]) == expected[number]
+
+
 def test_a_file_that_was_rewritten_at_the_same_size_has_another_digest(tmp_path):
     path = tmp_path / "a.txt"
     content = b"the cat sat\n" * 50_000
@@ -98,7 +140,19 @@ def test_a_file_that_changes_after_it_was_opened_is_refused_by_name(tmp_path):
         corpus.verify(file)
 
 
-def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, bytes_read):
+def test_a_change_in_the_same_tick_of_a_coarse_clock_is_noticed(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat")
+    state = file_state.state_of(path)
+    monkeypatch.setattr(file_state, "state_of", lambda _path: state)
+    (file,) = corpus.opened([path]).files
+    path.write_text("the dog sat")
+    with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
+        corpus.verify(file)
+
+
+def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, bytes_read, monkeypatch):
+    monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
     path = tmp_path / "a.txt"
     path.write_text("the cat sat")
     (file,) = corpus.opened([path]).files

@@ -4,14 +4,16 @@ import dataclasses
 import hashlib
 import json
 import os
+import tempfile
 import zipfile
 
 import pytest
 
+from regard import file_state
 from regard.errors import OptionError
 from regard.models import progress, store
 from regard.models.errors import BrokenFile, MissingFile, NotFetched
-from regard.models.store import cache, download
+from regard.models.store import download
 from regard.models.store.catalogue import File, Known
 
 from .serving import COMMIT, hub
@@ -343,18 +345,50 @@ def test_cached_weights_that_changed_at_equal_size_are_noticed(tiny, wheels, mon
     assert (store.get("tiny").folder / "model.safetensors").read_bytes() == CONTENTS["model.safetensors"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows")
+@pytest.mark.parametrize("name", ["NOTICE", "regard.json", "model.safetensors", "model.safetensors.part"])
+def test_a_link_in_the_cache_is_replaced_not_followed(tiny, wheels, own_cache, tmp_path, name):
+    victim, link = tmp_path / "victim", own_cache / "tiny" / name
+    victim.write_text("mine")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    assert contents_of(store.find("tiny")) == CONTENTS
+    assert victim.read_text() == "mine" and not link.is_symlink()
+
+
+def test_weights_in_a_cache_without_hashes_are_checked_again(tiny, wheels):
+    folder = store.get("tiny").folder
+    manifest = json.loads((folder / "regard.json").read_text())
+    del manifest["sha256"]
+    (folder / "regard.json").write_text(json.dumps(manifest))
+    (folder / "model.safetensors").write_bytes(b"wEights" * 999)
+    assert contents_of(store.find("tiny")) == CONTENTS
+
+
 def test_a_file_that_only_looks_different_is_hashed_once(tiny, wheels, monkeypatch):
     path = store.get("tiny").folder / "model.safetensors"
     path.rename(path.with_suffix(".old"))
     path.write_bytes(CONTENTS["model.safetensors"])  # another inode
-    monkeypatch.setattr(cache, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
     hashed = []
-    real = cache.hash_of
-    monkeypatch.setattr(cache, "hash_of", lambda one: hashed.append(one.name) or real(one))
+    real = file_state.sha256_of
+    monkeypatch.setattr(file_state, "sha256_of", lambda one: hashed.append(one.name) or real(one))
     monkeypatch.setenv("REGARD_OFFLINE", "1")
     for _ in range(3):
         assert store.get("tiny").folder == path.parent
     assert sorted(hashed) == ["config.json", "model.safetensors"]  # each once: they were new when they were sealed
+
+
+def test_a_cache_that_others_write_can_be_read(tiny, wheels, monkeypatch):
+    path = store.get("tiny").folder / "model.safetensors"
+    path.write_bytes(CONTENTS["model.safetensors"])  # looks different: its hash is right
+    monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
+
+    def refuse(**_options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    assert store.get("tiny").folder == path.parent
 
 
 def test_a_cache_folder_of_an_unknown_user_is_refused_in_a_sentence(monkeypatch):

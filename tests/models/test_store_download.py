@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -213,3 +214,12 @@ def test_a_disk_that_is_full_is_told_in_sizes_that_differ(tmp_path, monkeypatch)
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1000))
     with pytest.raises(NotFetched, match=r"has 1000 bytes free; 12\.2 KiB are needed"):
         download.check_room(tmp_path, 12_500)
+
+
+def test_a_download_reaches_the_disk_before_it_gets_its_name(served, tmp_path, monkeypatch):
+    events = []
+    flush, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: events.append(os.fstat(handle).st_size) or flush(handle))
+    monkeypatch.setattr(Path, "replace", lambda path, target: events.append("rename") or replace(path, target))
+    get(served, tmp_path / "file")
+    assert events[:2] == [SIZE, "rename"]

@@ -10,7 +10,7 @@ from regard.studio.server import web_file
 from .cases import HOST, KEY, OWN, client, studio
 
 ADDRESSES = [
-    ("GET", "/start"), ("GET", "/models"), ("POST", "/web/frames.js"), ("POST", "/read"), ("GET", "/session"),
+    ("GET", "/start"), ("GET", "/models"), ("POST", "/web/sources/frames.js"), ("POST", "/read"), ("GET", "/session"),
     ("POST", "/generate"), ("POST", "/open"), ("POST", "/ask/x/describe"), ("GET", "/jobs/x"), ("DELETE", "/jobs/x"),
     ("DELETE", "/readings/x"), ("GET", "/nothing"), ("OPTIONS", "/read"), ("TRACE", "/"), ("PUT", "/read"),
 ]  # fmt: skip
@@ -29,7 +29,7 @@ def test_nothing_is_answered_without_the_key(method, path):
         assert stranger.request(method, path).status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/", "/web/frames.js"])
+@pytest.mark.parametrize("path", ["/", "/web/sources/frames.js"])
 def test_the_page_and_its_modules_hold_no_secret(path):
     access = Access(KEY)
     ticket = access.ticket()
@@ -146,12 +146,12 @@ def test_a_change_needs_to_say_where_it_comes_from():
     assert client(headers={"Sec-Fetch-Site": "same-origin"}).post("/read", json={"text": "a"}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/models", "/web/theme.css", "/nothing", "/jobs/x"])
+@pytest.mark.parametrize("path", ["/", "/models", "/web/page/theme.css", "/nothing", "/jobs/x"])
 def test_every_answer_carries_the_strict_headers(path):
     reply = client().get(path)
     policy = reply.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "script-src 'self'" in policy
-    assert "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert "default-src 'none'" in policy and "script-src 'self' 'wasm-unsafe-eval';" in policy
+    assert policy.count("unsafe") == 1 and "worker-src blob:;" in policy and "frame-ancestors 'none'" in policy
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["cache-control"] == "no-store"
     assert "access-control-allow-origin" not in reply.headers
@@ -166,8 +166,8 @@ def test_the_page_has_no_script_or_style_of_its_own():
 @pytest.mark.parametrize(
     "path",
     ["../server.py", "..%2fserver.py", "%2e%2e/server.py", "hosts/../../server.py", "/etc/passwd", "gone.js",
-     "__init__.py", "hosts", "", "frames.js%00.css", "frames.js/", "C:\\windows", "..\\server.py", "x" * 5000,
-     "a/" * 5000 + "x.js"],
+     "C:\\windows", "__init__.py", "hosts", "", "sources/frames.js%00.css", "sources/frames.js/", "..\\server.py",
+     "x" * 5000, "a/" * 5000 + "x.js"],
 )  # fmt: skip
 def test_no_other_file_is_served(path):
     reply = client().get(f"/web/{path}")
@@ -183,9 +183,11 @@ def test_the_page_needs_two_files():
         assert reply.status_code == 200 and "\nimport " not in reply.text
     assert client().get("/web/studio_bundle.js").headers["content-type"] == "text/javascript; charset=utf-8"
     assert ".regard-sentence-word" in client().get("/web/studio_bundle.css").text
+    kernels = client().get("/web/engine/regard.wasm")
+    assert kernels.headers["content-type"] == "application/wasm" and kernels.content.startswith(b"\0asm")
 
 
 def test_the_modules_are_served_unchanged():
-    reply = client().get("/web/frames.js")
+    reply = client().get("/web/sources/frames.js")
     assert reply.headers["content-type"] == "text/javascript; charset=utf-8"
     assert "export function unpack" in reply.text

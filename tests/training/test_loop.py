@@ -218,6 +218,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     for changes, message in (
         ({"steps": 3}, "is of a run with steps 2, not 3"),
         ({"rate": 0.5}, "is of a run with rate 0.001, not 0.5"),
+        ({"seed": 3}, "is of a run with seed 0, not 3"),
     ):
         with pytest.raises(errors.OptionError, match=message):
             train(model, one, **{"steps": 2, "batch": 4, "out": tmp_path, **changes})
@@ -225,7 +226,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     with pytest.raises(errors.OptionError, match="another shape of model"):
         train(wider, one, steps=2, batch=4, out=tmp_path)
     other = task("lookup", pairs=4, vocabulary=18)
-    with pytest.raises(errors.OptionError, match="is of a run with words"):
+    with pytest.raises(errors.OptionError, match="is of a run with other data"):
         train(network(18, length=other.length, **SMALL), other, steps=2, batch=4, out=tmp_path)
     assert contents(tmp_path) == before
 

@@ -1,6 +1,7 @@
 // Asks a one-file page: node ask_page.js page.html queries.json > answers.json. The page's own source answers, without
 // a browser; parse errors and refusals come back as {error}.
 import { readFileSync } from "node:fs";
+import "../../src/regard/web/engine/node.js";
 import { localSource } from "../../src/regard/web/sources/local.js";
 
 const [html, queries] = process.argv.slice(2).map((path) => readFileSync(path, "utf8"));

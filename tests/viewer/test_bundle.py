@@ -68,6 +68,16 @@ def test_words_in_texts_and_comments_are_left_alone(tmp_path):
     assert run(join({"main.js": body}), tmp_path) == "export const a = import"
 
 
+def test_comments_are_left_out_but_not_from_texts(tmp_path):
+    body = (
+        "/** Says it. */\nfunction say(a) {\n  // a reason\n  return a; // a note\n}\n\n"
+        "console.log(say(`one\n\n// two\n`));\n"
+    )
+    script = join({"main.js": body})
+    assert "Says it" not in script and "a reason" not in script
+    assert run(script, tmp_path) == "one\n\n// two"
+
+
 @pytest.mark.parametrize(
     ("modules", "said"),
     [

@@ -1,8 +1,10 @@
 """The one-file page: small, without network access, safe for any text, and every weight can be recomputed."""
 
 import base64
+import gzip
 import hashlib
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -27,9 +29,9 @@ ATTACKS = [
 
 
 def blocks(text):
-    """The frames of a page, by name."""
+    """The frames of a page, by name; besides them it holds its kernels."""
     found = re.findall(r'<script type="application/x-regard" id="regard-([a-z0-9-]+)">([A-Za-z0-9+/=]*)</script>', text)
-    return {name: frames.unpack(base64.b64decode(content)) for name, content in found}
+    return {name: frames.unpack(base64.b64decode(content)) for name, content in found if name != "wasm"}
 
 
 def test_every_weight_can_be_computed_from_the_page():
@@ -159,12 +161,20 @@ def test_texts_stay_data(attack):
 def test_a_policy_allows_only_what_is_in_the_page():
     text = page(reading())
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
-    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "default-src 'none'" in policy and policy.count("unsafe") == 1 and "worker-src blob:;" in policy
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    for content, kind in ((script, "script-src"), (style, "style-src")):
+    for content, kind, more in ((script, "script-src", " 'wasm-unsafe-eval'"), (style, "style-src", "")):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert f"{kind} 'sha256-{digest}'" in policy
+        assert f"{kind} 'sha256-{digest}'{more};" in policy
+
+
+def test_a_page_holds_its_kernels():
+    text = page(reading())
+    (stored,) = re.findall(r'id="regard-wasm">([A-Za-z0-9+/=]*)</script>', text)
+    module = files("regard").joinpath("web", "engine", "regard.wasm").read_bytes()
+    assert gzip.decompress(base64.b64decode(stored)) == module
+    assert page(reading()) == text  # the same bytes every time
 
 
 def test_nothing_outside_is_named():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.attention import Attention
-from regard.viewer import frames, widget
+from regard.viewer import bundle, frames, widget
 from regard.viewer.queries import Answers
 
 from ..small_models import writer
@@ -134,6 +134,7 @@ def test_the_still_picture_of_a_long_text_is_one_map(monkeypatch):
 def test_the_widget_holds_one_script_that_exports_render():
     found = widget.widget(reading())
     assert "export default module_" in found._esm and "\nimport " not in found._esm
+    assert found.wasm == bundle.wasm() and "wasm" in found.get_state()
     found.close()
 
 

@@ -9,7 +9,18 @@ import regard
 from regard.watch.call import Call
 from regard.watch.lazy_mask import bidirectional_mask_function
 
-from .architectures import ARCHITECTURES, agreement, build, inputs_of, weights_of_eager
+from .architectures import (
+    ARCHITECTURES,
+    HEAD_DIM,
+    SEQUENCES,
+    TEXT,
+    VISION,
+    VOCABULARY,
+    agreement,
+    build,
+    inputs_of,
+    weights_of_eager,
+)
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 FEW = [
@@ -88,3 +99,49 @@ def test_statistics_of_a_sequence_in_parts():
         torch.testing.assert_close(layer.entropy(), attention.entropy(), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(layer.received(), attention.received(), atol=1e-5, rtol=1e-5)
         assert torch.equal(layer.top(3).index, attention.top(3).index)
+
+
+IMAGE = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+IDS = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(2))
+TEXT_AND_IMAGE = {"input_ids": IDS, "pixel_values": IMAGE}
+TWO_TEXTS = {"input_ids": IDS, "decoder_input_ids": IDS}
+T5 = {"vocab_size": 67, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
+SEVERAL_WAYS = {  # configuration, inputs, attentions
+    "git": ({**TEXT, "vision_config": VISION}, TEXT_AND_IMAGE, 4),
+    "vilt": ({**TEXT, **VISION, "max_image_length": -1}, TEXT_AND_IMAGE, 2),
+    "layoutlmv3": (
+        {**TEXT, **VISION, "max_2d_position_embeddings": 32, "coordinate_size": 4, "shape_size": 8, "input_size": 12},
+        {**TEXT_AND_IMAGE, "bbox": torch.ones(2, 9, 4, dtype=torch.int64)}, 2,
+    ),
+    "longt5": ({**T5, "decoder_start_token_id": 0, "local_radius": 4}, TWO_TEXTS, 6),
+    "bigbird_pegasus": ({**SEQUENCES, "attention_type": "original_full"}, TWO_TEXTS, 6),
+    "siglip": ({"text_config": TEXT, "vision_config": VISION}, TEXT_AND_IMAGE, 5),
+    "sam_vision_model": ({**VISION, "window_size": 2, "global_attn_indexes": [1]}, {"pixel_values": IMAGE}, 2),
+    "gemma4_text": (
+        {**HEAD_DIM, "global_head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"],
+         "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "num_kv_shared_layers": 0},
+        {"input_ids": IDS}, 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SEVERAL_WAYS)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_models_that_compute_attention_in_several_ways_are_seen_completely(kind, gradients):
+    """By transformers' interface, by PyTorch's functions and in their own code, within one model."""
+    import transformers
+
+    options, inputs, attentions = SEVERAL_WAYS[kind]
+    config = transformers.AutoConfig.for_model(kind, **options)
+    torch.manual_seed(3)
+    model = transformers.AutoModel.from_config(config).eval()
+    with torch.set_grad_enabled(gradients):
+        torch.manual_seed(4)  # ViLT draws the order of patches
+        expected = model(**inputs)[0]
+        with regard.watch(model) as seen:
+            torch.manual_seed(4)
+            found = model(**inputs)[0]
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    certificate = seen.certificate
+    assert (certificate.ran, certificate.recorded) == (attentions, attentions) and certificate.is_complete
+    assert certificate.output < 1e-5

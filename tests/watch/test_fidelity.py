@@ -202,3 +202,66 @@ def test_a_softcap_that_pytorch_ignores_is_neither_applied_nor_recorded(monkeypa
         with regard.watch(model) as seen:
             model(**inputs)
         assert seen.layers[0].attention.softcap == model.config.attn_logit_softcapping
+
+
+def t5_with_padding():
+    ids, decoder = tokens(2, 7), tokens(2, 5, seed=6)
+    mask, decoder_mask = torch.ones_like(ids), torch.ones_like(decoder)
+    mask[0], decoder_mask[1, :2] = 0, 0
+    inputs = {"attention_mask": mask, "decoder_input_ids": decoder, "decoder_attention_mask": decoder_mask}
+    return t5().eval(), {"input_ids": ids, **inputs}
+
+
+def llama_with_a_mask_of_numbers():
+    mask = torch.full((1, 1, 7, 7), torch.finfo(torch.float32).min).triu(1)
+    mask[:, :, 3] = torch.finfo(torch.float32).min
+    return llama(), {"input_ids": tokens(1, 7), "attention_mask": mask}
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("make", [t5_with_padding, llama_with_a_mask_of_numbers])
+def test_rows_whose_keys_are_all_hidden_by_an_added_mask_are_the_models_own(make, keep):
+    """PyTorch's function fills them with a mean of values where the mask is added, and with zeros where it is not."""
+    model, inputs = make()
+    with torch.no_grad():
+        expected = model(**inputs).logits
+        with regard.watch(model, keep=keep):
+            found = model(**inputs).logits
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_compiled_model_computes_what_it_computes_unwatched(implementation):
+    model, ids = llama(attn_implementation=implementation), tokens(2, 6)
+    mask = torch.ones_like(ids)
+    mask[0, :2] = 0
+    compiled, inputs = torch.compile(model, backend="eager"), {"attention_mask": mask, "use_cache": False}
+    with torch.no_grad():
+        expected = compiled(ids, **inputs).logits
+        torch._dynamo.reset()  # so that it is compiled inside the block
+        with regard.watch(compiled) as seen:
+            found = compiled(ids, **inputs).logits
+    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], atol=1e-5, rtol=1e-5)
+    assert seen.certificate.recorded == 3 and seen.certificate.is_complete
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_transforms_of_torch_func_give_what_they_give_unwatched(implementation):
+    """Nothing can be kept of their tensors, which is said."""
+    model, ids = llama(attn_implementation=implementation), tokens(3, 6)
+    mask = torch.ones_like(ids)
+    mask[0, :2] = 0
+    weights = {name: one.detach() for name, one in model.named_parameters()}
+
+    def loss(weights):
+        inputs = {"attention_mask": mask, "use_cache": False}
+        return torch.func.functional_call(model, weights, (ids,), inputs).logits[mask.bool()].square().mean()
+
+    expected = torch.func.grad(loss)(weights)
+    with regard.watch(model) as seen:
+        model(ids)
+        found = torch.func.grad(loss)(weights)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-5)
+    certificate = seen.certificate
+    assert (certificate.ran, certificate.recorded) == (6, 3) and "torch.func" in str(certificate)

@@ -1,5 +1,7 @@
 """`seen.reading`: everything that `regard see` and the viewer can do, of a watched model."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -189,6 +191,22 @@ def test_the_tokens_that_the_model_was_called_with_are_enough(tokenizer):
     wrong[0, -2] = (wrong[0, -2] + 1) % 16
     with pytest.raises(errors.OptionError, match="not what the model has read"):
         seen.reading(tokenizer, wrong)
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_every_pass_knows_its_own_text(tokenizer, is_saved):
+    model, texts = llama(), ["the cat sat on a mat", "the dogs sat on a mat"]
+    with regard.watch(model, runs=None) as seen, torch.no_grad():
+        for text in texts:
+            model(**tokenizer(text, return_tensors="pt"))
+    runs = (pickle.loads(pickle.dumps(seen)) if is_saved else seen).runs
+    for run, text, other in zip(runs, texts, texts[::-1], strict=True):
+        assert run.reading(tokenizer).text.endswith(text)
+        assert run.reading(tokenizer, text).unverified == ""
+        with pytest.raises(errors.OptionError, match="not what the model has read"):
+            run.reading(tokenizer, other)
+        with pytest.raises(errors.OutOfRange, match="batch 2"):
+            run.reading(tokenizer, batch=2)
 
 
 def test_the_text_of_vectors_is_marked_as_unverified(tokenizer):

@@ -144,7 +144,37 @@ def with_a_bias(q, k, v):
     return (q @ k.mT * 8**-0.5 + bias).softmax(-1) @ v
 
 
-SPELLINGS = [by_matmul, by_operators, by_einsum, by_bmm, by_values_on_the_left, with_a_cap, masked, with_a_bias]
+def by_exponentials(q, k, v):
+    scores = q @ k.mT * 8**-0.5
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return (weights / weights.sum(-1, keepdim=True)) @ v
+
+
+def by_logarithms(q, k, v):
+    return functional.log_softmax(q @ k.mT * 8**-0.5, dim=-1).exp() @ v
+
+
+def by_softmin(q, k, v):
+    return functional.softmin(q @ k.mT * -(8**-0.5), dim=-1) @ v
+
+
+def by_operators_of_aten(q, k, v):
+    scores = torch.ops.aten.mul.Tensor(torch.ops.aten.matmul.default(q, k.mT), 8**-0.5)
+    return torch.ops.aten.matmul(torch.ops.aten._softmax.default(scores, -1, False), v)
+
+
+def copied(q, k, v):
+    scores = q @ k.mT * 8**-0.5
+    weights = torch.empty_like(scores)
+    weights.copy_(scores.softmax(-1))
+    return weights @ v
+
+
+SPELLINGS = [
+    by_matmul, by_operators, by_einsum, by_bmm, by_values_on_the_left, with_a_cap, masked, with_a_bias, by_exponentials,
+    by_logarithms, by_softmin, by_operators_of_aten, copied,
+]  # fmt: skip
+WITHOUT_QUERIES = {with_a_cap, by_logarithms}  # recorded by their logits
 
 
 class Own(nn.Module):
@@ -178,7 +208,7 @@ def test_every_spelling_of_attention_is_recognised(attend, grad):
     torch.testing.assert_close(attention @ seen.layers[0].values, seen.layers[0].output, atol=1e-5, rtol=0)
     assert seen.certificate.is_complete and seen.certificate.recorded == 2
     # Queries and keys are the model's own unless something else than scale, mask and bias was between.
-    assert (attention.queries.shape[-1] == 8) == (attend is not with_a_cap)
+    assert (attention.queries.shape[-1] == 8) == (attend not in WITHOUT_QUERIES)
 
 
 def test_recognised_attention_without_a_dense_mask_is_kept_in_memory_that_grows_with_tokens_only():
@@ -220,7 +250,42 @@ def over_queries(q, k, v):
     return (q @ k.mT).softmax(-2) @ v
 
 
-@pytest.mark.parametrize("hidden", [talking_heads, sharpened, summed, over_queries])
+def assigned(q, k, v):
+    """GroupViT: each key goes to one query, with the gradient of a softmax."""
+    scores = q @ k.mT
+    soft = scores.softmax(-2)
+    hard = torch.zeros_like(scores).scatter_(-2, soft.max(-2, keepdim=True)[1], 1.0)
+    weights = hard - soft.detach() + soft
+    return (weights / (weights.sum(-1, keepdim=True) + 1)) @ v
+
+
+def in_pieces(q, k, v):
+    return torch.cat([part @ v for part in (q @ k.mT).softmax(-1).split(3, 2)], 2)
+
+
+def of_the_strongest(q, k, v):
+    weights, place = (q @ k.mT).topk(3, -1)
+    place = place[..., None].expand(-1, -1, -1, -1, v.shape[-1])
+    values = v[:, :, None].expand(-1, -1, q.shape[2], -1, -1).gather(3, place)
+    return (weights.softmax(-1).unsqueeze(3) @ values).squeeze(3)
+
+
+def divided_afterwards(q, k, v):
+    weights = (q @ k.mT).exp()
+    return (weights @ v) / weights.sum(-1, keepdim=True)
+
+
+def in_one_operator(q, k, v):
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]
+
+
+HIDDEN = [
+    talking_heads, sharpened, summed, over_queries, assigned, in_pieces, of_the_strongest, divided_afterwards,
+    in_one_operator,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
 def test_a_hidden_attention_changes_the_certificate_and_is_named(hidden):
     model, x = nn.Sequential(Own(by_matmul), Own(hidden)).eval(), draw(2, 7, 32)
     with torch.no_grad():
@@ -234,14 +299,58 @@ def test_a_hidden_attention_changes_the_certificate_and_is_named(hidden):
     assert any("Not all attention was seen: 1 (" in note for note in seen.statistics().notes)
 
 
-def test_a_router_is_not_an_attention():
+class TalkingHeads(nn.Module):
+    """CaiT: linear layers mix the heads before and after the softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.after = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, q, k, v):
+        scores = self.before((q @ k.mT).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.after(scores.softmax(-1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2) @ v
+
+
+def test_heads_that_are_mixed_by_layers_are_named():
+    model = nn.Sequential(Own(by_matmul), Own(TalkingHeads())).eval()
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(draw(2, 7, 32))
+    assert dict(seen.certificate.unseen) == {"1.attend": 1}
+
+
+def similarities(q, k, v):
+    """Probabilities that no values are weighted with: those of a loss, and of a matching by two softmaxes."""
+    scores = q @ k.mT
+    q.mean().add(-(scores.softmax(-1) + 1e-6).log().mean() + (scores.softmax(-1) * scores.softmax(-2)).max())
+    return functional.scaled_dot_product_attention(q, k, v)
+
+
+def test_a_softmax_without_values_is_not_an_attention():
+    with torch.no_grad(), regard.watch(Own(similarities).eval()) as seen:
+        seen._model(draw(2, 7, 32))
+    assert seen.certificate.is_complete and seen.certificate.ran == 1
+
+
+def test_a_scripted_module_is_named_as_one_that_cannot_be_seen():
+    class Scripted(nn.Module):
+        def forward(self, x):
+            return torch.matmul(torch.softmax(torch.matmul(x, x.transpose(-1, -2)), -1), x)
+
+    model = nn.Sequential(Own(by_matmul), torch.jit.trace(Scripted(), draw(2, 7, 32))).eval()
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(draw(2, 7, 32))
+    assert not seen.certificate.is_complete and "1 is a TorchScript module" in repr(seen)
+
+
+@pytest.mark.parametrize("between", [lambda scores: scores, lambda scores: (scores.float() / 0.7).view(2, 7, 5)])
+def test_a_router_is_not_an_attention(between):
     class Router(nn.Module):
         def __init__(self):
             super().__init__()
             self.gate, self.attend = nn.Linear(32, 5), Own(by_matmul)
 
         def forward(self, x):
-            weights = self.gate(x).softmax(-1)
+            weights = between(self.gate(x)).softmax(-1)
             return self.attend(x) * weights.topk(2).values.sum(-1, keepdim=True) + weights @ x[:, :5]
 
     with torch.no_grad(), regard.watch(Router().eval()) as seen:

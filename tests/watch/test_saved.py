@@ -88,6 +88,18 @@ def test_every_pass_that_was_kept_comes_back():
     assert [run.layers[0].attention.shape[-1] for run in loaded.runs] == [4, 6]
 
 
+def test_a_damaged_file_is_refused(tmp_path):
+    file = tmp_path / "seen.safetensors"
+    with regard.watch(llama()) as seen, torch.no_grad():
+        seen._model(tokens(1, 4))
+    seen.save(file)
+    contents = bytearray(file.read_bytes())
+    contents[-5] ^= 4  # a bit of a number
+    file.write_bytes(contents)
+    with pytest.raises(errors.OptionError, match=r"seen\.safetensors.*damaged"):
+        Seen.load(file)
+
+
 def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"nothing of ours")
     with pytest.raises(errors.OptionError, match="cannot be read as a recording"):

@@ -44,17 +44,37 @@ def test_a_model_without_attention_is_said_to_have_none(kind, options, inputs):
         model(**{inputs: given})
 
 
-def test_attention_without_a_softmax_is_named_and_not_denied():
-    """Reformer writes its softmax as exp(scores − logsumexp)."""
+class SigmoidAttention(torch.nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x @ x.mT) @ x
+
+
+class LinearAttn(torch.nn.Module):
+    def forward(self, x):
+        return x.relu() @ (x.relu().mT @ x)
+
+
+@pytest.mark.parametrize("kind", [SigmoidAttention, LinearAttn])
+def test_attention_without_a_softmax_over_keys_is_named_and_not_denied(kind):
+    model = torch.nn.Sequential(kind())
+    with pytest.raises(errors.Unsupported) as refused, regard.watch(model):
+        model(torch.ones(2, 5, 4))
+    assert kind.__name__ in str(refused.value) and "has no attention" not in str(refused.value)
+
+
+def test_reformer_that_writes_its_softmax_out_is_recognised():
+    """As exp(scores − logsumexp), over chunks of the text."""
     options = {
         "vocab_size": 67, "hidden_size": 16, "attn_layers": ["local"], "num_attention_heads": 2,
         "axial_pos_embds": False, "max_position_embeddings": 64, "local_attn_chunk_length": 4, "feed_forward_size": 16,
         "attention_head_size": 8, "is_decoder": True,
     }  # fmt: skip
     model = made("reformer", options)
-    with pytest.raises(errors.Unsupported) as refused, regard.watch(model):
-        model(tokens(1, 8))
-    assert "ReformerAttention" in str(refused.value) and "has no attention" not in str(refused.value)
+    with torch.no_grad(), regard.watch(model) as seen:
+        (expected,) = model(tokens(1, 8), output_attentions=True).attentions
+    assert seen.certificate.is_complete and seen.certificate.recorded == 1
+    weights = seen.layers[0].attention.dense()
+    torch.testing.assert_close(weights.reshape(expected.shape), expected, atol=1e-6, rtol=0)
 
 
 def test_an_error_inside_the_block_is_not_replaced():
@@ -97,3 +117,23 @@ def test_falcon_generates_one_attention_over_all_tokens(padded):
         found, weights = layer.attention.dense(), expected.attention.dense()
         real = whole.bool()[:, None, :, None]
         torch.testing.assert_close(found * real, weights * real, atol=3e-6, rtol=0)
+
+
+def test_a_model_whose_forward_is_called_by_itself_is_not_said_to_have_no_attention():
+    """Modules are seen where they are called: what its parts compute is seen, what the model itself computes is not."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.part(x)
+            return (x @ x.mT).softmax(-1) @ x
+
+    model = Model()
+    with (
+        pytest.raises(errors.OptionError, match=r"Model was not called.*forward\(\).*\nCall it: model\("),
+        regard.watch(model),
+    ):
+        model.forward(torch.ones(2, 5, 4))

@@ -221,3 +221,43 @@ def test_other_models_and_threads_are_not_seen():
         other(x)
         functional.scaled_dot_product_attention(x, x, x)
     assert len(list(seen)) == 1 and len(seen.layers[0].runs) == 1
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0, 8), (0, 3, 5, 8), (2, 3, 5, 0)])
+def test_tensors_without_elements_pass(shape):
+    model, x = Leaf(), draw(*shape)
+    keys = draw(*shape[:3], 8)
+    plain = model(keys, keys, x)
+    for keep in ("all", "summary"):
+        with regard.watch(model, keep=keep), torch.no_grad():
+            assert torch.equal(model(keys, keys, x), plain)
+
+
+def test_the_attention_functions_of_torch_ops_are_seen_or_named():
+    class Operators(nn.Module):
+        def forward(self, x):
+            x = torch.ops.aten.scaled_dot_product_attention(x, x, x)
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)[0]
+
+    model, x = Operators(), draw(1, 3, 6, 8)
+    plain = model(x)
+    with regard.watch(model) as seen, torch.no_grad():
+        assert torch.equal(model(x), plain)
+    assert "1 of 2 attentions recorded; not seen: Operators (it is computed by _scaled_dot_product_flash" in repr(seen)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_flex_attention_runs_and_is_named():
+    """It compiles itself as one graph, which watching must not break."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    class Flex(nn.Module):
+        def forward(self, x):
+            return functional.scaled_dot_product_attention(x, x, x) + flex_attention(x, x, x)
+
+    model, x = Flex(), draw(1, 2, 8, 16)
+    with torch.no_grad():
+        plain = model(x)
+        with regard.watch(model) as seen:
+            torch.testing.assert_close(model(x), plain, **CLOSE)
+    assert "1 of 2 attentions recorded; not seen: Flex (it is computed by flex_attention)" in repr(seen)

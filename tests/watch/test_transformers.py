@@ -6,7 +6,7 @@ import torch
 import regard
 import regard.transformers
 
-from .models import gemma3, llama, tokens
+from .models import bart, gemma3, llama, tokens
 
 
 @pytest.mark.parametrize("make", [llama, gemma3])
@@ -95,3 +95,27 @@ def test_a_model_compiles_as_one_graph(padded):
         expected, found = model(**inputs).logits, compiled(**inputs).logits
     real = padding_of(ids).bool() if padded else torch.ones_like(ids).bool()
     torch.testing.assert_close(found[real], expected[real], atol=1e-4, rtol=1e-4)
+
+
+def bart_without_masks():
+    """As Whisper, whose decoder gets no mask for the encoder's keys."""
+    model = bart()
+    for layer in model.model.decoder.layers:
+        layer.encoder_attn.register_forward_pre_hook(without_mask, with_kwargs=True)
+    return model
+
+
+def without_mask(module, args, options):
+    return args, {**options, "attention_mask": None}
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static", None])
+@pytest.mark.parametrize("make", [llama, gemma3, bart, bart_without_masks])
+def test_generation_with_every_cache_writes_the_tokens_of_sdpa(make, cache):
+    """The cross-attention of a static cache sees all of the encoder's keys, whatever the position of the query is."""
+    model, ids = make(), tokens(2, 9)
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "attention_mask": padding_of(ids)}
+    options |= {"use_cache": False} if cache is None else {"cache_implementation": cache}
+    expected = model.generate(ids, **options)
+    model.set_attn_implementation("regard")
+    assert torch.equal(model.generate(ids, **options), expected)

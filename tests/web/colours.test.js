@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { contrastOf, lightnessOf, makeColours, share } from "../../src/regard/web/colours.js";
+import { contrastOf, lightnessOf, makeColours, share } from "../../src/regard/web/elements/colours.js";
 
 const STEPS = Array.from({ length: 101 }, (_, step) => step / 100);
 

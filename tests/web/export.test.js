@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileName, latexText, svgText, toCsv, toLatex, withCaption } from "../../src/regard/web/export.js";
+import { fileName, latexText, svgText, toCsv, toLatex, withCaption } from "../../src/regard/web/page/export.js";
 
 const TABLE = {
   title: "R&D",

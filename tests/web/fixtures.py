@@ -6,12 +6,15 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from gguf import GGMLQuantizationType, quants
 
 from regard.attention import Attention
-from regard.engines.interface import ACTIVATIONS
+from regard.biases import alibi
+from regard.engines import generic
+from regard.engines.interface import ACTIVATIONS, RowState
 from regard.heads.sentence_relations import POSSIBLE, classes_of, is_link
 from regard.layers import FeedForward, Linear
-from regard.masks import allowed
+from regard.masks import allowed, causal, first, window
 from regard.models.generate import Sampling
 from regard.provenance import provenance
 from regard.reading.links import strongest, strongest_links
@@ -63,6 +66,88 @@ def stages():
                 "stages": {step: numbers.tolist() for step, numbers in steps.items()},
             }
         )
+    return found
+
+
+def attentions():
+    """Outputs, weights and statistics of several heads, in double precision."""
+    rng = np.random.default_rng(11)
+    heads, key_heads, rows, keys, size, value_size = 6, 3, 13, 17, 5, 7
+    at_end = keys - rows
+    cases = {
+        "plain": {},
+        "causal": {"mask": causal(), "offset": at_end},
+        "first and window": {"mask": first(2) | window(3, 1), "offset": at_end},
+        "dense mask": {"mask": allowed(rng.random((1, rows, keys)) < 0.7)},
+        "bias": {"bias": rng.normal(size=(heads, 1, keys))},
+        "every stage": {
+            "mask": causal(), "offset": at_end, "scale": -0.7, "softcap": 2.5, "bias": alibi(heads),
+            "sinks": rng.normal(size=heads),
+        },
+    }  # fmt: skip
+    found = []
+    for name, options in cases.items():
+        q, k, v = (
+            rng.normal(size=(count, length, width))
+            for count, length, width in (
+                (heads, rows, size), (key_heads, keys, size), (key_heads, keys, value_size),
+            )
+        )  # fmt: skip
+        scores = Attention(q, k, **options).scores
+        wanted = ("row_max", "row_sum", "logsumexp", "entropy", "peak", "distance")
+        output, rows_of = generic.forward(scores, v[None], wanted, 3)
+        state = RowState(rows_of.pop("row_max"), rows_of.pop("row_sum"))
+        edges = {"rows": [1, 2, 7, 13], "columns": [0, 5, 9, 16]}
+        pooled = {
+            pool: generic.pooled(scores, state, *(np.array(edge) for edge in edges.values()), pool)
+            for pool in ("sum", "max")
+        }
+        visible = scores.visible
+        ends = {
+            end: getattr(visible, end)[0].tolist()
+            for end in ("first", "last", "second_first", "second_last")
+            if visible is not None and visible.rest is None and getattr(visible, end) is not None
+        }
+        dense = None if visible is None or visible.rest is None else visible.tile(slice(None), slice(None))[0]
+        found.append(
+            {
+                "name": name, "queries": _stored(q), "keys": _stored(k), "values": _stored(v), "ends": ends,
+                "scale": float(scores.scale), "softcap": options.get("softcap"), "offset": options.get("offset", 0),
+                "mask": None if dense is None else _stored(dense.astype(np.uint8)),
+                "bias": None if scores.bias is None else _stored(scores.bias[0]),
+                "relative": None if scores.relative is None else _stored(scores.relative),
+                "relative_zero": scores.relative_zero,
+                "sinks": None if scores.sinks is None else _stored(scores.sinks),
+                "output": output.ravel().tolist(),
+                "weight": generic.tile(scores, state, "weight").ravel().tolist(),
+                "received": generic.received(scores, state).ravel().tolist(),
+                "edges": edges, "pooled": {pool: cells.ravel().tolist() for pool, cells in pooled.items()},
+                "statistics": {statistic: numbers.ravel().tolist() for statistic, numbers in rows_of.items()},
+            }
+        )  # fmt: skip
+    return found
+
+
+def _stored(array):
+    return {"shape": list(array.shape), "numbers": np.ravel(array).tolist()}
+
+
+def quantised():
+    """Linear maps whose weights are stored in 16 bits and in GGUF's blocks, in double precision."""
+    rng = np.random.default_rng(12)
+    found = []
+    for kind in (GGMLQuantizationType.F16, GGMLQuantizationType.Q8_0, GGMLQuantizationType.Q4_1):
+        for rows in (1, 2, 5, 21):
+            x, weight = rng.normal(size=(rows, 96)).astype(np.float32), rng.normal(size=(13, 96)).astype(np.float32)
+            stored = quants.quantize(weight, kind)
+            weights = quants.dequantize(stored, kind).astype(np.float64)
+            output = x.astype(np.float64) @ weights.T
+            found.append(
+                {
+                    "type": kind.name.lower(), "rows": rows, "bytes": stored.view(np.uint8).ravel().tolist(),
+                    "x": x.ravel().tolist(), "weights": weights.ravel().tolist(), "output": output.ravel().tolist(),
+                }
+            )  # fmt: skip
     return found
 
 
@@ -192,5 +277,6 @@ def sources():
 
 
 def write(path):
-    parts = (sources, relations, stages, large_scores, links, rankings, blocks, activations, sampled)
+    parts = (attentions, quantised, stages, large_scores, links, rankings, blocks, activations, sampled)
+    parts += (relations, sources)
     path.write_text(json.dumps({part.__name__: part() for part in parts}), encoding="utf-8")

@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { scoreStages } from "../../src/regard/web/attention.js";
-import { makeLinks, strongest } from "../../src/regard/web/links.js";
-import { dot } from "../../src/regard/web/numbers.js";
+import { scoreStages } from "../../src/regard/web/maths/attention.js";
+import { makeLinks, strongest } from "../../src/regard/web/maths/links.js";
+import { dot } from "../../src/regard/web/maths/numbers.js";
 import { layerFrom, weightsOfRow } from "../../src/regard/web/sources/layer.js";
-import { framed } from "../../src/regard/web/frames.js";
-import { ACTIVATIONS, afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/block.js";
-import { isLink } from "../../src/regard/web/roles.js";
-import { provenance } from "../../src/regard/web/provenance.js";
-import { probabilities } from "../../src/regard/web/sampling.js";
+import { framed } from "../../src/regard/web/sources/frames.js";
+import { activated, afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/maths/block.js";
+import { isLink } from "../../src/regard/web/page/roles.js";
+import { provenance } from "../../src/regard/web/page/provenance.js";
+import { probabilities } from "../../src/regard/web/maths/sampling.js";
 
 const fixtures = JSON.parse(readFileSync(process.env.REGARD_FIXTURES, "utf8"));
 
@@ -86,7 +86,7 @@ for (const { name, header, arrays, head, position, count, x, after, ...steps } o
 }
 
 test("activations are Python's", () => {
-  for (const [name, [given, expected]] of Object.entries(fixtures.activations)) close(given.map(ACTIVATIONS[name]), expected, name);
+  for (const [name, [given, expected]] of Object.entries(fixtures.activations)) close(activated(name, given), expected, name);
 });
 
 test("probabilities of the next token are Python's", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBase64, fromHalf, pack, unpack } from "../../src/regard/web/frames.js";
+import { fromBase64, fromHalf, pack, unpack } from "../../src/regard/web/sources/frames.js";
 
 const weight = Float32Array.from([0.25, 0.5, 0.125, 1, 0, -0]);
 const index = Int32Array.from([-1, 7, 100003]);

@@ -1,7 +1,7 @@
 /** What heads do: axes, ranks, labels and colours follow from the measured numbers. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { pack, unpack } from "../../src/regard/web/frames.js";
+import { pack, unpack } from "../../src/regard/web/sources/frames.js";
 import {
   NONE,
   RELATION,

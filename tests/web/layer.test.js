@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { framed, pack, unpack } from "../../src/regard/web/frames.js";
-import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow } from "../../src/regard/web/sources/layer.js";
+import { framed, pack, unpack } from "../../src/regard/web/sources/frames.js";
+import { alongOf, layerFrom, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 
 const [HEADS, KEY_HEADS, COUNT, SIZE] = [4, 2, 7, 5];
 
@@ -81,7 +81,7 @@ test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
     [3, 6],
   ];
   for (const pool of ["mean", "max"]) {
-    const found = await tileOf(rowsOf(layer, 3), { rows: [1, 6], columns: [0, 7], shape: [2, 3], pool });
+    const region = { rows: [1, 6], columns: [0, 7], shape: [2, 3], pool };
     const edges = [0, 2, 4, 7];
     const expected = cells.flatMap(([a, b]) =>
       [0, 1, 2].map((cell) => {
@@ -89,8 +89,32 @@ test("tiles are pooled by mean and by maximum, unequal cells too", async () => {
         return pool === "max" ? Math.max(...part) : part.reduce((sum, one) => sum + one, 0) / part.length;
       }),
     );
-    near(found, expected);
+    near(await pooledWeights(layer, 3, region), expected);
+    near(await pooledRows(rowsOf(layer, 3), region), expected);
   }
+});
+
+/** So many queries and keys that a map takes several steps. */
+function longLayer() {
+  const [count, size] = [3000, 64];
+  const next = chance(3);
+  const [q, k] = [0, 1].map(() => framed(Float32Array.from({ length: count * size }, next), [1, count, size]));
+  const [first, last] = [new Int32Array(count), Int32Array.from({ length: count }, (_, query) => query + 1)];
+  return layerFrom({
+    header: { heads: [0], key_heads: [0], scale: 0.5 },
+    arrays: { q, k, first: framed(first, [count]), last: framed(last, [count]) },
+  });
+}
+
+test("a map that is computed in several steps is that of all rows", async () => {
+  for (const pool of ["mean", "max"])
+    for (const region of [
+      { rows: [0, 3000], columns: [0, 3000], shape: [7, 5], pool },
+      { rows: [150, 2801], columns: [31, 2000], shape: [1, 2], pool },
+    ]) {
+      const layer = longLayer();
+      near(await pooledWeights(layer, 0, region), await pooledRows(rowsOf(layer, 0), region), 1e-9);
+    }
 });
 
 test("along the text: received, entropy, distance", async () => {
@@ -129,17 +153,8 @@ test("links are the strongest of the mean; tokens themselves and sinks are left 
 });
 
 test("work stops when its signal is aborted", async () => {
-  const { layer } = layerWith();
   const gone = new AbortController();
-  const slow = {
-    ...layer,
-    seen: (head, query) => {
-      const until = performance.now() + 15;
-      while (performance.now() < until);
-      return layer.seen(head, query);
-    },
-  };
-  const tile = tileOf(rowsOf(slow, 0), { rows: [0, 7], columns: [0, 7], shape: [7, 7] }, gone.signal);
+  const tile = pooledWeights(longLayer(), 0, { rows: [0, 3000], columns: [0, 3000], shape: [7, 7] }, gone.signal);
   gone.abort();
   await assert.rejects(tile, { name: "AbortError" });
 });
@@ -148,7 +163,7 @@ test("vectors of a query say which keys are visible", () => {
   const { layer } = layerWith({ causal: true });
   const { header, arrays } = vectorsOf(layer, 3, 2, [0, 2, 4]);
   assert.deepEqual([...arrays.visible.data], [1, 1, 0]);
-  assert.deepEqual([...arrays.k.data.slice(0, SIZE)], [...layer.keys.slice(COUNT * SIZE, COUNT * SIZE + SIZE)]);
+  assert.deepEqual([...arrays.k.data.slice(0, SIZE)], [...layer.keys[1].slice(0, SIZE)]);
   assert.equal(header.sink, null);
   assert.deepEqual(arrays.q.shape, [1, SIZE]);
 });

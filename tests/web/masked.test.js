@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { saidOfCell } from "../../src/regard/web/views/grid/model.js";
 import { isHidden } from "../../src/regard/web/views/matrix/geometry.js";
 import { sceneOf, tableOf } from "../../src/regard/web/views/sentence/scene.js";
-import { isMasked, maskingOf } from "../../src/regard/web/masking.js";
+import { isMasked, maskingOf } from "../../src/regard/web/maths/masking.js";
 import { matrixTable } from "../../src/regard/web/views/matrix/figure.js";
-import { unitsOf } from "../../src/regard/web/words.js";
+import { unitsOf } from "../../src/regard/web/elements/words.js";
 
 const causal = { tokens: ["The", "cat", "sat"], words: [[0, 1], [1, 2], [2, 3]], causal: true, first_query: 0 }; // prettier-ignore
 const mean = Float32Array.of(1, 0, 0, 0.25, 0.75, 0, 0, 0.5, 0.5); // the last row's 0 is a weight, not a mask

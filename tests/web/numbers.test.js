@@ -14,9 +14,9 @@ import {
   roundedUp,
   rowOf,
   weightedSum,
-} from "../../src/regard/web/numbers.js";
-import { softmax } from "../../src/regard/web/attention.js";
-import { strongest } from "../../src/regard/web/links.js";
+} from "../../src/regard/web/maths/numbers.js";
+import { softmax } from "../../src/regard/web/maths/attention.js";
+import { strongest } from "../../src/regard/web/maths/links.js";
 
 const WORDS = { The: [1, 0, 1, 0], cat: [0, 1, 0, 1], sat: [1, 1, 1, 1] };
 const E = Object.values(WORDS);

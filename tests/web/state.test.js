@@ -9,8 +9,8 @@ import {
   stateOf,
   tokenOfName,
   UNCHOSEN,
-} from "../../src/regard/web/state.js";
-import { captionOf } from "../../src/regard/web/toolbar.js";
+} from "../../src/regard/web/page/state.js";
+import { captionOf } from "../../src/regard/web/page/toolbar.js";
 import { titleOfMatrix } from "../../src/regard/web/views/matrix/captions.js";
 
 const TOKENS = ["[CLS]", "they", "un", "happy", "7", "they", "a:b", "[SEP]"];

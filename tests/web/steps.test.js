@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { printedVector } from "../../src/regard/web/numbers.js";
+import { printedVector } from "../../src/regard/web/maths/numbers.js";
 import {
   UNCHANGED,
   concatenatedOf,

@@ -9,6 +9,7 @@ import pytest
 
 from .fixtures import write
 
+KERNEL = Path(__file__).parents[2] / "src/regard/web/engine/node.js"  # loads it
 FILES = sorted(Path(__file__).parent.glob("*.test.js"))
 
 
@@ -26,7 +27,7 @@ def test_pure_functions(path, fixture_file):
         message = "needs Node: apt-get install nodejs"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     ended = subprocess.run(
-        [node, "--test", path],
+        [node, "--import", KERNEL.as_uri(), "--test", path],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { framed } from "../../src/regard/web/frames.js";
+import { framed } from "../../src/regard/web/sources/frames.js";
 import { labelPlaces, nearest } from "../../src/regard/web/training/chart.js";
 import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "../../src/regard/web/training/model.js";
-import { strongestKeys } from "../../src/regard/web/word_matrix.js";
+import { strongestKeys } from "../../src/regard/web/elements/word_matrix.js";
 
 const [SNAPSHOTS, LAYERS, HEADS, TOKENS] = [3, 2, 2, 3];
 const RELATIONS = ["where", "whose", "never asked"];

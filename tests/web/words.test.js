@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { printable, shortened, summedOver, unitOf, unitsOf } from "../../src/regard/web/words.js";
+import { printable, shortened, summedOver, unitOf, unitsOf } from "../../src/regard/web/elements/words.js";
 
 test("control characters become signs", () => {
   assert.equal(printable("a\x00b\n\t\x1b\x7f\x85"), "a␀b↵⇥␛␡�");

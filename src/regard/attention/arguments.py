@@ -248,13 +248,18 @@ def _whole_offset(given: Any, batch: int) -> int:
 def _integers(given: Any, queries: Array) -> Array | None:
     """As int64 in the library of the queries; None if the dtype is not an integer type."""
     if not is_tensor(given):
-        given = np.asarray(given)
-    if "int" not in str(given.dtype):
+        try:
+            given = np.asarray(given)
+        except ValueError:  # lists of unequal length
+            return None
+    if not validate.holds_integers(given):
         return None
+    if not is_tensor(given) or not is_tensor(queries):
+        given = arrays.numpy_of(given).astype(np.int64)
     if is_tensor(queries):
         torch = sys.modules["torch"]
         return torch.as_tensor(given, dtype=torch.int64, device=queries.device)
-    return arrays.numpy_of(given).astype(np.int64)
+    return given
 
 
 # Masks, lazy biases and positions for given queries and keys

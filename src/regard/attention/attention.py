@@ -267,7 +267,7 @@ class Attention:
         >>> found.output.shape, found.peak, found.top.index.tolist()
         ((2, 5), array([0.25, 0.25]), [[0], [0]])
         """
-        names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+        names = tuple(statistics) if isinstance(statistics, (list, tuple, set, frozenset)) else (statistics,)
         for name in names:
             validate.choice("statistics", name, ROW_STATISTICS)
         if "distance" in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from regard import examples as stored
-from regard.cli import check, compare, heads, lessons, lookup, models, see, steps, studio, terminal, text_input, train
+from regard.cli import (
+    check,
+    compare,
+    end_at_once,
+    heads,
+    lessons,
+    lookup,
+    models,
+    see,
+    steps,
+    studio,
+    terminal,
+    text_input,
+    train,
+)
 from regard.engines import select
 from regard.errors import RegardError, shortened
 from regard.tables import Column, Table
@@ -38,6 +53,8 @@ class _Group(terminal.Group):
     """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
+        if signal.getsignal(signal.SIGINT) is end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except RegardError as problem:

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
+from regard.errors import shortened
 from regard.output import characters, text
 from regard.output.characters import printable
 from regard.tables import Table
@@ -123,4 +124,4 @@ def remark(line: str) -> None:
 
 def complain(message: str) -> None:
     """An error message on standard error; control characters that came from a file are made visible."""
-    remark("regard: " + "\n".join(printable(line) for line in message.splitlines()))
+    remark("regard: " + "\n".join(printable(line) for line in shortened(message).splitlines()))

@@ -62,7 +62,8 @@ def _fuses(scores: Scores, values: Tensor) -> bool:
     if not _is_causal(scores) and scores.visible is not None:
         return False
     # With few keys it drops NaN scores, and it lets NaN through a mask.
-    return _largest(values) < torch.inf and _largest(scores.queries) * _largest(scores.keys) < OVERFLOW
+    finite = _largest(values) * values.shape[2] < OVERFLOW  # it divides by the sum of the weights at the end
+    return finite and _largest(scores.queries) * _largest(scores.keys) < OVERFLOW
 
 
 def _largest(array: Tensor) -> float:

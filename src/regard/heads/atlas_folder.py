@@ -13,6 +13,7 @@ cluster give identical files.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
@@ -24,7 +25,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Manifest:
         content = {
             "format": FORMAT, **{name: getattr(self, name) for name in SETTINGS}, "corpus": self.corpus.as_json(),
         }  # fmt: skip
-        return json.dumps({**content, "digest": _sha256(content)}, ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(codec.with_digest(content), ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def of(cls, text: str) -> Manifest:
@@ -96,10 +97,8 @@ class Manifest:
         content = json.loads(text)
         if content["format"] != FORMAT:
             older = "an older" if content["format"] == 1 else "another"
-            raise OptionError(f"It is of {older} format, {content['format']!r}; this version of Regard reads {FORMAT}.")
-        digest = content.pop("digest")
-        if digest != _sha256(content):
-            raise OptionError("It is damaged: its content does not match its digest.")
+            raise OptionError(f"it is of {older} format, {content['format']!r}; this version of Regard reads {FORMAT}")
+        content = codec.without_digest(content)
         return cls(**{name: content[name] for name in SETTINGS}, corpus=Corpus.from_json(content["corpus"]))
 
     @classmethod
@@ -112,7 +111,7 @@ class Manifest:
             raise OptionError(f"{str(folder)!r} is not an atlas: it has no atlas.json.") from None
         except OptionError as problem:
             again = "Compute the atlas again, with another --out."
-            raise OptionError(f"{str(path)!r} cannot be used. {problem}\n{again}") from None
+            raise OptionError(f"{str(path)!r} cannot be used: {problem}.\n{again}") from None
         except OSError as problem:
             raise OptionError(f"{str(path)!r} cannot be read: {corpus.reason_of(problem)}.") from None
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -150,7 +149,9 @@ def begun(
         corpus.opened(paths, field=field, unit=unit),
     )  # fmt: skip
     _claim(folder, manifest)
-    if not seal_path(folder, MODEL).exists():
+    if seal_path(folder, MODEL).exists():
+        read_part(folder, manifest, MODEL)  # what cannot be used is named now, not after hours
+    else:
         keep(folder, manifest, MODEL, UnitFiles(sums_file(repetition(model), _ranks_json(model)), b""))
     return manifest
 
@@ -217,10 +218,7 @@ def run_on_dask(
     A unit whose worker is lost goes to another one, and only its result counts.
     """
     check_scheduler(address)
-    try:
-        from distributed import CancelledError, Client, as_completed
-    except ImportError as problem:
-        raise missing_package("A Dask cluster", "dask[distributed]") from problem
+    from distributed import CancelledError, Client, as_completed
 
     def results(missing: list[int]) -> Iterator[tuple[int, UnitFiles]]:
         text = manifest.text()
@@ -252,16 +250,32 @@ def run_on_dask(
 
 
 def check_scheduler(address: str) -> None:
-    """Refuse what is not the address of a scheduler, or one at which nothing answers."""
+    """Refuse what is not the address of a scheduler, or one at which no scheduler answers."""
     parts = re.fullmatch(ADDRESS, address, re.ASCII)
     if parts is None:
         raise OptionError(f"--dask is {shown(address)}; expected the address of a scheduler, such as tcp://host:8786.")
-    if parts["host"] is None or parts["protocol"] == "ucx":
-        return
+    if parts["host"] is not None and parts["protocol"] != "ucx":
+        try:
+            socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as problem:
+            raise _unreachable(address, corpus.reason_of(problem)) from None
     try:
-        socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as problem:
-        raise _unreachable(address, corpus.reason_of(problem)) from None
+        from distributed import Security
+        from distributed.comm import connect
+    except ImportError as problem:
+        raise missing_package("A Dask cluster", "dask[distributed]") from problem
+
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        (await asyncio.wait_for(connect(address, CONNECT_SECONDS, **options), CONNECT_SECONDS)).abort()
+
+    try:
+        with ThreadPoolExecutor(1) as pool:  # a notebook's own thread already runs a loop
+            pool.submit(asyncio.run, greet()).result()
+    except TimeoutError:
+        raise _unreachable(address, f"no greeting within {CONNECT_SECONDS} s") from None
+    except Exception as problem:  # noqa: BLE001 (whatever comes of reading another protocol as Dask's)
+        raise _unreachable(address, f"what answers is not a scheduler ({corpus.reason_of(problem)})") from None
 
 
 def _unreachable(address: str, reason: str) -> OptionError:
@@ -366,7 +380,7 @@ def _each(
     sizes = {unit: manifest.corpus.units[unit].size for unit in chosen}
     kept = sorted({*chosen} - {*missing})
     for unit in kept:
-        read_part(folder, manifest, part_name(unit))  # what cannot be used is named now, not after hours
+        read_part(folder, manifest, part_name(unit))
     total, done = sum(sizes.values()), sum(sizes[unit] for unit in kept)
     if on_unit is not None:
         on_unit(done, total)

@@ -6,14 +6,15 @@ file owns the lines that begin in its range of bytes; a unit of a Parquet file i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard import file_state
 from regard.errors import OptionError, missing_package
 
 UNIT = 1 << 16  # bytes of a unit, in a corpus of up to UNITS of them: seconds of work
@@ -137,7 +138,7 @@ def _file(path: Path) -> CorpusFile:
         raise FileNotFoundError(0, "there is no such file")
     if not path.is_file():
         raise OSError(0, "not a regular file")
-    path, state = path.resolve(), _state(path)
+    path, state = path.resolve(), file_state.state_of(path)
     return CorpusFile(str(path), state[0], _digest(path, state))
 
 
@@ -145,8 +146,7 @@ def verify(file: CorpusFile) -> None:
     """Raise unless a file has the content that it was opened with; it is read again only if its state changed."""
     path = Path(file.path)
     try:
-        state = _state(path)
-        digest = _digests.get((path, state)) or _digest(path, state)
+        digest = _digest(path, file_state.state_of(path))
     except OSError as problem:
         raise OptionError(f"{file.path!r} cannot be read any more: {reason_of(problem)}.") from None
     if digest != file.digest:
@@ -156,19 +156,16 @@ def verify(file: CorpusFile) -> None:
         )
 
 
-def _state(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written to or replaced; its size comes first."""
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_dev, state.st_ino
+_digests: dict[tuple[Path, file_state.State], str] = {}  # of the files that this process has read
 
 
-_digests: dict[tuple[Path, tuple[int, ...]], str] = {}  # of the files that this process has read
-
-
-def _digest(path: Path, state: tuple[int, ...]) -> str:
-    with path.open("rb") as file:
-        _digests[path, state] = hashlib.file_digest(file, "sha256").hexdigest()
-    return _digests[path, state]
+def _digest(path: Path, state: file_state.State) -> str:
+    if (path, state) in _digests:
+        return _digests[path, state]
+    settled, digest = file_state.is_settled(state), file_state.sha256_of(path)
+    if settled:
+        _digests[path, state] = digest
+    return digest
 
 
 def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterator[Unit]:
@@ -311,21 +308,47 @@ def _text_of(line: bytes, field: str) -> str | None:
 
 
 def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[UnitTexts]:
-    file = _parquet().ParquetFile(path)
-    first = group = 0
-    while first + file.metadata.row_group(group).num_rows <= unit.start:
-        first += file.metadata.row_group(group).num_rows
-        group += 1
-    for batch in file.iter_batches(ROWS, row_groups=[group], columns=[field]):
-        start, stop = (min(max(edge - first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
-        some = batch.slice(start, stop - start)
-        first += batch.num_rows
-        if some.num_rows:
-            values = some.column(0).to_pylist()
-            found = [value for value in values if isinstance(value, str)]
-            yield UnitTexts(found, len(values) - len(found))
-        if first >= unit.stop:
-            return
+    key = path, file_state.state_of(path), field
+    reader: _ParquetRows | None
+    last_key, reader = vars(_of_thread).pop("reader", (None, None))
+    if reader is None or last_key != key or reader.first > unit.start:
+        reader = _ParquetRows(path, field)
+    yield from reader.read(unit)
+    _of_thread.reader = key, reader  # the next unit goes on from here
+
+
+_of_thread = threading.local()
+
+
+class _ParquetRows:
+    """A column of a Parquet file, read forwards: rows before a unit are decoded once, not for each unit again."""
+
+    def __init__(self, path: Path, field: str) -> None:
+        self.file, self.field = _parquet().ParquetFile(path), field
+        self.group, self.end = -1, 0  # the row group, and the first row after it
+        self.first = 0  # the number of the first row in `batch`
+        self.batch: Any = None  # rows that are decoded
+        self.batches: Iterator[Any] | None = None
+
+    def read(self, unit: Unit) -> Iterator[UnitTexts]:
+        while self.end <= unit.start:
+            self.group += 1
+            self.first, self.end = self.end, self.end + self.file.metadata.row_group(self.group).num_rows
+            self.batch = self.batches = None
+        if self.batches is None:
+            self.batches = self.file.iter_batches(ROWS, row_groups=[self.group], columns=[self.field])
+        while self.first < unit.stop:
+            batch = self.batch = self.batch or next(self.batches, None)
+            if batch is None:
+                return  # fewer rows than the file says
+            start, stop = (min(max(edge - self.first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
+            if start < stop:
+                values = batch.slice(start, stop - start).column(0).to_pylist()
+                texts = [value for value in values if isinstance(value, str)]
+                yield UnitTexts(texts, len(values) - len(texts))
+            if self.first + batch.num_rows > unit.stop:
+                return  # the next unit begins in this batch
+            self.first, self.batch = self.first + batch.num_rows, None
 
 
 def _parquet() -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from regard import codec
 from regard.heads import circuits, patterns
 from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
@@ -20,7 +21,7 @@ from regard.tables import Column, Table, printed_number
 if TYPE_CHECKING:
     from regard.reading.reader import Reader
 
-FORMAT = 1  # of `data`, raised when it changes
+FORMAT = 2  # of `data`, raised when it changes
 SHOWN = ("first", "entropy", "distance")  # in the terminal
 
 
@@ -121,7 +122,7 @@ class Profile:
             found["tenths"] = self.counts.tolist()
         if self.ranks is not None:
             found["ranks"] = {"W_QK": self.ranks.qk.tolist(), "W_OV": self.ranks.ov.tolist()}
-        return found
+        return codec.with_digest(found)
 
 
 def profile_texts(model: Reader, texts: Sequence[str], source: str = "the given text") -> Profile:

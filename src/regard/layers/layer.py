@@ -164,14 +164,14 @@ def token_rows(name: str, given: Any, weight: Array, width: int) -> Array:
 def token_ids(given: Any, weight: Array) -> Array:
     """Token ids, in the library and on the device of the weight."""
     array = given if arrays.is_tensor(given) else np.asarray(given)
-    if "int" not in str(array.dtype):
+    if not validate.holds_integers(array):
         fix = "Tokens are row numbers of the embedding: split the text and number its words first."
         raise errors.option("tokens", given, "integers, (token,) or (batch, token)", fix)
+    if not arrays.is_tensor(array) or not arrays.is_tensor(weight):
+        array = arrays.numpy_of(array).astype(np.int64, copy=False)
     if arrays.is_tensor(weight):
         torch = sys.modules["torch"]
         array = torch.as_tensor(array, dtype=torch.int64, device=weight.device)
-    else:
-        array = arrays.numpy_of(array)
     if not arrays.tracing() and 0 not in array.shape:
         lowest, highest, count = int(array.min()), int(array.max()), weight.shape[0]
         if lowest < 0 or highest >= count:

@@ -33,7 +33,7 @@ def numbers(name: str, given: Any, lowest: int = 0) -> Numbers:
         return tuple(validate.integer(name, number, lowest) for number in given)
     if not hasattr(given, "dtype"):
         return validate.integer(name, given, lowest)
-    if "int" not in str(given.dtype) or len(given.shape) > 1:
+    if not validate.holds_integers(given) or len(given.shape) > 1:
         raise errors.option(name, given, "an integer, or integers (batch,), one per sequence")
     return Given(given.reshape(-1))
 

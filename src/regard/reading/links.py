@@ -1,4 +1,4 @@
-"""Ranking of links, the (query, key) pairs of largest weight. web/links.js follows the same rules; fixtures check that.
+"""Ranking of links, the (query, key) pairs of largest weight; web/maths/links.js is kept equal by fixtures.
 
 Strongest first; ties go to the earlier query, then the earlier key; pairs without weight are never listed. Sinks that
 are set aside are left out both as keys and as queries.

@@ -783,7 +783,7 @@ class Reading:
         ''
         """
         if self.file is None and not self.is_text_known:
-            return "The text is not verified: the model was called without token ids."
+            return "The text is not verified: the token ids that the model was called with are not known."
         if self.file is None:
             return ""
         return f"The text and the model's name, {self.model}, are those that {self.file} states: they are not verified."

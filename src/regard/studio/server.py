@@ -423,7 +423,7 @@ def _return_memory() -> None:
 # The page, and the viewer's own files
 
 LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
-_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg)")
+_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg|wasm)")
 
 
 # About a hundred modules took 0.5 to 0.9 s to request one by one; joined, they take a tenth of that.
@@ -448,13 +448,14 @@ def index() -> str:
 
 def web_file(path: str) -> tuple[bytes, str]:
     """One of the viewer's files and its content type."""
-    kind = "text/javascript" if path.endswith(".js") else guess_type(path)[0] or "text/plain"
+    kind = {"js": "text/javascript", "wasm": "application/wasm"}.get(path.rpartition(".")[2])
+    kind = kind or guess_type(path)[0] or "text/plain"
     if path in BUNDLES:
         return BUNDLES[path]().encode(), f"{kind}; charset=utf-8"
     found = files("regard").joinpath("web", *path.split("/"))
     if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not found.is_file():
         raise Refused(404, "There is no such file.")
-    return found.read_bytes(), f"{kind}; charset=utf-8"
+    return found.read_bytes(), kind if path.endswith(".wasm") else f"{kind}; charset=utf-8"
 
 
 # Texts that are too long for an address

@@ -150,7 +150,7 @@ def _check_tensors(path: Path, saved: Mapping[str, Array], expected: Mapping[str
 
 def _check_same(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse to resume with other settings: the result would belong to neither run."""
-    for name, value in given.items():  # in their order: other weights may follow from another seed of the recipe
+    for name, value in given.items():  # in their order: the first difference is the cause of others
         if saved[name] == value:
             continue
         if name == "recipe":

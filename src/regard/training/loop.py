@@ -27,6 +27,7 @@ from regard.training.tasks import Batch, Task
 # 103 s on two cores, depending on what else ran; one takes 28 s. nanoGPT's step has 3.8e9.
 SMALL_STEP = 1e9
 MEMORY = 0.9  # of the running accuracy: about the last ten batches
+MOST = 10**12  # steps, or sequences of a batch: beyond it, NumPy's own limits
 
 
 class Diverged(errors.RegardError):
@@ -73,7 +74,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate"):
-            validate.integer(name, getattr(self, name), 1)
+            validate.integer(name, getattr(self, name), 1, MOST)
         validate.integer("seed", self.seed, 0)
         if self.batch % self.accumulate:
             raise errors.OptionError(f"`accumulate` is {self.accumulate}; expected a divisor of `batch`, {self.batch}.")
@@ -260,14 +261,13 @@ class TrainingRun:
         return checkpoint.State(self.step, self.level, self.running, self.losses, len(self.record.snapshots))
 
     def _settings(self) -> Mapping[str, Any]:
-        """All that must be the same for a run to be resumed."""
+        """All that must be the same for a run to be resumed, causes before what follows from them."""
         shapes = {name: list(tensor.shape) for name, tensor in self.tensors.items()}
-        words = self.task.words if len(self.task.words) < 1000 else len(self.task.words)
         probes = self.record.probes.tolist()
         return {
-            "task": self.task.name, "length": self.task.length, "words": words, "shapes": shapes,
-            "heads": [block.attention.heads for block in self.model.encoders], "data": self.data, "sentences": probes,
-            "recipe": asdict(self.recipe), "weights": self.initial,
+            "task": self.task.name, "length": self.task.length, "data": self.data, "shapes": shapes,
+            "heads": [block.attention.heads for block in self.model.encoders], "recipe": asdict(self.recipe),
+            "sentences": probes, "weights": self.initial,
         }  # fmt: skip
 
     def _resume(self, out: Path) -> None:

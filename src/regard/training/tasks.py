@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
 NONE = -1  # no target, no right key, no relation at this position
+MOST_TOKENS = 1 << 20  # of a vocabulary or sequence: the words alone would fill the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,4 +485,7 @@ def task(name: str, **options: Any) -> Task:
         raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
     if missing := [option for option, one in known.items() if one.default is one.empty and option not in options]:
         raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.")
+    for option in ("length", "pairs", "vocabulary"):
+        if options.get(option) is not None:
+            validate.integer(option, options[option], 1, MOST_TOKENS)
     return TASKS[name](**options)

@@ -1,4 +1,4 @@
-r"""The viewer's JavaScript modules bundled into one script, for hosts where imports do not work.
+r"""The viewer's JavaScript modules bundled into one script, for hosts where imports do not work; and its kernels.
 
 Pages opened from disk and the Blobs that notebooks load cannot import other files. Each module becomes a function that
 returns its exports, dependencies first:
@@ -22,8 +22,9 @@ export const four = module_2.four;
 
 from __future__ import annotations
 
+import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -81,11 +82,26 @@ def script(entry: str, exported: tuple[str, ...] = ()) -> str:
     return joined(entry, web_file, exported)
 
 
+@lru_cache(maxsize=1)
+def wasm() -> bytes:
+    """The kernels that the page computes with, gzipped: the page inflates them."""
+    module = _web().joinpath("engine", "regard.wasm").read_bytes()
+    return gzip.compress(module, mtime=0)  # the same bytes every time
+
+
 @lru_cache(maxsize=8)
 def style() -> str:
     """The viewer's style sheets as one."""
-    sheets = sorted(part.name for part in files("regard").joinpath("web").iterdir() if part.name.endswith(".css"))
-    return "\n".join(web_file(name) for name in sheets)
+    sheets = sorted(_sheets(_web()), key=lambda sheet: sheet.name)
+    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+
+
+def _sheets(folder: Traversable) -> Iterator[Traversable]:
+    for part in folder.iterdir():
+        if part.is_dir():
+            yield from _sheets(part)
+        elif part.name.endswith(".css"):
+            yield part
 
 
 def web_file(path: str) -> str:
@@ -142,7 +158,7 @@ def _parsed(path: str, text: str) -> _Module:
     if left is not None:
         said = left[0].strip()
         raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be bundled.")
-    return _Module(path, _edited(text, edits).strip("\n"), tuple(imports), tuple(exports))
+    return _Module(path, _without_comments(_edited(text, edits)), tuple(imports), tuple(exports))
 
 
 def _source(path: str, given: str) -> str:
@@ -164,6 +180,16 @@ def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
 def _blank_comments(text: str) -> str:
     """The text with comments replaced by spaces of equal length; comments after code are left alone."""
     return _COMMENT.sub(lambda found: "\n".join(" " * len(line) for line in found[0].split("\n")), text)
+
+
+def _without_comments(text: str) -> str:
+    """The text without the comments at line starts, a fifth of what is sent; template literals stay as they are."""
+    bare = _blank_comments(text)
+
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if bare.count("`", 0, found.start()) % 2 else ""
+
+    return _COMMENT.sub(kept, text).strip("\n")
 
 
 def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import atomic_file, errors
+from regard import atomic_file, codec, errors
 from regard.arrays import numpy_of
 from regard.examples import named
-from regard.heads import roles
+from regard.heads import profile, roles
 from regard.reading.numbering import are_counted
 from regard.viewer import frames
 from regard.viewer.page import block, document
@@ -81,16 +81,19 @@ def _stored(source: Path) -> dict[str, Any]:
     path = source / "heads.json" if source.is_dir() else source
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != 1 or not content["labels"]:
-            raise errors.OptionError(f"{str(path)!r} has format {content['format']!r}; this version reads 1.")
+        version = content["format"]
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise errors.OptionError(f"{str(path)!r} cannot be read: {reason}.") from None
-    except (KeyError, TypeError, ValueError) as problem:
-        if isinstance(problem, errors.OptionError):
-            raise
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise errors.OptionError(f"{str(path)!r} is not what regard heads text --out heads.json writes.") from None
-    return dict(content)
+    if version != profile.FORMAT:
+        came = errors.shown(version)
+        raise errors.OptionError(f"{str(path)!r} has format {came}; this version reads {profile.FORMAT}.")
+    try:
+        return codec.without_digest(content)
+    except errors.OptionError as problem:
+        raise errors.OptionError(f"{str(path)!r} cannot be used: {problem}.") from None
 
 
 def _stored_maps(data: Mapping[str, Any], source: Path, tell: Callable[[str], None]) -> list[Reading]:

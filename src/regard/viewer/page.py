@@ -1,8 +1,8 @@
 """The viewer and a subject in one HTML file, which opens from disk with the network off.
 
-The page holds the bundled script, the style sheet, and frames in base64, so that no text can be parsed as markup: one
-per layer, with queries, keys and values, in 16 bits where that is accurate enough. A Content-Security-Policy allows
-this script and this style sheet, by their hashes, and nothing else.
+The page holds the bundled script, the style sheet, the kernels it computes with, and frames in base64, so that no text
+can be parsed as markup: one per layer, with queries, keys and values, in 16 bits where that is accurate enough. A
+Content-Security-Policy allows this script and this style sheet, by their hashes, WebAssembly, and nothing else.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def pieces(
         places = {axis: position(axis, start[axis], numbers[axis]) for axis in numbers if axis in start}
         start = {**start, **places}
     first, rest = _blocks(subject, kept, steps, start)
+    first = chain([block("wasm", bundle.wasm())], first)
     if beside is not None:
         other = subject_of(beside)
         _check(other, PageContents())
@@ -187,8 +188,8 @@ def block(name: str, frame: bytes) -> str:
 def _head(title: str, fallback: str, script: str, style: str) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
+        "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -226,10 +226,10 @@ def _by_name(name: str) -> Reader:
 def _widget_class() -> Any:
     """The widget class, created on first use: importing anywidget is slow."""
     import anywidget
-    from traitlets import Unicode
+    from traitlets import Bytes, Unicode
 
     def start(self: Any, answers: Answers) -> None:
-        anywidget.AnyWidget.__init__(self, still=token_hex(8))
+        anywidget.AnyWidget.__init__(self, still=token_hex(8), wasm=bundle.wasm())
         self._conversation = Conversation(answers, self.send)
         self.on_msg(self._conversation.received)
 
@@ -239,5 +239,6 @@ def _widget_class() -> Any:
 
     script, style = bundle.script(ENTRY, ("default",)), bundle.style()
     still = Unicode().tag(sync=True)  # the name of the still picture
-    members = {"_esm": script, "_css": style, "still": still, "__init__": start, "close": close}
+    wasm = Bytes().tag(sync=True)  # the kernels that the page computes with
+    members = {"_esm": script, "_css": style, "still": still, "wasm": wasm, "__init__": start, "close": close}
     return type("Viewer", (anywidget.AnyWidget,), members)

@@ -109,7 +109,7 @@ def certificate_of(recorder: Recorder) -> RecordingCertificate:
         {name: next(iter(counts[name].reasons), default) for name in unseen},
         sum(layer.is_recognised for layer in recorder.watched()),
         _output_error(recorder),
-        ("passes in other threads were seen by transformers' interface only",) if recorder.was_unobserved else (),
+        tuple(recorder.notes),
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ENGINE = "regard"  # the implementation that people choose
 NAME = "regard_watched"  # that of a watched model
+TRACED = "it ran inside a transform of torch.func"
 LOCK = threading.RLock()  # for both tables below
 ORIGINALS: dict[int, tuple[Any, str | None, frozenset[Any]]] = {}  # by id of a config: it, its own name, its watches
 RECORDERS: dict[int, tuple[Recorder, ...]] = {}  # by id of a module
@@ -92,9 +93,10 @@ def mask_forward(
         "kv_offset": kv_offset, "mask_function": mask_function, "attention_mask": attention_mask,
         "use_vmap": use_vmap, "device": device, "config": config, **others,
     }  # fmt: skip
-    if _is_traced():
-        return built("sdpa", arguments)
     original = original_of(config)
+    implementation = "sdpa" if original == ENGINE else original
+    if is_traced():
+        return built(implementation, arguments)
     if isinstance(q_offset, Tensor):  # static caches change it in place
         arguments["q_offset"] = q_offset = q_offset.clone()
     call = MaskCall(
@@ -107,7 +109,7 @@ def mask_forward(
             own.regard_call = call
         return own
     shape = (batch_size, 1, call.queries, call.keys)
-    return LazyMask(call, "sdpa" if original == ENGINE else original, shape, device)
+    return LazyMask(call, implementation, shape, device)
 
 
 def _mask_call(mask: Any) -> MaskCall | None:
@@ -115,7 +117,12 @@ def _mask_call(mask: Any) -> MaskCall | None:
     return mask.call if isinstance(mask, LazyMask) else getattr(mask, "regard_call", None)
 
 
-def _is_traced() -> bool:
+def _is_added(mask: Tensor | None) -> bool:
+    """Whether a mask that does not come from `mask_forward` holds numbers."""
+    return mask is not None and _mask_call(mask) is None and mask.is_floating_point()
+
+
+def is_traced() -> bool:
     """Whether a graph or a transform of torch.func takes tensors only."""
     return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
 
@@ -124,7 +131,7 @@ def engine_forward(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **given: Any
 ) -> tuple[Tensor, Any]:
     """Attention of one layer by Regard's engine; by PyTorch's inside a graph or a transform of torch.func."""
-    if _is_traced() and given.get("softcap") is None and given.get("s_aux") is None:
+    if is_traced() and given.get("softcap") is None and given.get("s_aux") is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(  # type: ignore[no-any-return]
@@ -150,6 +157,8 @@ def attention_forward(
     original = original_of(getattr(module, "config", None))
     given = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
     given = {name: one for name, one in given.items() if one is not None or name == "scaling"}
+    if not query.numel() or not key.numel():  # an attention without tokens
+        return _own(module, original, query, key, value, attention_mask, given)
     is_part = _is_part(query, key, attention_mask)
     found = [(recorder, recorder.layer_for(module, is_part)) for recorder in recorders_of(module)]
     watching = [(recorder, layer) for recorder, layer in found if recorder.watches(layer)]
@@ -159,6 +168,10 @@ def attention_forward(
             if mask_call is not None and not layer.cross:
                 recorder.state.move(mask_call.query_offset, query.shape[2])
         return _own(module, original, query, key, value, attention_mask, given)
+    if is_traced():
+        for recorder, _ in watching:
+            recorder.counted(module).reasons[TRACED] = None
+        return _own(module, original, query, key, value, attention_mask, given)
     cross = found[0][1].cross if found else None
     call = _call(module, query, key, value, attention_mask, cross, given, original)
     if not watching:
@@ -167,16 +180,17 @@ def attention_forward(
         trimmed = call.trimmed()
         return (trimmed.attention() @ trimmed.values).transpose(1, 2).contiguous(), None
     builds = isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain
-    builds = builds and position_bias is None  # which is n² already
     # An eager model may be asked for its weights by an argument that does not come here. A layer in training may be
-    # computed again by a checkpoint.
+    # computed again by a checkpoint. A mask that is added, also to a bias, hides no key from a row that sees no other.
+    own_only = original == "eager" or bool(getattr(module, "training", False))
+    own_only |= original != ENGINE and (builds if position_bias is not None else _is_added(attention_mask))
     return observed(
         watching,
         call,
         lambda: _own(module, original, query, key, value, attention_mask, given),
         dropout=dropout,
         costly=builds or original == ENGINE,
-        own_only=original == "eager" or bool(getattr(module, "training", False)),
+        own_only=own_only,
     )
 
 
@@ -224,8 +238,8 @@ def _call(
     rule: MaskCall | TensorMask
     if mask_call is not None:
         rule = mask_call
-        written = rule.offset + queries  # a longer buffer is static, wherever it was moved
-        static = static or (keys > written and not cross and rule.is_causal)
+        written = rule.offset + queries  # a longer buffer is static, wherever it was moved; that of an encoder is full
+        static = rule.is_causal and (static or (keys > written and not cross))
     elif mask is not None:
         mask = mask[..., :keys] if mask.shape[-1] > keys else mask
         rule = TensorMask(mask.to(query.dtype) if original == "eager" and mask.dtype == torch.bool else mask)
@@ -239,7 +253,7 @@ def _call(
         elif causal and not cross:
             rule = MaskCall(queries, keys, keys - queries, 0, causal_mask_function)
         else:
-            rule = MaskCall(queries, keys, 0, 0, bidirectional_mask_function)
+            rule, static = MaskCall(queries, keys, 0, 0, bidirectional_mask_function), False
     scale = given.get("scaling")
     return Call(
         query, key, value, rule,

@@ -19,6 +19,7 @@ from regard.reading import Reading, Token
 from regard.watch.call import Call, TensorMask
 from regard.watch.layer import VISION, Layer
 from regard.watch.lazy_mask import MaskCall
+from regard.watch.tokens_seen import sequences
 
 if TYPE_CHECKING:
     from regard.watch.seen import Seen
@@ -40,7 +41,7 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -
     count = real[1] - real[0]
     inputs = inputs[batch] if _are_texts(inputs) else inputs
     ids = _unpadded(ids, real, layers[0])
-    verified = _check_tokens(seen, tokenizer, ids, real, int(call.queries.shape[2]), batch)
+    verified = _check_tokens(layers[-1], tokenizer, ids, real, int(call.queries.shape[2]), batch)
     text, tokens = _tokens(tokenizer, inputs, ids, count)
     return Reading(
         text,
@@ -147,13 +148,15 @@ def _are_texts(inputs: Any) -> bool:
 
 def _ids_seen(seen: Seen, batch: int) -> list[int]:
     """The token ids that the model was called with."""
-    lengths = [
-        int(layers[0:1][0]._kept("attention").joined().queries.shape[2])
-        for name, layers in seen.stacks.items()
-        if not layers[0:1][0].cross and not VISION.search(name)
-    ]
-    for count in lengths:
-        for ids in seen._recorder.tokens.sequences(count, batch):
+    for name, layers in seen.stacks.items():
+        first, last = layers[0:1][0], layers[-1:][0]
+        if first.cross or VISION.search(name):
+            continue
+        call = first._kept("attention").joined()
+        count = int(call.queries.shape[2])
+        if batch >= call.batch:
+            raise errors.index_out_of_range("batch", batch, call.batch)
+        for ids in sequences(last.runs[-1].texts, count, batch):
             if len(ids) == count:
                 return ids
     raise errors.option(
@@ -164,15 +167,15 @@ def _ids_seen(seen: Seen, batch: int) -> list[int]:
     )
 
 
-def _check_tokens(seen: Seen, tokenizer: Any, ids: list[int], real: tuple[int, int], tokens: int, batch: int) -> bool:
+def _check_tokens(layer: Layer, tokenizer: Any, ids: list[int], real: tuple[int, int], tokens: int, batch: int) -> bool:
     """Whether these are the ids that the model was called with; an error if it was called with others."""
     first, last = real
-    sequences = [known[first:last] for known in seen._recorder.tokens.sequences(tokens, batch)]
-    if any(ids[: len(known)] == known for known in sequences):
+    texts = [known[first:last] for known in sequences(layer.runs[-1].texts, tokens, batch)]
+    if any(ids[: len(known)] == known for known in texts):
         return True
-    if not sequences:
+    if not texts:
         return False
-    known = sequences[0]
+    known = texts[0]
     place = next(place for place, (one, other) in enumerate(zip(ids, known, strict=False)) if one != other)
     names = [errors.shown(str(tokenizer.decode([number]))) for number in (ids[place], known[place])]
     raise errors.OptionError(

@@ -1,16 +1,22 @@
 """Attention in a module's own code: queries · keys → scale, mask, bias → softmax → dropout → · values, recognised.
 
 Every tensor that a product of two activations leads to is followed until a softmax reads it, and the softmax's weights
-until a product with values reads them. Scaling, added tensors and masks on the way are remembered, so that the call can
-be written as queries, keys, scale and mask; otherwise the logits themselves stand for it. Nothing is recorded unless
-the recorded call reproduces weights and outputs: `TOLERANCE`.
+until they are multiplied with values: this is what counts as an attention that ran, recorded or not. Scaling, added
+tensors and masks on the way are remembered, so that the call can be written as queries, keys, scale and mask; otherwise
+the logits themselves stand for it. Nothing is recorded unless the recorded call reproduces weights and outputs:
+`TOLERANCE`.
+
+Functions are told by their names, which torch, Tensor, torch.nn.functional and torch.ops.aten share.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -31,22 +37,20 @@ ALTERED = "its weights are changed between softmax and values"
 NOT_REPRODUCED = "softmax times values does not reproduce the output"
 TWICE = "The weights of this layer are multiplied with a second tensor as well, which is not in its values."
 
-SOFTMAX = {torch.softmax, Tensor.softmax, functional.softmax, torch.special.softmax}
-EINSUM = {torch.einsum, torch.functional.einsum}
-BADDBMM = {torch.baddbmm, Tensor.baddbmm}
-MATMUL = {
-    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm, torch.linalg.matmul,
-}  # fmt: skip
-PRODUCTS = {*EINSUM, *BADDBMM, *MATMUL, Tensor.__rmatmul__}
-PROJECTING = {functional.linear, torch.addmm, Tensor.addmm, torch.conv2d, torch.conv1d}
-HANDLED = {*SOFTMAX, *PRODUCTS, *PROJECTING, functional.embedding}
-DROPOUT = {"dropout", "dropout_", "feature_dropout"}
+SOFTMAX = {"softmax", "special_softmax", "safe_softmax", "softmin", "gumbel_softmax"}
+MATMUL = {"matmul", "linalg_matmul", "bmm", "mm", "rmatmul"}
+PRODUCTS = {*MATMUL, "einsum", "baddbmm", "inner", "tensordot"}
+PROJECTING = {"linear", "addmm", "conv1d", "conv2d"}
+FUSED = re.compile("scaled_dot_product|flash_attention|efficient_attention|flex_attention|native_multi_head_attention")
+DROPOUT = {"dropout", "feature_dropout"}
 RESHAPING = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "contiguous", "to", "float", "half", "bfloat16",
     "double", "type", "type_as", "clone", "view_as", "reshape_as", "detach", "cpu", "cuda",
 }  # fmt: skip
-MOVING = {"transpose", "permute", "swapaxes", "movedim", "__get__"}  # the last is that of x.mT
-REDUCING = {"max", "amax", "min", "amin", "sum", "mean", "logsumexp", "argmax", "argmin", "topk", "norm", "std", "var"}
+MOVING = {"transpose", "permute", "swapaxes", "movedim", "get"}  # the last is that of x.mT
+REDUCING = {"max", "amax", "min", "amin", "sum", "mean", "logsumexp", "argmax", "argmin", "norm", "std", "var"}
+MAKING = {"zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+JOINING = {"cat", "concat", "concatenate", "stack", "scatter", "index_put", "index_copy", "masked_scatter"}
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead")
 
 
@@ -75,7 +79,7 @@ class Softmax:
     recorders: list[Recorder]
     logits: Tensor
     axis: int
-    result: weakref.ref[Any]  # to the weights, which must be free to go
+    result: Callable[[], Any]  # a weak reference to the weights, which must be free to go; None if they are gone
     dtype: torch.dtype
     scores: Scores | None
     is_recorded: bool = False
@@ -87,7 +91,7 @@ class Softmax:
         return functional.softmax(self.logits, self.axis, dtype=self.dtype) if weights is None else weights
 
     def count(self) -> None:
-        """An attention that ran, as soon as an operation reads its weights."""
+        """An attention that ran, as soon as its weights are multiplied with values."""
         if not self.is_counted:
             self.is_counted = True
             for recorder in self.recorders:
@@ -110,42 +114,67 @@ class Recogniser:
     """Follows the scores and weights of one thread."""
 
     tags: dict[int, tuple[weakref.ref[Any], Scores | Weights]] = field(default_factory=dict)  # by id of a tensor
-    projected: Any = None  # the last output of a linear layer, as a weak reference
+    projected: Any = None  # the last output of a linear layer, or what has the same last axis, as a weak reference
 
-    def __call__(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def __call__(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
         """The result of a function of PyTorch; attention that it completes is recorded."""
-        if function in HANDLED:
-            if function in PROJECTING:
-                if args and isinstance(args[0], Tensor):
-                    THREAD.inputs.append(weakref.ref(args[0]))
-                    output = function(*args, **kwargs)
-                    self.projected = weakref.ref(output)
-                    return output
-            elif function is functional.embedding:  # a text is read
-                running = running_modules()
-                for recorder in {one for module, _ in running for one in interface.recorders_of(module)}:
-                    recorder.see_tokens(running)
-            elif function in SOFTMAX:
-                return self._softmax(function, args, kwargs)
-            else:
-                return self._product(function, args, kwargs)
-        if not self.tags:
-            return function(*args, **kwargs)
-        known, source = self._tag_in(args, kwargs)
+        if name in SOFTMAX:
+            return self._softmax(function, name, args, kwargs)
+        if name in PRODUCTS:
+            return self._product(function, name, args, kwargs)
+        if name == "embedding":  # a text is read
+            running = running_modules()
+            for recorder in {one for module, _ in running for one in interface.recorders_of(module)}:
+                recorder.see_tokens(running)
+        elif name == "fused":
+            module = attending_module()
+            for recorder in interface.recorders_of(module):
+                recorder.counted(module).ran += 1
+                recorder.counted(module).reasons[f"it is computed by {function.__name__}"] = None
         output = function(*args, **kwargs)
-        if (
-            known is not None and function is Tensor.__setitem__ and source is not args[0]
-        ):  # copied into a larger tensor
-            if isinstance(known, Weights) and known.softmax.scores is not None:
-                known.softmax.count()
-            self._tag(args[0], Scores() if isinstance(known, Scores) else replace(known, is_altered=True))
-        elif known is not None and isinstance(output, Tensor) and output.is_floating_point() and output.ndim >= 2:
-            name = function.__name__
-            if isinstance(known, Scores):
-                self._tag(output, _follow_scores(known, source, name, args, kwargs, output))
-            else:
-                self._tag(output, _follow_weights(known, source, name, kwargs, args, output))
+        if args and isinstance(output, Tensor):
+            if name in PROJECTING and isinstance(args[0], Tensor):
+                THREAD.inputs.append(weakref.ref(args[0]))
+                self.projected = weakref.ref(output)
+            elif self.projected is not None and (before := self.projected()) is not None and args[0] is before:
+                self.projected = weakref.ref(output) if output.shape[-1:] == before.shape[-1:] else self.projected
+        if self.tags:
+            self._follow(name, args, kwargs, output)
         return output
+
+    def _follow(self, name: str, args: Any, kwargs: Any, output: Any) -> None:
+        """Pass what is known of an argument on to the results."""
+        known, source = self._tag_in(args, kwargs)
+        if known is None or name in MAKING:
+            return
+        if name == "setitem":
+            if source is not args[0]:  # copied into a larger tensor
+                self._tag(args[0], Scores() if isinstance(known, Scores) else replace(known, is_altered=True))
+            return
+        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one is not source]
+        values = [one for one in tensors if one.is_floating_point() and not _is_parameter(one)]
+        for part in output if isinstance(output, (tuple, list)) else (output,):
+            if not isinstance(part, Tensor) or not part.is_floating_point() or part.ndim < 2:
+                continue
+            if name in PROJECTING and not values and (part.shape != source.shape or part.ndim < 4):
+                continue  # a hidden state; layers that mix heads keep the shape of scores and weights
+            if isinstance(known, Scores):
+                self._tag(part, self._follow_scores(known, source, name, args, kwargs, part))
+            elif values and part.shape != source.shape and name not in JOINING:
+                if known.softmax.scores is not None:
+                    known.softmax.count()
+            else:
+                self._tag(part, _follow_weights(known, source, name, kwargs, args, part))
+
+    def _follow_scores(
+        self, known: Scores, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
+    ) -> Scores | Weights | None:
+        module = attending_module() if name == "exp" else None
+        if module is None:
+            return _follow_scores(known, source, name, args, kwargs, output)
+        # A softmax that is written out: whether the exponentials are divided by their sum is compared later.
+        softmax = Softmax(module, interface.recorders_of(module), source, -1, lambda: None, output.dtype, known)
+        return Weights(softmax, is_altered=True, four_axes=_four_axes(output, known))
 
     # Tags
 
@@ -165,40 +194,45 @@ class Recogniser:
         return entry[1] if entry is not None and entry[0]() is tensor else None
 
     def _tag_in(self, args: Any, kwargs: Any) -> tuple[Scores | Weights | None, Any]:
-        """What is known of the first tensor among the arguments of which anything is, and that tensor."""
+        """What is known of the first weights among the arguments, or else of the first scores, and that tensor."""
+        scores: tuple[Scores | None, Any] = None, None
         for value in (*args, *kwargs.values()) if kwargs else args:
             for one in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(one, Tensor) and (known := self._of(one)) is not None:
+                known = self._of(one) if isinstance(one, Tensor) else None
+                if isinstance(known, Weights):
                     return known, one
-        return None, None
+                if known is not None and scores[0] is None:
+                    scores = known, one
+        return scores
 
     # Operations
 
-    def _softmax(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _softmax(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
         output = function(*args, **kwargs)
-        logits = args[0] if args else kwargs.get("input")
-        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        if not isinstance(logits, Tensor) or not isinstance(output, Tensor) or logits.ndim < 2 or axis is None:
-            return output
+        logits = args[0] if args else kwargs.get("input", kwargs.get("logits"))
         module = attending_module()
         recorders = [] if module is None else interface.recorders_of(module)
-        if not recorders:
+        if not isinstance(logits, Tensor) or not isinstance(output, Tensor) or logits.ndim < 2 or not recorders:
             return output
         scores = self._of(logits)
         scores = scores if isinstance(scores, Scores) else None
-        softmax = Softmax(module, recorders, logits, axis, weakref.ref(output), output.dtype, scores)
-        for recorder in recorders:
-            recorder.has_run = True
-            if scores is None:
-                name = recorder.names.get(id(module), type(module).__name__)
-                recorder.others[name] = recorder.others.get(name, 0) + 1
         if scores is None and self.projected is not None and self.projected() is logits:
             return output  # a linear layer made the scores of a router
+        place = 1 if name != "gumbel_softmax" else 4
+        axis = kwargs.get("dim", args[place] if len(args) > place else -1 if place == 4 else None)
+        if axis is None:  # as functional.softmax chooses
+            axis = 0 if logits.ndim == 3 else 1
+        with torch.no_grad():
+            if name == "softmin":
+                logits, scores = -logits, None if scores is None else scores.times(-1)
+            elif name == "gumbel_softmax":
+                logits, scores = output.log(), None if scores is None else Scores(four_axes=scores.four_axes)
+        softmax = Softmax(module, recorders, logits, axis, weakref.ref(output), output.dtype, scores)
         is_last = axis in (-1, logits.ndim - 1)
         self._tag(output, Weights(softmax, is_moved=not is_last, four_axes=_four_axes(output, scores)))
         return output
 
-    def _product(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _product(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
         output = function(*args, **kwargs)
         tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
         if not tensors and args and isinstance(args[-1], (list, tuple)):  # operands of einsum in a list
@@ -208,13 +242,13 @@ class Recogniser:
         known = [self._of(one) for one in tensors]
         weights = next((one for one in known if isinstance(one, Weights)), None)
         if weights is not None:
-            self._multiplied(weights, function, args, kwargs, tensors, known.index(weights), output)
-        elif len(tensors) == 2 or function in BADDBMM:
-            self._tag(output, _scores_of(function, args, kwargs, tensors, output))
+            self._multiplied(weights, name, args, kwargs, tensors, known.index(weights), output)
+        elif len(tensors) == 2 or name == "baddbmm":
+            self._tag(output, _scores_of(name, args, kwargs, tensors, output))
         return output
 
     def _multiplied(
-        self, weights: Weights, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+        self, weights: Weights, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
     ) -> None:
         """A product of the weights of a softmax with something."""
         softmax = weights.softmax
@@ -228,8 +262,10 @@ class Recogniser:
                         layer.notes[TWICE] = None
             return
         try:
+            if interface.is_traced():
+                raise ValueError
             with torch.no_grad():
-                call, used, problem = _call_of(weights, function, args, kwargs, tensors, place, output)
+                call, used, problem = _call_of(weights, name, args, kwargs, tensors, place, output)
         except (RuntimeError, ValueError, TypeError, IndexError) as reason:  # never an error inside the model
             call, used, problem = None, None, f"it is not understood ({type(reason).__name__})"
         if call is None and softmax.scores is None:
@@ -237,9 +273,6 @@ class Recogniser:
         softmax.count()
         for recorder in softmax.recorders:
             count = recorder.counted(softmax.module)
-            if softmax.scores is None and not softmax.is_recorded:
-                name = recorder.names.get(id(softmax.module), "")
-                recorder.others[name] = recorder.others.get(name, 1) - 1
             if call is None or used is None:
                 count.reasons[problem or NOT_REPRODUCED] = None
                 continue
@@ -256,6 +289,14 @@ class Recogniser:
                 if not weights.is_dropped:
                     run.deviation = max(run.deviation or 0.0, deviation(call, used)[1])
         softmax.is_recorded = True
+
+
+@lru_cache(maxsize=4096)
+def name_of(function: Any) -> str:
+    """What a function of PyTorch does, by its name; "fused" for other attention than scaled_dot_product_attention."""
+    name = str(getattr(function, "__name__", "")).partition(".")[0]
+    name = name.removeprefix("__i").strip("_")  # += is +
+    return "fused" if FUSED.search(name) and name != "scaled_dot_product_attention" else name
 
 
 def attending_module() -> Any:
@@ -279,20 +320,24 @@ def _four_axes(tensor: Tensor, before: Scores | Weights | None) -> torch.Size | 
 # From the product of queries and keys to the softmax
 
 
-def _scores_of(function: Any, args: Any, kwargs: Any, tensors: list[Tensor], output: Tensor) -> Scores | None:
+def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output: Tensor) -> Scores | None:
     """What is known of the product of two activations; None if one of them is a parameter."""
     added: tuple[tuple[Tensor, float, torch.Size], ...] = ()
     scale = 1.0
-    if function in BADDBMM:
+    if name == "baddbmm":
         extra, *tensors = tensors
         scale, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
         added = ((extra, beta, output.shape),) if beta else ()
-    left, right = tensors if function is not Tensor.__rmatmul__ else tensors[::-1]
+    left, right = tensors if name != "rmatmul" else tensors[::-1]
     if _is_parameter(left) or _is_parameter(right) or min(left.ndim, right.ndim) < 2 or output.shape[-1] < 2:
         return None
     if left.ndim != right.ndim and 2 in (left.ndim, right.ndim):  # times one matrix for the whole batch
         return None
-    if function in EINSUM:
+    if name in MATMUL and left.shape[-1] == 1:  # angles of rotary positions, which all of a model would lead to
+        return None
+    if name not in ("einsum", "baddbmm", *MATMUL):
+        return Scores()
+    if name == "einsum":
         axes = _einsum_axes(args, tensors)
         if axes is None:
             return Scores()
@@ -315,8 +360,7 @@ def _scores_of(function: Any, args: Any, kwargs: Any, tensors: list[Tensor], out
 
 def _follow_scores(known: Scores, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor) -> Scores | None:
     """What is known of the result of an operation on scores; None if it is not a tensor of scores."""
-    name = name.strip("_").removeprefix("r").removeprefix("i") if name.startswith("__") else name.rstrip("_")
-    if name in REDUCING or output.shape[-1] < 2:
+    if (name in REDUCING and output.shape[-1] != source.shape[-1]) or output.shape[-1] < 2:
         return None
     axes = _four_axes(output, known)
     lost = Scores(four_axes=axes)
@@ -356,7 +400,10 @@ def _follow_scores(known: Scores, source: Tensor, name: str, args: Any, kwargs: 
 def _number(value: Any) -> float | None:
     """A number, or the only element of a tensor; None for anything else."""
     if isinstance(value, Tensor):
-        return float(value) if value.numel() == 1 else None
+        try:
+            return float(value.detach()) if value.numel() == 1 else None
+        except RuntimeError:  # a tensor without numbers, as in transforms of torch.func
+            return None
     return float(value) if isinstance(value, (int, float)) else None
 
 
@@ -367,7 +414,6 @@ def _follow_weights(
     known: Weights, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
 ) -> Weights | None:
     """What is known of the result of an operation on weights."""
-    name = name.rstrip("_") if not name.startswith("__") else name
     if output is source and name in DROPOUT:
         return known
     axes = _four_axes(output, known)
@@ -381,20 +427,18 @@ def _follow_weights(
             kwargs.get("training", args[2] if len(args) > 2 else True),
         ]
         return replace(known, is_dropped=known.is_dropped or bool(place[0] and place[1]))
-    if name in REDUCING:
+    if name in REDUCING and output.shape[-1] != source.shape[-1]:  # over keys
         return None
-    if known.softmax.scores is not None:
-        known.softmax.count()
     return replace(known, is_altered=True)
 
 
 def _call_of(
-    known: Weights, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    known: Weights, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
 ) -> tuple[Call | None, Tensor | None, str | None]:
     """The call that a product with values completes, and its output (batch, head, query, value_dim); or the problem."""
     softmax = known.softmax
     weights, logits = softmax.weights(), softmax.logits
-    parts = _weights_values_output(function, args, kwargs, tensors, place, output)
+    parts = _weights_values_output(name, args, kwargs, tensors, place, output)
     if parts is None:
         return None, None, NOT_MULTIPLIED
     used, values, output = parts
@@ -402,7 +446,7 @@ def _call_of(
     groups = math.prod(used.shape[:-2])
     if used.numel() != weights.numel() or used.shape[-1] != keys or many % max(groups, 1):
         return None, None, ALTERED
-    if known.is_altered or known.is_moved or function is Tensor.__rmatmul__ or place:
+    if known.is_altered or known.is_moved or name == "rmatmul" or place:
         same = used.reshape(weights.shape).to(weights.dtype)
         weights = torch.where(weights.isnan() & (same == 0), same, weights)  # rows that see no key, set to 0 afterwards
         if known.is_dropped or not torch.allclose(
@@ -505,21 +549,21 @@ def _call_of_logits(logits: Tensor, values: Tensor) -> Call:
 
 
 def _weights_values_output(
-    function: Any, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Weights (…, query, key), values (…, key, value_dim) and output (…, query, value_dim) of a product."""
-    if function in BADDBMM:
+    if name == "baddbmm":
         if place == 0 or float(kwargs.get("beta", 1)) or float(kwargs.get("alpha", 1)) != 1:
             return None
         tensors, place = tensors[1:], place - 1
-    if len(tensors) != 2:
+    if len(tensors) != 2 or name not in ("einsum", "baddbmm", *MATMUL):
         return None
-    if function in EINSUM:
+    if name == "einsum":
         return _einsum_parts(args, tensors, place, output)
     weights, values = tensors[place], tensors[1 - place]
     if min(weights.ndim, values.ndim) < 2:
         return None
-    is_right = (place == 1) != (function is Tensor.__rmatmul__)
+    is_right = (place == 1) != (name == "rmatmul")
     if is_right:  # valuesᵀ · weightsᵀ
         weights, values, output = weights.mT, values.mT, output.mT
     if output.shape[:-2] != weights.shape[:-2]:

@@ -36,6 +36,7 @@ from regard.watch.running import (
 from regard.watch.tokens_seen import TokensSeen
 
 BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
+UNOBSERVED = "passes in other threads were seen by transformers' interface only"
 TOP = 8  # keys of largest weight that a summary keeps for every query
 CELLS = 64  # along each side of a pooled map
 STATISTICS = (*ROW_STATISTICS, "top", "received", "pooled")
@@ -83,6 +84,7 @@ class Position:
     moved: bool = False  # whether this pass has set them
     parents: Tensor | None = None  # how the cache was reordered before this pass
     forward: int = 0  # the present forward of the outermost module
+    models: frozenset[int] = frozenset()  # ids of the models that run
 
     def move(self, begin: int, count: int) -> None:
         """A call of self-attention, for positions from `begin` on."""
@@ -149,10 +151,10 @@ class Recorder:
         self.loose: Marks = {}  # of attention that no running module calls
         self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
         self.counts: dict[str, Count] = {}  # of attentions, watched or not, by module name
-        self.others: dict[str, int] = {}  # softmaxes over something else, by module name
-        self.has_run = False  # whether the model was called
+        self.has_run = False  # whether the model, or a part of it, was called
+        self.was_called = False  # whether that was a model, when the first function of PyTorch was
         self.tokens = TokensSeen()
-        self.was_unobserved = False  # whether a pass ran in a thread where only transformers' interface was seen
+        self.notes: dict[str, None] = {}  # what could not be observed
         self.file: str | None = None  # the name of the file it was loaded from
 
     @property
@@ -207,6 +209,7 @@ class Recorder:
         whole = self._module_call(models[0]) if models else outermost
         state, key = self.state, id(module)
         state.forward = outermost.number
+        state.models = frozenset(id(one) for one, _ in watched if id(one) in self.roots)
         if not whole.repeats:  # the first attention of a pass
             state.moved = False
         mine = next((marks for one, marks in watched if one is module), None)
@@ -223,7 +226,8 @@ class Recorder:
         place = key, again, 0 if is_part else call
         with self.lock:
             self.has_run = True
-            self.was_unobserved |= not THREAD.is_observed
+            if not THREAD.is_observed:
+                self.notes[UNOBSERVED] = None
             self.counted(module).ran += not is_counted
             layer = self.layers.get(place)
             if layer is None:
@@ -276,6 +280,7 @@ class Recorder:
             continues = before is not None and before.continues(call)
         run = before if before is not None and continues else self._new_run(layer)
         run.forward = state.forward
+        run.texts = {key: text for key, text in self.tokens.texts.items() if key[0] in (state.models or self.roots)}
         call = call.of_heads(layer.heads)
         if layer.heads is not None:
             output = output[:, :, layer.heads]

@@ -20,6 +20,7 @@ from regard.attention import Attention
 from regard.biases import Bias
 from regard.watch.call import Call, TensorMask
 from regard.watch.lazy_mask import MaskCall, packed_sequence_mask_function
+from regard.watch.tokens_seen import Texts
 
 ROW_STATISTICS = ("entropy", "peak", "logsumexp", "distance")
 CHECKED = 64  # tokens of the prompt whose keys have checksums; generated tokens all have one
@@ -41,6 +42,7 @@ class Run:
     problem: str | None = None  # why the calls cannot be joined
     received_problem: str | None = None  # why column sums are not known
     parts: list[int] = field(default_factory=list)  # lengths of the parts that the first call was made in
+    texts: Texts = field(default_factory=dict)  # that the models around the layer were called with
     deviation: float | None = None  # largest error of an output among sampled rows, where it is known
     checksums: Tensor | None = None  # (batch, token) of the last keys, sequences in the order of the last call
     _joined: Call | None = None

@@ -22,6 +22,7 @@ from regard.watch.layer import Layer
 from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function
 from regard.watch.recorder import Count, Keep, Recorder
 from regard.watch.run import Run, _dense, widened
+from regard.watch.tokens_seen import Text
 
 KIND = "recording"
 FIELDS = ("name", "stack", "number", "heads", "cross", "passes", "is_recognised", "has_dropout")
@@ -57,33 +58,43 @@ def _is_the_same_everywhere(saved: Any) -> bool:
 def save(recorder: Recorder, grid: tuple[int, int] | None, path: str | os.PathLike[str]) -> None:
     """Write a recording, and the grid of its image patches."""
     tensors: dict[str, Tensor] = {}
-    layers = [_describe_layer(f"layer.{place}", layer, tensors) for place, layer in enumerate(recorder.watched())]
+    texts = {id(text.ids): text for layer in recorder.watched() for run in layer.runs for text in run.texts.values()}
+    for number, text in enumerate(texts.values()):
+        tensors[f"text.{number}"] = text.ids
+    places = {key: number for number, key in enumerate(texts)}
+    layers = [
+        _describe_layer(f"layer.{place}", layer, tensors, places) for place, layer in enumerate(recorder.watched())
+    ]
     if not layers:
         raise errors.option("seen", recorder.model, "a recording of at least one layer")
-    tokens = []
-    for place, (key, ids) in enumerate(recorder.tokens.ids.items()):
-        tensors[f"tokens.{place}"] = ids
-        tokens.append([key[1], recorder.tokens.prompts[key]])
     counts = {
         name: [count.ran, count.recorded, count.unchosen, list(count.reasons)]
         for name, count in recorder.counts.items()
     }
     metadata = {
-        "model": recorder.model, "layers": layers, "counts": counts, "tokens": tokens,
-        "keep": {"vectors": recorder.keep.vectors}, "was_unobserved": recorder.was_unobserved,
+        "model": recorder.model, "layers": layers, "counts": counts,
+        "prompts": [text.prompt for text in texts.values()],
+        "keep": {"vectors": recorder.keep.vectors}, "notes": list(recorder.notes),
         "grid": grid,
     }  # fmt: skip
     # A file holds each tensor in its own memory: expanded ones are written out.
-    codec.save(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata, kind=KIND)
+    contents = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    codec.save(path, contents, metadata, kind=KIND, sealed=True)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Recorder, tuple[int, int] | None]:
     """A recording and the grid of its image patches, if it has one."""
-    return codec.load_as(path, KIND, _recorder_of)
+    return codec.load_as(path, KIND, _recorder_of, sealed=True)
 
 
-def _describe_layer(name: str, layer: Layer, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    runs = [_describe_run(f"{name}.run.{place}", run, tensors) for place, run in enumerate(layer.runs)]
+def _describe_layer(name: str, layer: Layer, tensors: dict[str, Tensor], texts: dict[int, int]) -> dict[str, Any]:
+    runs = [
+        {
+            **_describe_run(f"{name}.run.{place}", run, tensors),
+            "texts": [[key[1], texts[id(text.ids)]] for key, text in run.texts.items()],
+        }
+        for place, run in enumerate(layer.runs)
+    ]
     return {**{field: getattr(layer, field) for field in FIELDS}, "notes": list(layer.notes), "runs": runs}
 
 
@@ -154,18 +165,20 @@ def _describe_call(name: str, call: Call, tensors: dict[str, Tensor], has_vector
 def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Recorder, tuple[int, int] | None]:
     tensors = {name: _in_torch(array) for name, array in arrays.items()}
     recorder = Recorder({}, Keep(bool(metadata["keep"]["vectors"])), None, None, None, str(metadata["model"]))
+    texts = [
+        Text(codec.tensor(f"text.{number}", tensors), int(prompt)) for number, prompt in enumerate(metadata["prompts"])
+    ]
     for place, described in enumerate(metadata["layers"]):
         layer = Layer(**{field: described[field] for field in FIELDS}, notes=dict.fromkeys(described["notes"]))
         layer.recorded = [_run_of(f"layer.{place}.run.{at}", run, tensors) for at, run in enumerate(described["runs"])]
+        for run, its in zip(layer.recorded, described["runs"], strict=True):
+            run.texts = {(number, str(name)): texts[number] for name, number in its["texts"]}
         recorder.layers[place, 0, 0] = layer
     recorder.counts = {
         name: Count(ran, recorded, unchosen, dict.fromkeys(reasons))
         for name, (ran, recorded, unchosen, reasons) in metadata["counts"].items()
     }
-    for place, (name, prompt) in enumerate(metadata["tokens"]):
-        recorder.tokens.ids[place, name] = codec.tensor(f"tokens.{place}", tensors)
-        recorder.tokens.prompts[place, name] = int(prompt)
-    recorder.has_run, recorder.was_unobserved = True, bool(metadata["was_unobserved"])
+    recorder.has_run, recorder.notes = True, dict.fromkeys(metadata["notes"])
     grid = metadata["grid"]
     return recorder, None if grid is None else (int(grid[0]), int(grid[1]))
 

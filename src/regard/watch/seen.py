@@ -95,10 +95,7 @@ class Seen:
 
     def _of_pass(self, place: int) -> Seen:
         """The pass at this place, counted from the last."""
-        part = self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
-        if place == -1:  # whose tokens are known
-            part._recorder.tokens = self._recorder.tokens
-        return part
+        return self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
 
     def _with_layers(self, runs_of: Callable[[Layer], list[Run]]) -> Seen:
         """The same recording with other runs of every layer."""
@@ -106,7 +103,7 @@ class Seen:
         part = Recorder(
             recorder.names, recorder.keep, None, recorder.heads, recorder.runs, recorder.model, recorder.roots
         )
-        part.counts, part.has_run, part.was_unobserved = recorder.counts, recorder.has_run, recorder.was_unobserved
+        part.counts, part.has_run, part.notes = recorder.counts, recorder.has_run, recorder.notes
         part.file = recorder.file
         for key, layer in recorder.layers.items():
             runs = runs_of(layer) if layer.runs else []

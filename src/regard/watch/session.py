@@ -73,6 +73,9 @@ class Watch:
         names = {id(module): name or type(module).__name__ for name, module in modules.items()}
         roots = frozenset(id(one) for one in support.models)
         recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots)
+        for name, module in modules.items():
+            if isinstance(module, torch.jit.ScriptModule):
+                recorder.notes[f"{name} is a TorchScript module, in which nothing is seen"] = None
         session = Session(
             recorder, list(modules.values()), _configurations(modules.values()) if support.interface else []
         )
@@ -102,7 +105,7 @@ class Watch:
             and recorder.has_run
             and not any(count.recorded or count.unchosen for count in recorder.counts.values())
         ):
-            raise unseen_error(self._model, recorder.counts)
+            raise unseen_error(self._model, recorder)
 
     def _leave(self, session: Session) -> None:
         """Undo what the session did; an interrupt meanwhile is raised when all is undone."""

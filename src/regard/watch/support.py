@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from regard import errors
-from regard.watch.recorder import Count
+from regard.watch.recorder import Recorder
 
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 
@@ -50,14 +50,19 @@ def _names_interface(kind: type) -> bool:
     return any(INTERFACE in method.__code__.co_names for method in methods)
 
 
-def unseen_error(model: nn.Module, counts: Mapping[str, Count]) -> errors.Unsupported:
+def unseen_error(model: nn.Module, recorder: Recorder) -> errors.RegardError:
     """A model of which no attention was recorded: it has none, or none that is understood."""
-    name = type(model).__name__
+    name, counts = type(model).__name__, recorder.counts
     unseen = [module for module, count in counts.items() if count.unseen]
     if not unseen:
         softmax = "none of its modules multiplied a softmax over keys with values while it ran"
         kinds = dict.fromkeys(type(module).__name__ for module in model.modules())
-        named = [kind for kind in kinds if "attention" in kind.lower()]
+        named = [kind for kind in kinds if re.search("attention|attn", kind, re.IGNORECASE)]
+        if not recorder.was_called:
+            return errors.OptionError(
+                f"{name} was not called inside the `with` block, only parts of it or its forward(), and {softmax}.\n"
+                "Call it: model(inputs)."
+            )
         if named:
             return errors.Unsupported(f"{name} computes attention that cannot be watched ({named[0]}): {softmax}.")
         return errors.Unsupported(f"{name} has no attention: {softmax}.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,12 +13,21 @@ from torch import Tensor
 NAMES = ("input_ids", "decoder_input_ids")
 
 
+class Text(NamedTuple):
+    """Token ids from the start of a text on; passes that continue a KV cache add theirs."""
+
+    ids: Tensor  # (batch, token)
+    prompt: int  # tokens of the pass that began the text
+
+
+Texts = dict[tuple[int, str], Text]  # by module and argument
+
+
 @dataclass
 class TokensSeen(threading.local):
-    """Ids (batch, token) from the start of the text on; passes that continue a KV cache add theirs."""
+    """The texts that the models of this thread read last."""
 
-    ids: dict[tuple[int, str], Tensor] = field(default_factory=dict)  # by module and argument
-    prompts: dict[tuple[int, str], int] = field(default_factory=dict)  # tokens of the pass that began the text
+    texts: Texts = field(default_factory=dict)
 
     def see(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """A call of the model, or of a model inside it."""
@@ -32,23 +42,24 @@ class TokensSeen(threading.local):
             self._add((id(module), name), ids, 0 if of_encoder else start)
 
     def _add(self, key: tuple[int, str], ids: Any, start: int) -> None:
-        before = self.ids.pop(key, None)
+        before = self.texts.pop(key, None)
         if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.is_floating_point():
             return
         ids = ids.detach()
         if not start:
-            self.ids[key], self.prompts[key] = ids.clone(), int(ids.shape[1])
-        elif before is not None and before.shape[0] == ids.shape[0] and before.shape[1] >= start:
-            self.ids[key] = torch.cat([before[:, :start], ids], 1)
+            self.texts[key] = Text(ids.clone(), int(ids.shape[1]))
+        elif before is not None and before.ids.shape[0] == ids.shape[0] and before.ids.shape[1] >= start:
+            self.texts[key] = Text(torch.cat([before.ids[:, :start], ids], 1), before.prompt)
 
-    def sequences(self, tokens: int, batch: int) -> list[list[int]]:
-        """What was seen of so many tokens in one sequence of the batch, as far as that is known.
 
-        Beam search exchanges the sequences of a batch, so that of several only the prompt is known.
-        """
-        found: list[list[int]] = []
-        for key, ids in self.ids.items():
-            if ids.shape[1] == tokens and batch < ids.shape[0]:
-                count = tokens if ids.shape[0] == 1 else min(self.prompts[key], tokens)
-                found.append([int(number) for number in ids[batch, :count]])
-        return found
+def sequences(texts: Mapping[Any, Text], tokens: int, batch: int) -> list[list[int]]:
+    """What was seen of so many tokens in one sequence of the batch, as far as that is known.
+
+    Beam search exchanges the sequences of a batch, so that of several only the prompt is known.
+    """
+    found: list[list[int]] = []
+    for ids, prompt in texts.values():
+        if ids.shape[1] == tokens and batch < ids.shape[0]:
+            count = tokens if ids.shape[0] == 1 else min(prompt, tokens)
+            found.append([int(number) for number in ids[batch, :count]])
+    return found

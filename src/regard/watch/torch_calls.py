@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import HigherOrderOperator
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 from regard.watch import interface
 from regard.watch.call import Call, TensorMask
 from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function, causal_mask_function
-from regard.watch.recogniser import Recogniser, attending_module
+from regard.watch.recogniser import Recogniser, attending_module, name_of
 from regard.watch.recorder import observed
 from regard.watch.running import THREAD, running_modules
 
@@ -37,10 +38,7 @@ class _ModeOfThread(threading.local):
 
 def observe(session: Any) -> None:
     """See the calls of this thread until `stop_observing`."""
-    mode = MODES.mode
-    if not mode.sessions and mode not in _get_current_function_mode_stack():
-        mode = MODES.mode = ModeBesideCompiler() if _may_compile() else Mode()
-    session.mode = mode
+    session.mode = mode = MODES.mode
     mode.sessions.add(session)
     THREAD.is_observed = True
     if mode not in _get_current_function_mode_stack():
@@ -66,6 +64,19 @@ def stop_observing(session: Any) -> None:
                 _push_mode(other)
 
 
+def _not_compiled(function: Any) -> Any:
+    """The frames of this function, and of what it calls, are never compiled by themselves.
+
+    As torch.compiler.disable, but without the 2 µs that it takes for each call of a function of PyTorch.
+    """
+    try:
+        from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+    except ImportError:  # an older PyTorch
+        return torch.compiler.disable(function)
+    set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    return function
+
+
 class Mode(TorchFunctionMode):  # type: ignore[misc]
     """Records calls of PyTorch's attention functions."""
 
@@ -74,21 +85,30 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         self.recogniser = Recogniser()
         self.sessions: set[Any] = set()  # that are open in this thread
 
+    @_not_compiled
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Pass everything on, and record attention."""
-        kwargs = kwargs or {}
+        if torch.compiler.is_compiling() and isinstance(function, HigherOrderOperator):
+            return function(*args, **(kwargs or {}))  # flex_attention compiles itself, as one graph
+        return self._observed(function, args, kwargs or {})
+
+    @_not_compiled
+    def _observed(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if function in ATTRIBUTES:  # a third of all calls
             return function(*args, **kwargs)
         if torch.compiler.is_compiling() or not self.sessions or getattr(interface.INSIDE, "own", False):
             return function(*args, **kwargs)
-        if function is functional.scaled_dot_product_attention:
+        name = name_of(function)
+        if name == "scaled_dot_product_attention":
             return self._attention(*args, **kwargs)
-        if function is functional.multi_head_attention_forward:
+        if name == "multi_head_attention_forward":
             return self._multi_head(args, kwargs)
         for session in self.sessions:
             if not session.recorder.has_run:
                 _notice(session.recorder)
-        return self.recogniser(function, args, kwargs)
+        return self.recogniser(function, name, args, kwargs)
+
+    _observed._torchdynamo_disable = True  # nor inlined: torch.compile leaves its graph at every call inside the block
 
     def _multi_head(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """nn.MultiheadAttention: its own function, with the fused attention inside it replaced by the recording one.
@@ -133,10 +153,13 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
 
         module = attending_module()
         recorders = [] if module is None else interface.recorders_of(module)
-        if query.is_nested or query.ndim < 2:
+        if query.is_nested or query.ndim < 2 or interface.is_traced():
             for recorder in recorders:
                 recorder.counted(module).ran += 1
-                recorder.counted(module).reasons["its tensors are nested"] = None
+                problem = interface.TRACED if interface.is_traced() else "its tensors are nested"
+                recorder.counted(module).reasons[problem] = None
+            return own()
+        if not (query.numel() and key.numel() and value.numel()):
             return own()
         if crosses is None and query.shape[-2] not in (1, key.shape[-2]) and attn_mask is None and not is_causal:
             crosses = True
@@ -149,32 +172,18 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         batch, heads, count, _ = call.queries.shape
         four = (batch, heads, count, value.shape[-1])
         output, _ = observed(
-            watching, call, lambda: (own().reshape(four).transpose(1, 2), None), dropout=dropout_p, costly=False
-        )
+            watching, call, lambda: (own().reshape(four).transpose(1, 2), None), dropout=dropout_p, costly=False,
+            own_only=attn_mask is not None and attn_mask.is_floating_point(),
+        )  # fmt: skip
         output = output.transpose(1, 2).reshape(*leading, *four[1:])
         return output[0, 0] if query.ndim == 2 else output[:, 0] if query.ndim == 3 else output
 
 
-class ModeBesideCompiler(Mode):
-    """The same, not traced by torch.compile, which misreads attributes of tensors below such a mode (2.13).
-
-    That takes 2 µs more for each call, so it is used only where something is compiled.
-    """
-
-    __torch_function__ = torch.compiler.disable(Mode.__torch_function__)
-
-
-def _may_compile() -> bool:
-    """Whether torch.compile was called in this process."""
-    from torch._dynamo import eval_frame
-
-    backends = getattr(eval_frame, "cached_backends", None)
-    return backends is None or any(callable(one) for one in backends.values())
-
-
 def _notice(recorder: Any) -> None:
-    """Find out whether the watched model runs."""
-    recorder.has_run = any(id(module) in recorder.names for module, _ in running_modules())
+    """Find out whether the watched model runs, or a part of it."""
+    running = [id(module) for module, _ in running_modules()]
+    recorder.has_run = any(module in recorder.names for module in running)
+    recorder.was_called = any(module in recorder.roots for module in running)
 
 
 MODES = _ModeOfThread()

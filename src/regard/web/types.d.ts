@@ -1,12 +1,12 @@
 /** The types that the page's modules share, by their names everywhere. */
 import type * as described from "./description.js";
-import type * as colours from "./colours.js";
-import type * as frames from "./frames.js";
-import type * as lifetime from "./lifetime.js";
+import type * as colours from "./elements/colours.js";
+import type * as frames from "./sources/frames.js";
+import type * as lifetime from "./elements/lifetime.js";
 import type * as served from "./sources/served.js";
-import type * as state from "./state.js";
-import type * as views from "./views.js";
-import type * as words from "./words.js";
+import type * as state from "./page/state.js";
+import type * as views from "./page/views.js";
+import type * as words from "./elements/words.js";
 
 declare global {
   type Description = described.Description;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard import atomic_file, lock_file
+from regard import atomic_file, file_state, lock_file
 from regard.errors import OptionError, shown
 from regard.models.errors import BrokenFile
 from regard.models.progress import note
@@ -23,7 +22,6 @@ from regard.models.regular_file import object_in
 MANIFEST = "regard.json"  # written last: a folder that has it is complete
 NOTICE = "NOTICE"
 RETRY_SECONDS = 0.1
-SETTLED_SECONDS = 2.0  # the coarsest times of file systems
 
 
 @dataclass(frozen=True)
@@ -93,39 +91,27 @@ def kept(name: str) -> CachedModel | None:
     return CachedModel(str(manifest.get("name", name)), folder, files, opened if opened in files else "", licence)
 
 
-def hash_of(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _seen(path: Path) -> list[int]:
-    """What changes with a file's content: size, inode, and the times of the last change of content and of inode."""
-    found = path.stat()
-    return [found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _settled(seen: list[int]) -> list[int]:
-    """What was seen of a file, or nothing if it is so new that another change could leave the same times."""
-    return seen if time.time_ns() - max(seen[2:]) > SETTLED_SECONDS * 1e9 else []
-
-
 def _is_unchanged(folder: Path, manifest: dict[str, Any], files: list[str]) -> bool:
     """Whether every file is as it was when its hash was last right; one that looks different is hashed again."""
     hashes, seen = manifest.get("sha256"), manifest.get("seen")
     if not isinstance(hashes, dict) or not isinstance(seen, dict):
-        return True  # sealed by an earlier version, which kept sizes only
-    now = {file: _seen(folder / file) for file in files}
-    different = [file for file in files if now[file] != seen.get(file)]
+        return False  # it cannot be checked: files that are right are kept, others downloaded
+    states = {file: file_state.state_of(folder / file) for file in files}
+    different = [file for file in files if list(states[file]) != seen.get(file)]
+    settled = _settled(states)
     for file in different:
-        if hash_of(folder / file) != hashes.get(file):
+        if file_state.sha256_of(folder / file) != hashes.get(file):
             note(f"{folder / file} has changed since it was downloaded.")
             return False
-    settled = {file: _settled(found) for file, found in now.items()}
     if any(settled[file] for file in different):
-        with suppress(OSError):  # a cache that others write
+        with suppress(OptionError):  # a cache that others write
             atomic_file.write(folder / MANIFEST, json.dumps({**manifest, "seen": settled}, indent=2))
     return True
+
+
+def _settled(states: dict[str, file_state.State]) -> dict[str, file_state.State]:
+    """What was seen of files; nothing of one that is so new that another change could leave the same times."""
+    return {file: state if file_state.is_settled(state) else () for file, state in states.items()}
 
 
 def all_kept() -> list[CachedModel]:
@@ -139,11 +125,13 @@ def all_kept() -> list[CachedModel]:
 def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> CachedModel:
     """Write the manifest, which marks a model as complete."""
     folder = folder_of(name)
+    for file in (NOTICE, MANIFEST):
+        (folder / file).unlink(missing_ok=True)  # a link would have bytes written somewhere else
     atomic_file.write(folder / NOTICE, notice)
     manifest: dict[str, Any] = {"name": name, "files": files, "opened": opened, "licence": licence}
     there = [file for file in files if (folder / file).is_file()]
-    manifest["seen"] = {file: _settled(_seen(folder / file)) for file in there}
-    manifest["sha256"] = {file: hash_of(folder / file) for file in there}
+    manifest["seen"] = _settled({file: file_state.state_of(folder / file) for file in there})
+    manifest["sha256"] = {file: file_state.sha256_of(folder / file) for file in there}
     atomic_file.write(folder / MANIFEST, json.dumps(manifest, indent=2))
     found = kept(name)
     if found is None:

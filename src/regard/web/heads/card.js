@@ -1,8 +1,8 @@
 /** One head in detail: what it is known for, its map on a sentence, its statistics among all heads, and examples. */
-import { element, replaced } from "../elements.js";
-import { printedCount, printedNumber } from "../numbers.js";
-import { shortened } from "../words.js";
-import { makeWordMatrix, strongestKeys } from "../word_matrix.js";
+import { element, replaced } from "../elements/elements.js";
+import { printedCount, printedNumber } from "../maths/numbers.js";
+import { shortened } from "../elements/words.js";
+import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
 import { NONE, axisOf, rankOf, shareOf } from "./model.js";
 
 const FAINT = 0.005; // smaller weights print as 0.00

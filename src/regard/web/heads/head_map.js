@@ -1,7 +1,7 @@
 /** All heads of a model on one screen: a cell for each, coloured by its pattern or by a metric. */
-import { walkable } from "../controls.js";
-import { element } from "../elements.js";
-import { printedNumber } from "../numbers.js";
+import { walkable } from "../elements/controls.js";
+import { element } from "../elements/elements.js";
+import { printedNumber } from "../maths/numbers.js";
 import { NONE, axisOf, patternOf, saidOf, shareOf, short, showsPattern } from "./model.js";
 
 export const BY_PATTERN = "pattern";

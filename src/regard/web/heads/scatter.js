@@ -1,7 +1,7 @@
 /** The heads of a model as dots over two metrics. */
-import { drawn, element, replaced } from "../elements.js";
-import { walkable } from "../controls.js";
-import { printedNumber } from "../numbers.js";
+import { drawn, element, replaced } from "../elements/elements.js";
+import { walkable } from "../elements/controls.js";
+import { printedNumber } from "../maths/numbers.js";
 import { NONE, alone, axisOf, patternOf, saidOf, shareOf, showsPattern, tickDigits } from "./model.js";
 
 const SIZES = { alone: { width: 800, height: 430 }, small: { width: 440, height: 370 } };

@@ -1,9 +1,9 @@
 /** What heads do: dots over two metrics, the whole model on one screen, one head in detail; one model or two. */
-import { makeColours } from "../colours.js";
-import { element, replaced } from "../elements.js";
-import { makeLifetime } from "../lifetime.js";
-import { printedCount } from "../numbers.js";
-import { themeSwitch } from "../toolbar.js";
+import { makeColours } from "../elements/colours.js";
+import { element, replaced } from "../elements/elements.js";
+import { makeLifetime } from "../elements/lifetime.js";
+import { printedCount } from "../maths/numbers.js";
+import { themeSwitch } from "../page/toolbar.js";
 import { makeCard } from "./card.js";
 import { BY_PATTERN, makeHeadMap } from "./head_map.js";
 import { NONE, atlasOf, firstAxes, firstHead, legendOf, saidOf } from "./model.js";

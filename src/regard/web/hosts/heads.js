@@ -1,5 +1,5 @@
 /** The one-file page of what heads do. */
-import { fromBase64, unpack } from "../frames.js";
+import { fromBase64, unpack } from "../sources/frames.js";
 import { showHeads } from "../heads/view.js";
 
 const el = document.getElementById("regard");

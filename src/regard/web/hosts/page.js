@@ -1,5 +1,6 @@
 /** The one-file page: all queries are answered by the page itself. */
-import { makeViewer } from "../mount.js";
+import { makeViewer } from "../page/mount.js";
+import { fromBase64 } from "../sources/frames.js";
 import { localSource } from "../sources/local.js";
 
 /** @param {Document} page */
@@ -7,12 +8,13 @@ export function startPage(page) {
   const el = page.getElementById("regard");
   if (!el) throw new Error('The page has no element with id "regard".');
   el.replaceChildren();
-  const viewer = makeViewer({ el, address: true, remember: true, services: { beside: secondOf(page) } });
+  const wasm = fromBase64(page.getElementById("regard-wasm")?.textContent ?? "");
+  const viewer = makeViewer({ el, wasm, address: true, remember: true, services: { beside: secondOf(page) } });
   viewer.show(localSource(page));
   return viewer.cleanUp;
 }
 
-/** Another reading in the page, to compare with. @param {Document} page @returns {import("../views.js").Other|undefined} */
+/** Another reading in the page, to compare with. @param {Document} page @returns {import("../page/views.js").Other|undefined} */
 function secondOf(page) {
   if (!page.getElementById("regard-2-describe")) return undefined;
   const source = localSource(page, "regard-2");

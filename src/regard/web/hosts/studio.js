@@ -1,10 +1,10 @@
 /** The studio: a text is read while it is typed, with the viewer below. */
-import { partsOf } from "../address.js";
-import { latestOnly, makeLifetime } from "../lifetime.js";
-import { makeViewer } from "../mount.js";
+import { partsOf } from "../page/address.js";
+import { latestOnly, makeLifetime } from "../elements/lifetime.js";
+import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
 import { servedSource } from "../sources/served.js";
-import { shortened } from "../words.js";
+import { shortened } from "../elements/words.js";
 import { send, signIn } from "./studio/access.js";
 import { makeBar, megabytes, SENTENCES } from "./studio/bar.js";
 import { finished, talk } from "./studio/requests.js";
@@ -28,6 +28,7 @@ export function startStudio(el) {
   const bar = makeBar({ typed, chosen, opened, generate: () => viewer.state.set({ view: "output" }), cancel });
   const viewer = makeViewer({
     el,
+    wasm: "/web/engine/regard.wasm",
     address: { names: ["text", "stored", "reading", "model"], parts, restore },
     remember: true,
     title: false,
@@ -102,7 +103,7 @@ export function startStudio(el) {
 
   /**
    * Another text, beside the one that is shown.
-   * @param {string} text @param {{model?: string, signal: AbortSignal}} how @returns {Promise<import("../views.js").Other>}
+   * @param {string} text @param {{model?: string, signal: AbortSignal}} how @returns {Promise<import("../page/views.js").Other>}
    */
   async function readBeside(text, { model = bar.model(), signal }) {
     const known = models.some(({ name }) => name === model) ? model : bar.model(); // a saved reading may name another

@@ -1,5 +1,5 @@
 /** The one-file page of a training run. */
-import { fromBase64, unpack } from "../frames.js";
+import { fromBase64, unpack } from "../sources/frames.js";
 import { showTraining } from "../training/view.js";
 
 const el = document.getElementById("regard");

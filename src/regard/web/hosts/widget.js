@@ -1,17 +1,17 @@
 /** The notebook widget (anywidget): queries go to the Python kernel. Until it answers, a still picture is shown. */
-import { element } from "../elements.js";
-import { makeViewer } from "../mount.js";
+import { element } from "../elements/elements.js";
+import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
 import { kernelOf } from "../sources/widget.js";
 
 /** @param {{model: any, el: HTMLElement}} given */
 export function render({ model, el }) {
   const kernel = kernelOf(model);
-  /** @type {import("../views.js").Other|null} */
+  /** @type {import("../page/views.js").Other|null} */
   let shown = null; // in place of the widget's own reading
   let text = "";
 
-  /** @param {import("../views.js").Other} other @param {AbortSignal} [signal] */
+  /** @param {import("../page/views.js").Other} other @param {AbortSignal} [signal] */
   async function take(other, signal) {
     await viewer.show(described(other.source, other.description), { signal });
     shown?.close();
@@ -21,6 +21,7 @@ export function render({ model, el }) {
 
   const viewer = makeViewer({
     el,
+    wasm: model.get("wasm"),
     services: {
       show: async (wanted) => {
         try {

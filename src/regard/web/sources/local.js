@@ -2,6 +2,7 @@
  * The source of a one-file page: arrays embedded in the page, decoded one layer at a time; weights computed on demand.
  *
  * The page holds `<script type="application/x-regard" id="…">` with frames in base64:
+ *   regard-wasm            the kernels, gzipped; for hosts/page.js, of which there is one for all readings
  *   regard-describe        the description, no arrays
  *   regard-layer-3         q (head, query, head_dim), k (key head, key, head_dim), v likewise where the page has steps,
  *                          mostly f2, to be multiplied by q_times, k_times, v_times of the header; sinks (head,) f4;
@@ -22,10 +23,10 @@
  *   regard-2-…             the same of another reading, to compare with
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
-import { framed, fromBase64, unpack } from "../frames.js";
-import { productsBy } from "../measures.js";
-import { keptLayers } from "../state.js";
-import { alongOf, layerFrom, linksOf, tileOf, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
+import { framed, fromBase64, unpack } from "./frames.js";
+import { productsBy } from "../page/measures.js";
+import { keptLayers } from "../page/state.js";
+import { alongOf, layerFrom, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
 
 const FEW = 128; // tokens up to which all layers stay decoded
 
@@ -115,8 +116,9 @@ export function localSource(page, prefix = "regard") {
 
     async tile(asked, signal) {
       const { layer, head, rows = [0, description.queries], columns = [0, count], shape, measure } = asked;
-      const rowsOf = overLayers(measure) ?? rowsOfHead(layerOf(layer), head, measure);
-      const weight = await tileOf(rowsOf, { ...asked, rows, columns }, signal);
+      const region = { ...asked, rows, columns };
+      const numbers = overLayers(measure) ?? (measure === "norm" ? rowsOfHead(layerOf(layer), head, measure) : null);
+      const weight = await (numbers ? pooledRows(numbers, region, signal) : pooledWeights(layerOf(layer), head, region, signal));
       return { header: { exact: true, sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
     },
 

@@ -7,7 +7,7 @@
  * @typedef {{ask: (kind: string, parameters?: Record<string, any>, options?: Options) =>
  *   Promise<Frame>}} Source
  */
-import { unpack } from "../frames.js";
+import { unpack } from "./frames.js";
 
 /**
  * `POST {where}/{kind}` with the parameters as JSON returns a frame.

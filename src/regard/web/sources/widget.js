@@ -1,5 +1,5 @@
 /** The notebook's Python kernel, asked by custom messages: a source per reading, and what else a host can do. */
-import { unpack } from "../frames.js";
+import { unpack } from "./frames.js";
 
 /**
  * Queries are {id, kind, parameters, reading?}, answers {id, error?} with the frame as their first buffer, or {id, news}
@@ -58,7 +58,7 @@ export function kernelOf(model) {
     };
   }
 
-  /** @param {Frame} frame of `read` or `generate` @returns {import("../views.js").Other} */
+  /** @param {Frame} frame of `read` or `generate` @returns {import("../page/views.js").Other} */
   function opened({ header: { reading, description } }) {
     const close = () => void ask({ kind: "close", parameters: { reading } }).catch(() => {});
     return { source: sourceOf(reading), description, close };

@@ -1,7 +1,7 @@
 /** Loss and accuracy over the steps of training, with a cursor at the snapshot that is shown. */
-import { drawn, element, replaced } from "../elements.js";
-import { printedCount, printedNumber, roundedUp } from "../numbers.js";
-import { shortened } from "../words.js";
+import { drawn, element, replaced } from "../elements/elements.js";
+import { printedCount, printedNumber, roundedUp } from "../maths/numbers.js";
+import { shortened } from "../elements/words.js";
 
 const [WIDTH, HEIGHT] = [1080, 214];
 const PANELS = [{ left: 36, right: 430 }, { left: 560, right: 940 }];

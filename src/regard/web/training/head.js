@@ -1,7 +1,7 @@
 /** One head at one snapshot: its attention matrix with words, and W_Q and W_K beside it. */
-import { element, replaced } from "../elements.js";
-import { largestOf, printedNumber } from "../numbers.js";
-import { makeWordMatrix, strongestKeys } from "../word_matrix.js";
+import { element, replaced } from "../elements/elements.js";
+import { largestOf, printedNumber } from "../maths/numbers.js";
+import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
 import { roleOf } from "./model.js";
 
 /**

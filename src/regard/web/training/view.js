@@ -1,12 +1,12 @@
 /** A training run over its steps: loss and accuracy, every head's map, the selected head. */
-import { makeColours } from "../colours.js";
-import { segments, slider, walkable } from "../controls.js";
-import { element, replaced } from "../elements.js";
-import { makeLifetime } from "../lifetime.js";
-import { printedCount, printedNumber } from "../numbers.js";
-import { themeSwitch } from "../toolbar.js";
+import { makeColours } from "../elements/colours.js";
+import { segments, slider, walkable } from "../elements/controls.js";
+import { element, replaced } from "../elements/elements.js";
+import { makeLifetime } from "../elements/lifetime.js";
+import { printedCount, printedNumber } from "../maths/numbers.js";
+import { themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
-import { mapOf } from "../word_matrix.js";
+import { mapOf } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
 import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "./model.js";
 

@@ -1,7 +1,7 @@
 /** The input bar: text and model. */
-import { uniqueId } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { closesOutside } from "../../toolbar.js";
+import { uniqueId } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { closesOutside } from "../../page/toolbar.js";
 
 export const SENTENCES = [
   "The kids were scared of the lions, so they left right away.",

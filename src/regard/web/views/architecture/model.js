@@ -1,5 +1,5 @@
 /** A model as stages, with shapes and numbers of parameters. Pure functions. */
-import { printedCount } from "../../numbers.js";
+import { printedCount } from "../../maths/numbers.js";
 
 /** @typedef {{id: string, title: string, parameters: number|null, shapes?: [string, number[]][], note?: string, count?: number,
  *   first?: number, heads?: number, key_heads?: number, head_dim?: number, hidden?: number, tied?: boolean, norm_first?: boolean,
@@ -85,7 +85,7 @@ export function sharesOf({ stages, parameters }) {
 
 /** Every stage as a row of a table. @param {Architecture} architecture */
 export function rowsOf({ stages }) {
-  /** @type {import("../../export.js").Table["rows"]} */
+  /** @type {import("../../page/export.js").Table["rows"]} */
   const rows = [];
   const visit = (/** @type {Stage} */ stage, /** @type {string} */ above) => {
     const name = [above, stage.title].filter(Boolean).join(" › ");

@@ -1,10 +1,10 @@
 /** Architecture: the model as blocks with shapes and parameters, and where the current layer and head lie in it. */
-import { element, replaced } from "../../elements.js";
-import { svgText } from "../../export.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedCount } from "../../numbers.js";
-import { hasLayers, keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../state.js";
-import { printable } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { svgText } from "../../page/export.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedCount } from "../../maths/numbers.js";
+import { hasLayers, keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { printable } from "../../elements/words.js";
 import { svgDocument } from "../matrix/figure.js";
 import { printedParameters, rowsOf, scalingOf, shapesOf, sharesOf, shownBlock, stepsOfBlock } from "./model.js";
 

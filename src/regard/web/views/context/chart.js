@@ -1,6 +1,6 @@
 /** The cosine of two vectors, layer by layer. */
-import { drawn, element } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
+import { drawn, element } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 16, 14, 40];
 

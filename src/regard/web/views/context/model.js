@@ -1,6 +1,6 @@
 /** Two words compared: in two texts, or in one. Pure functions. */
-import { dot, lengthOf } from "../../numbers.js";
-import { unitsOf } from "../../words.js";
+import { dot, lengthOf } from "../../maths/numbers.js";
+import { unitsOf } from "../../elements/words.js";
 
 /** Pairs of texts in which the same word means something else. */
 export const PAIRS = [

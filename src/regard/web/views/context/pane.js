@@ -1,13 +1,13 @@
 /** One side of the comparison: a text shaded by the attention of one of its words, and the words it attends to most. */
-import { stepper, steppedTo } from "../../controls.js";
-import { element, focusedBeside, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { strongest } from "../../links.js";
-import { isMasked, maskingOf } from "../../masking.js";
-import { verbOf } from "../../measures.js";
-import { printedNumber } from "../../numbers.js";
-import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../state.js";
-import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
+import { stepper, steppedTo } from "../../elements/controls.js";
+import { element, focusedBeside, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { strongest } from "../../maths/links.js";
+import { isMasked, maskingOf } from "../../maths/masking.js";
+import { verbOf } from "../../page/measures.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { gather, gatherRow } from "../sentence/weights.js";
 
 const SHOWN = 4; // words listed

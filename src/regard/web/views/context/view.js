@@ -1,13 +1,13 @@
 /** In context: one word in two texts side by side, and how its vector moves apart, layer by layer. */
-import { uniqueId } from "../../controls.js";
-import { element, focusedBeside, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { quoted } from "../../provenance.js";
-import { keptHeads, keptLayers, numberOfLayer, tokenOfName } from "../../state.js";
-import { printable, unitOf, unitsOf } from "../../words.js";
+import { uniqueId } from "../../elements/controls.js";
+import { element, focusedBeside, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { quoted } from "../../page/provenance.js";
+import { keptHeads, keptLayers, numberOfLayer, tokenOfName } from "../../page/state.js";
+import { printable, unitOf, unitsOf } from "../../elements/words.js";
 import { movesChart, movesTable } from "./chart.js";
 import { PAIRS, movesOf, pairOf, saidOfMoves, sameWord, sharedWord } from "./model.js";
-import { measureOf } from "../../measures.js";
+import { measureOf } from "../../page/measures.js";
 import { makePane } from "./pane.js";
 
 const QUICK = 250; // milliseconds after the last key
@@ -27,7 +27,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
   let drawnOnce = () => {};
   /** @type {Promise<void>} */
   const ready = new Promise((done) => (drawnOnce = done));
-  /** @type {import("../../views.js").Other|null} the reading on the right; null: the same as on the left */
+  /** @type {import("../../page/views.js").Other|null} the reading on the right; null: the same as on the left */
   let other = services.beside ?? null;
   let asked = ""; // text and model of `other`
   let stopWaiting = () => {};

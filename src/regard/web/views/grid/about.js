@@ -1,8 +1,8 @@
 /** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
-import { element, replaced, drawn } from "../../elements.js";
-import { printedCount, printedNumber, printedWeight } from "../../numbers.js";
-import { keptHeads, keptLayers, nameOfHead } from "../../state.js";
-import { shortened } from "../../words.js";
+import { element, replaced, drawn } from "../../elements/elements.js";
+import { printedCount, printedNumber, printedWeight } from "../../maths/numbers.js";
+import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
+import { shortened } from "../../elements/words.js";
 import { STATISTICS, saidOfCell, shareOf } from "./model.js";
 
 export const NOT_KEPT = "not kept in this page";

@@ -1,8 +1,8 @@
 /** Small maps of heads, requested one layer at a time when the first of them scrolls into view. */
-import { largestOf } from "../../numbers.js";
-import { strongest } from "../../links.js";
-import { maskingOf } from "../../masking.js";
-import { keptLayers } from "../../state.js";
+import { largestOf } from "../../maths/numbers.js";
+import { strongest } from "../../maths/links.js";
+import { maskingOf } from "../../maths/masking.js";
+import { keptLayers } from "../../page/state.js";
 import { partOf } from "../matrix/geometry.js";
 import { paint } from "../matrix/pixels.js";
 

@@ -1,5 +1,5 @@
 /** The order of the heads in the grid. Pure functions. */
-import { maskingOf } from "../../masking.js";
+import { maskingOf } from "../../maths/masking.js";
 import { isHidden } from "../matrix/geometry.js";
 
 /**

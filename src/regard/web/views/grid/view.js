@@ -1,11 +1,11 @@
 /** Grid: all heads of all layers as small maps, in model order or sorted by a statistic. */
-import { segments } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { svgText } from "../../export.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedWeight } from "../../numbers.js";
-import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../state.js";
-import { shortened } from "../../words.js";
+import { segments } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { svgText } from "../../page/export.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedWeight } from "../../maths/numbers.js";
+import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { shortened } from "../../elements/words.js";
 import { svgDocument } from "../matrix/figure.js";
 import { isKept, makeAbout, printedStatistic, saidOfHead } from "./about.js";
 import { makeMaps } from "./maps.js";

@@ -1,7 +1,7 @@
 /** Hard and soft look-up. Pure functions. */
-import { softmax } from "../../attention.js";
-import { dot, lengthOf } from "../../numbers.js";
-import { printable } from "../../words.js";
+import { softmax } from "../../maths/attention.js";
+import { dot, lengthOf } from "../../maths/numbers.js";
+import { printable } from "../../elements/words.js";
 
 export const SIMILARITIES = ["scaled dot", "dot", "cosine", "negative distance"];
 

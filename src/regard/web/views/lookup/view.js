@@ -1,10 +1,10 @@
 /** Lookup: a soft dictionary. All computed here, except queries that only the source can embed. */
-import { segments, slider, uniqueId } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { svgText } from "../../export.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedNumber, printedVector, rowOf } from "../../numbers.js";
-import { printable, shortened, wordElement } from "../../words.js";
+import { segments, slider, uniqueId } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { svgText } from "../../page/export.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedNumber, printedVector, rowOf } from "../../maths/numbers.js";
+import { printable, shortened, wordElement } from "../../elements/words.js";
 import { EXAMPLES } from "./examples.js";
 import {
   blended,
@@ -307,7 +307,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
   /** @param {string} asked @param {number} best */
   function answersOf(asked, best) {
     if (!answer) return [];
-    const line = (/** @type {string} */ name, /** @type {import("../../elements.js").Children} */ value, /** @type {string} */ note) => [
+    const line = (/** @type {string} */ name, /** @type {import("../../elements/elements.js").Children} */ value, /** @type {string} */ note) => [
       element("dt", { text: name }),
       element(
         "dd",
@@ -385,7 +385,7 @@ function drawLookup({ el, source, description, state, colours, announce, lifetim
 const BY_MEANING = "By meaning: cosine and other similarities of minilm's embeddings.";
 const BY_SPELLING = "By spelling: groups of three letters that query and key share.";
 
-/** The most probable text value and a note; values cannot be averaged, and there may be several. @param {string[]} values @param {number[]} weights @returns {[import("../../elements.js").Children, string]} */
+/** The most probable text value and a note; values cannot be averaged, and there may be several. @param {string[]} values @param {number[]} weights @returns {[import("../../elements/elements.js").Children, string]} */
 function textAnswer(values, weights) {
   const tied = tiedRows(weights);
   if (tied.length === 1)

@@ -1,6 +1,6 @@
 /** The controls above the matrix. */
-import { segments, toggle } from "../../controls.js";
-import { element } from "../../elements.js";
+import { segments, toggle } from "../../elements/controls.js";
+import { element } from "../../elements/elements.js";
 
 /**
  * @param {State} state

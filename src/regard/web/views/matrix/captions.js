@@ -1,7 +1,7 @@
 /** Captions of the matrix. Pure functions. */
-import { isOverLayers, measureOf, nameOfMeasure } from "../../measures.js";
-import { printedCount, printedPower, printedWeight } from "../../numbers.js";
-import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "../../state.js";
+import { isOverLayers, measureOf, nameOfMeasure } from "../../page/measures.js";
+import { printedCount, printedPower, printedWeight } from "../../maths/numbers.js";
+import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { NUMBERS_FROM, unitFor } from "./draw.js";
 import { partOf } from "./geometry.js";
 import { coarseness } from "./tiles.js";

@@ -1,5 +1,5 @@
 /** Draws the matrix on its canvas: tiles, grid lines, numbers in cells, and the selection. */
-import { printedNumber } from "../../numbers.js";
+import { printedNumber } from "../../maths/numbers.js";
 import { isHidden, partWith } from "./geometry.js";
 import { drawLabels } from "./labels.js";
 import { colourOfWeight, pictureOf } from "./pixels.js";

@@ -1,7 +1,7 @@
 /** The visible part of the matrix as SVG and as a table. */
-import { svgText } from "../../export.js";
-import { printedCount, printedNumber } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { svgText } from "../../page/export.js";
+import { printedCount, printedNumber } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { isHidden, partOf } from "./geometry.js";
 import { LABEL_ROOM } from "./labels.js";
 import { colourOfWeight } from "./pixels.js";

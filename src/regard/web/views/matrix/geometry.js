@@ -14,7 +14,7 @@
  *   weightAt: (row: number, column: number) => number|null}} Picture  all that is drawn
  */
 
-import { isMasked } from "../../masking.js";
+import { isMasked } from "../../maths/masking.js";
 
 export const TILE = 256; // cells along a side of a tile
 export const WHOLE = 512; // cells of the map of the whole matrix

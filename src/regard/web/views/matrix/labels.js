@@ -1,6 +1,6 @@
 /** Words and positions along the sides of the matrix. */
-import { printedCount } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { printedCount } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { ticks } from "./geometry.js";
 
 export const LABEL_ROOM = 12; // pixels per line of labels

@@ -3,7 +3,7 @@
  *
  * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string}} Scale
  */
-import { hasMask } from "../../masking.js";
+import { hasMask } from "../../maths/masking.js";
 import { isHidden, partOf } from "./geometry.js";
 
 const DECADES = 4; // of a logarithmic scale

@@ -1,5 +1,5 @@
 /** How far the exact pass over a long text is. */
-import { element } from "../../elements.js";
+import { element } from "../../elements/elements.js";
 
 const EVERY = 300; // milliseconds
 

@@ -1,8 +1,8 @@
 /** Beside the matrix: the weight under the pointer, the strongest visible weights, the colour scale. */
-import { element, replaced } from "../../elements.js";
-import { hasMask } from "../../masking.js";
-import { printedCount, printedWeight } from "../../numbers.js";
-import { wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { hasMask } from "../../maths/masking.js";
+import { printedCount, printedWeight } from "../../maths/numbers.js";
+import { wordElement } from "../../elements/words.js";
 import { bottomOf } from "./pixels.js";
 
 /** The query tokens; mostly the same as the key tokens. @param {Description} description @returns {string[]} */

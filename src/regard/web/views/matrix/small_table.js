@@ -1,7 +1,7 @@
 /** A small matrix as a table, for screen readers and for copying. */
-import { element, replaced } from "../../elements.js";
-import { printedWeight } from "../../numbers.js";
-import { wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { printedWeight } from "../../maths/numbers.js";
+import { wordElement } from "../../elements/words.js";
 import { isHidden } from "./geometry.js";
 
 const MOST = 24; // words

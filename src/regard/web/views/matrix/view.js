@@ -1,9 +1,9 @@
 /** Matrix: every weight of one head, from three words with numbers in the cells to a map of 100,000 tokens. */
-import { element, replaced } from "../../elements.js";
-import { maskingOf } from "../../masking.js";
-import { measureOf, nameOfMeasure } from "../../measures.js";
-import { printedWeight, roundedUp } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { maskingOf } from "../../maths/masking.js";
+import { measureOf, nameOfMeasure } from "../../page/measures.js";
+import { printedWeight, roundedUp } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { makeBar } from "./bar.js";
 import { drawFrame, drawnAt } from "./draw.js";
 import { makeExact } from "./exact.js";

@@ -1,6 +1,6 @@
 /** What the output view shows. Pure functions. */
-import { printedNumber } from "../../numbers.js";
-import { bitsOf, probabilities } from "../../sampling.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { bitsOf, probabilities } from "../../maths/sampling.js";
 
 export const USUAL = Object.freeze({ temperature: 1, topK: null, topP: null });
 export const SHOWN = 12; // tokens listed at first

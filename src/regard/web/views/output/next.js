@@ -1,8 +1,8 @@
 /** The probabilities of the next token, under temperature, top k and top p. */
-import { slider } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { printedCount, printedNumber } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { slider } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { printedCount, printedNumber } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 import { LAST_K, SHOWN, isUsual, likelyTokens, nameOfToken, saidOfBits, settingsOf, topKAt } from "./model.js";
 
 const MORE = 100; // tokens listed on request

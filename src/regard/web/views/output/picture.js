@@ -1,7 +1,7 @@
 /** Bars with names and numbers, as SVG. */
-import { svgText } from "../../export.js";
-import { printedNumber } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { svgText } from "../../page/export.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 
 /** @param {{name: string, share: number}[]} rows @param {string} title @param {Colours} colours @param {number} [left] room for the names */
 export function pictureOf(rows, title, colours, left = 150) {

@@ -1,9 +1,9 @@
 /** How similar the text is to other sentences: the cosine of their vectors. */
-import { uniqueId } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedNumber, rowOf } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { uniqueId } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedNumber, rowOf } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 import { similarTexts } from "./model.js";
 import { pictureOf } from "./picture.js";
 

@@ -1,9 +1,9 @@
 /** Output: what comes out at the end of the model. The next token where it writes, similar sentences where it does not. */
-import { steppedTo } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedNumber } from "../../numbers.js";
-import { printable, shortened, wordElement } from "../../words.js";
+import { steppedTo } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { printable, shortened, wordElement } from "../../elements/words.js";
 import { appended, nameOfToken, saidOfSettings, settingsOf, surprise } from "./model.js";
 import { makeNext } from "./next.js";
 import { pictureOf } from "./picture.js";

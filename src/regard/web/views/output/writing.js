@@ -1,6 +1,6 @@
 /** The model continues the text: number of tokens, seed, progress, cancel. */
-import { uniqueId } from "../../controls.js";
-import { element } from "../../elements.js";
+import { uniqueId } from "../../elements/controls.js";
+import { element } from "../../elements/elements.js";
 import { settingsOf } from "./model.js";
 
 /**

@@ -1,7 +1,7 @@
 /** The sentence view as SVG, for slides and papers. */
-import { svgText } from "../../export.js";
-import { printedNumber } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { svgText } from "../../page/export.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { pathOf, strokeOf } from "./lines.js";
 
 const ROW = 30;

@@ -1,9 +1,9 @@
 /** A long text as running text: each word coloured by its weight for the selected query, with search. */
-import { uniqueId } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { strongest } from "../../links.js";
-import { printedCount, printedWeight } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { uniqueId } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { strongest } from "../../maths/links.js";
+import { printedCount, printedWeight } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 
 const PAGE = 1500; // words shown at once: more take longer than a frame to lay out
 const NAMED = 6; // of the strongest words, listed as links

@@ -1,6 +1,6 @@
 /** What the sentence view draws. Pure functions. */
-import { isMasked } from "../../masking.js";
-import { printable } from "../../words.js";
+import { isMasked } from "../../maths/masking.js";
+import { printable } from "../../elements/words.js";
 import { linksOf } from "./lines.js";
 
 /**

@@ -1,7 +1,7 @@
 /** One side of the sentence: a list of words, each with its weight as a bar and a number. */
-import { element, replaced } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 
 /**
  * @param {{side: "query"|"key", label: string, hint: string, hover: (unit: number|null) => void,

@@ -1,13 +1,13 @@
 /** Sentence: queries on the left, keys on the right, and lines between them by weight. */
-import { segments, toggle } from "../../controls.js";
-import { drawn, element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { strongest } from "../../links.js";
-import { maskingOf } from "../../masking.js";
-import { printedNumber } from "../../numbers.js";
-import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../measures.js";
-import { numberOfHead, numberOfLayer } from "../../state.js";
-import { queryUnits, shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../words.js";
+import { segments, toggle } from "../../elements/controls.js";
+import { drawn, element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { strongest } from "../../maths/links.js";
+import { maskingOf } from "../../maths/masking.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../page/measures.js";
+import { numberOfHead, numberOfLayer } from "../../page/state.js";
+import { queryUnits, shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
 import { pathOf, strokeOf } from "./lines.js";
 import { pictureOf } from "./picture.js";

@@ -1,7 +1,7 @@
 /** The weights between the visible words, for each selected head, or another measure of them. */
-import { framed } from "../../frames.js";
-import { isOverLayers, normsByUnits } from "../../measures.js";
-import { byUnits } from "../../words.js";
+import { framed } from "../../sources/frames.js";
+import { isOverLayers, normsByUnits } from "../../page/measures.js";
+import { byUnits } from "../../elements/words.js";
 
 /**
  * @typedef {{rows: [number, number], columns: [number, number], heads: number[], each: Float32Array[], mean: Float32Array,

@@ -1,9 +1,9 @@
 /** Which heads? All heads that link two words, strongest first. */
-import { element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedNumber } from "../../numbers.js";
-import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../state.js";
-import { shortened, wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { shortened, wordElement } from "../../elements/words.js";
 
 const FEW = 10; // heads listed at first
 

@@ -1,7 +1,7 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
-import { element, replaced } from "../../elements.js";
-import { digitsFor, largestOf, lengthOf, printedNumber } from "../../numbers.js";
-import { numberOfHead } from "../../state.js";
+import { element, replaced } from "../../elements/elements.js";
+import { digitsFor, largestOf, lengthOf, printedNumber } from "../../maths/numbers.js";
+import { numberOfHead } from "../../page/state.js";
 import { concatenatedOf } from "./model.js";
 import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
 

@@ -1,5 +1,5 @@
 /** Editable embeddings and matrices of a small example. */
-import { element, replaced } from "../../elements.js";
+import { element, replaced } from "../../elements/elements.js";
 
 const MOST_WORDS = 16;
 const FEW_ENTRIES = 100; // entries up to which all are visible at once

@@ -1,5 +1,5 @@
 /** A small example that needs no model: "The cat sat" of the documentation, with every number editable. */
-import { framed } from "../../frames.js";
+import { framed } from "../../sources/frames.js";
 import { projectedHead, stepsOf } from "./model.js";
 
 const eye = () => [

@@ -1,7 +1,7 @@
 /** Weights flow into the weighted sum: ribbons as wide as the weights. */
-import { drawn } from "../../elements.js";
-import { digitsFor, largestOf, printedCount, printedNumber } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { drawn } from "../../elements/elements.js";
+import { digitsFor, largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { FEW } from "./vector.js";
 
 const ROW = 34;

@@ -9,9 +9,9 @@
  *   masked: Float64Array, weight: Float64Array, weighted: Float64Array[]|null, output: Float64Array|null,
  *   visible: boolean[]}} Steps
  */
-import { rowState, scoreStages, weightOf } from "../../attention.js";
-import { strongest } from "../../links.js";
-import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../numbers.js";
+import { rowState, scoreStages } from "../../maths/attention.js";
+import { strongest } from "../../maths/links.js";
+import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../maths/numbers.js";
 
 /** @type {Changes} */
 export const UNCHANGED = Object.freeze({ divisor: null, temperature: 1, mask: "model" });
@@ -194,11 +194,11 @@ export function saidOfEdits({ divisor, temperature, mask }, silenced, isEdited) 
  * @param {Steps} steps @param {{scale: number, sink?: number|null}} given @param {Changes} changes
  */
 export function softmaxFormula({ masked, weight }, { sink }, { temperature }) {
-  const { max, sum } = rowState(masked, 1 / temperature, sink);
+  const { max, sum } = rowState(masked, { factor: 1 / temperature, sink });
   const by = temperature === 1 ? "" : ` ÷ ${printedNumber(temperature, 2)}`;
   return (/** @type {number} */ row) => {
     if (masked[row] === -Infinity) return "masked: e^(−∞) = 0";
-    const power = weightOf(masked[row], { max, sum: 1 }, 1 / temperature);
+    const power = weight[row] * sum;
     const inside = `(${printedNumber(masked[row], 2)} − ${max < 0 ? `(${printedNumber(max, 2)})` : printedNumber(max, 2)})${by}`;
     const printed = (/** @type {number} */ one) => (one >= 0.001 || one === 0 ? printedNumber(one, 3) : printedWeight(one));
     return `e^${by ? `(${inside})` : inside} ÷ Σ = ${printed(power)} ÷ ${printed(sum)} = ${printed(weight[row])}; the largest score, ${printedNumber(max, 2)}, is subtracted from all, which changes no weight`;
@@ -285,7 +285,7 @@ export function inputTables({ words, query, heads, divisor, visible, numbers }) 
   if (heads > 1) settings.push(["heads", heads]);
   if (divisor !== null) settings.push(["divisor", divisor]);
   if (numbers) settings.push(["product", "x W"]);
-  /** @type {import("../../export.js").Table[]} */
+  /** @type {import("../../page/export.js").Table[]} */
   const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
   if (visible.includes(false))
     found.push({ title: "Mask: 1 where the query may see the key", columns: ["mask", ...words], rows: [[query, ...visible.map(Number)]] });

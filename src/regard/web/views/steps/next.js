@@ -1,9 +1,9 @@
 /** The end of the story: a change followed through the later layers to the probabilities of the next token. */
-import { element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { printedNumber } from "../../numbers.js";
-import { probabilities } from "../../sampling.js";
-import { shortened } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { probabilities } from "../../maths/sampling.js";
+import { shortened } from "../../elements/words.js";
 import { nameOfToken } from "../output/model.js";
 
 const QUICK = 200; // milliseconds after the last change

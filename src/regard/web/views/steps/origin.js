@@ -1,8 +1,8 @@
 /** Where q, k and v of a word come from: its vector x, with its position, times W; RoPE turns q and k. */
-import { anglesOf, columnOfMatrix, columnsOfHead, pairOf, projectedTo, turned } from "../../block.js";
-import { segments } from "../../controls.js";
-import { drawn, element, replaced } from "../../elements.js";
-import { columnOf, digitsFor, largestOf, printedCount, printedNumber } from "../../numbers.js";
+import { anglesOf, columnOfMatrix, columnsOfHead, pairOf, projectedTo, turned } from "../../maths/block.js";
+import { segments } from "../../elements/controls.js";
+import { drawn, element, replaced } from "../../elements/elements.js";
+import { columnOf, digitsFor, largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
 import { linearArithmetic } from "./stages.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
 
@@ -12,14 +12,14 @@ const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
 /**
  * How a vector of a head came about.
  * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, columns: ArrayLike<number>[],
- *   bias: ArrayLike<number>|null, norm: import("../../block.js").Norm|null, projected: Float64Array, rotary: import("../../block.js").Rotary|null, position: number,
+ *   bias: ArrayLike<number>|null, norm: import("../../maths/block.js").Norm|null, projected: Float64Array, rotary: import("../../maths/block.js").Rotary|null, position: number,
  *   count: number, result: ArrayLike<number>}} Origin  columns are those of W in x · W; norm is that of queries and keys
  * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
  */
 
 /**
  * The origin of q, k or v by the weights of a block; null where it does not give the vector that the model used.
- * @param {import("../../block.js").Block} block @param {{letter: "q"|"k"|"v", head: number, x: ArrayLike<number>,
+ * @param {import("../../maths/block.js").Block} block @param {{letter: "q"|"k"|"v", head: number, x: ArrayLike<number>,
  *   input: ArrayLike<number>, position: number, count: number, used: ArrayLike<number>}} of
  * @returns {Origin|null}
  */
@@ -66,7 +66,7 @@ export function vectorArithmetic(origin, place) {
 
 /** @param {Origin} origin @param {number} place */
 function turnArithmetic(origin, place) {
-  const { rotary, projected, position, count, result } = /** @type {Origin & {rotary: import("../../block.js").Rotary}} */ (origin);
+  const { rotary, projected, position, count, result } = /** @type {Origin & {rotary: import("../../maths/block.js").Rotary}} */ (origin);
   const angles = anglesOf(position, rotary, count);
   const pair = angles.findIndex((/** @type {number} */ _, /** @type {number} */ at) => pairOf(at, rotary).includes(place));
   if (pair < 0) return projectionArithmetic(origin, place);
@@ -171,11 +171,11 @@ export function makeOrigin(again) {
 
 /** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin */
 function dialsOf({ projected, result, rotary, position, count }) {
-  const angles = anglesOf(position, /** @type {import("../../block.js").Rotary} */ (rotary), count);
+  const angles = anglesOf(position, /** @type {import("../../maths/block.js").Rotary} */ (rotary), count);
   const shown = Array.from({ length: Math.min(DIALS, angles.length) }, (_, at) => Math.floor((at * angles.length) / Math.min(DIALS, angles.length)));
   const [size, reach] = [52, 21];
   const parts = shown.map((pair) => {
-    const [a, b] = pairOf(pair, /** @type {import("../../block.js").Rotary} */ (rotary));
+    const [a, b] = pairOf(pair, /** @type {import("../../maths/block.js").Rotary} */ (rotary));
     const tip = (/** @type {ArrayLike<number>} */ of) => {
       const long = Math.hypot(of[a], of[b]) || 1;
       return [size / 2 + (reach * of[a]) / long, size / 2 - (reach * of[b]) / long];

@@ -1,8 +1,8 @@
 /** Query chooser. */
-import { stepper, walkable } from "../../controls.js";
-import { element } from "../../elements.js";
-import { printedCount } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { stepper, walkable } from "../../elements/controls.js";
+import { element } from "../../elements/elements.js";
+import { printedCount } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 
 const BUTTONS = 40; // words up to which all are buttons in a row
 const LISTED = 2000; // words up to which a list is used

@@ -1,7 +1,7 @@
 /** A score expanded into the products q_i · k_i that it sums. */
-import { drawn, element } from "../../elements.js";
-import { strongest } from "../../links.js";
-import { digitsFor, largestOf, printedNumber, productsOf } from "../../numbers.js";
+import { drawn, element } from "../../elements/elements.js";
+import { strongest } from "../../maths/links.js";
+import { digitsFor, largestOf, printedNumber, productsOf } from "../../maths/numbers.js";
 
 const WRITTEN_OUT = 8; // products up to which the sum is written out
 const MOST_BARS = 512;

@@ -1,7 +1,8 @@
 /** How the numbers after the heads are computed: W_O, residual, norms, feed-forward. */
-import { columnOfMatrix, momentsOf, normed, plus } from "../../block.js";
-import { element } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
+import { kernel } from "../../engine/kernel.js";
+import { columnOfMatrix, normed, plus } from "../../maths/block.js";
+import { element } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
 import { scoreBars } from "./score.js";
 
 /** @typedef {(place: number) => Element|string} Arithmetic */
@@ -10,7 +11,7 @@ import { scoreBars } from "./score.js";
 const three = (number) => (number < 0 ? `(${printedNumber(number, 3)})` : printedNumber(number, 3));
 
 /**
- * @param {import("../../block.js").Block} block @param {ArrayLike<number>} x
+ * @param {import("../../maths/block.js").Block} block @param {ArrayLike<number>} x
  * @param {ArrayLike<number>} concatenated @param {{[stage: string]: ArrayLike<number>}} stages of `afterHeads`
  * @returns {Record<string, Arithmetic>}
  */
@@ -41,9 +42,9 @@ export function linearArithmetic(x, column, bias, names) {
   return element("div", {}, scoreBars(x, column, { query: names.x, key: names.column, letters: ["x", "w"] }), shift);
 }
 
-/** @param {import("../../block.js").Norm} norm @param {ArrayLike<number>} sum @param {number} place */
+/** @param {import("../../maths/block.js").Norm} norm @param {ArrayLike<number>} sum @param {number} place */
 function normText(norm, sum, place) {
-  const { mean, size } = momentsOf(sum, norm);
+  const { mean, size } = kernel().moments(sum, norm);
   const shift = norm.bias?.[place];
   const centred = norm.kind === "layer" ? `(${three(sum[place])} − ${three(mean)})` : three(sum[place]);
   return `${centred} ÷ ${three(size)} × ${three(norm.weight[place])}${shift ? ` + ${three(shift)}` : ""} = ${three(normed(sum, norm)[place])}`;

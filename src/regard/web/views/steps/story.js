@@ -1,6 +1,6 @@
 /** The stages from a word's vector to the next token: a line of them, played one after the other on request. */
-import { walkable } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
+import { walkable } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
 
 const PACE = 2200; // milliseconds per stage: long enough to read its sentence
 

@@ -1,8 +1,8 @@
 /** The slide's table: word, q, k, v, score, score/√d_k, softmax, softmax × v, sum. */
-import { element, replaced } from "../../elements.js";
-import { strongest } from "../../links.js";
-import { digitsFor, largestOf, printedCount, printedNumber, printedWeight } from "../../numbers.js";
-import { printable, wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { strongest } from "../../maths/links.js";
+import { digitsFor, largestOf, printedCount, printedNumber, printedWeight } from "../../maths/numbers.js";
+import { printable, wordElement } from "../../elements/words.js";
 import { vectorArithmetic } from "./origin.js";
 import { scoreBars } from "./score.js";
 import { vectorCell, vectorNumbers } from "./vector.js";

@@ -1,6 +1,6 @@
 /** Vectors: short ones as numbers, long ones as a strip of bars that expands into numbers. */
-import { drawn, element, replaced } from "../../elements.js";
-import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "../../numbers.js";
+import { drawn, element, replaced } from "../../elements/elements.js";
+import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "../../maths/numbers.js";
 
 export const FEW = 6; // length up to which numbers are shown
 const MOST_NUMBERS = 4096; // numbers in an expanded vector

@@ -1,11 +1,11 @@
 /** Steps: one head for one query, every number from q, k and v to the output, and the steps after attention. */
-import { afterHeads, blockFrom, inputOf } from "../../block.js";
-import { segments } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { columnOf, largestOf, printedCount, printedNumber, projected, rowOf } from "../../numbers.js";
-import { makeState, numberOfHead } from "../../state.js";
-import { printable } from "../../words.js";
+import { afterHeads, blockFrom, inputOf } from "../../maths/block.js";
+import { segments } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { columnOf, largestOf, printedCount, printedNumber, projected, rowOf } from "../../maths/numbers.js";
+import { makeState, numberOfHead } from "../../page/state.js";
+import { printable } from "../../elements/words.js";
 import { makeAfter } from "./after.js";
 import { makeEditor } from "./editor.js";
 import { SMALL_EXAMPLE, exampleSource } from "./example.js";
@@ -116,7 +116,7 @@ function drawOne({ el, source, description, state, colours, announce, lifetime: 
   /** @type {Frame|null} */
   let block = null; // the answer to "steps"
   let more = description.tokens.length <= ALL_SHOWN ? ALL_SHOWN : SHOWN;
-  /** @type {{layer: number, block: import("../../block.js").Block, x: ArrayLike<number>[], inputs: ArrayLike<number>[]}|null} */
+  /** @type {{layer: number, block: import("../../maths/block.js").Block, x: ArrayLike<number>[], inputs: ArrayLike<number>[]}|null} */
   let weights = null; // of the layer, with the vectors before it
   /** @type {import("./origin.js").Made} */
   let made = { parts: [], isNormed: false }; // how x of the query came about, before the first layer

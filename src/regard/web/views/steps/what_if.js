@@ -1,7 +1,7 @@
 /** What if: another divisor, a temperature, another mask. The state holds them, and so does the address. */
-import { segments, slider } from "../../controls.js";
-import { element, replaced } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
+import { segments, slider } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
 import { UNCHANGED, isChanged } from "./model.js";
 
 const WARMEST = 10;

@@ -1,7 +1,7 @@
 /** Charts along the text: attention received, and entropy. */
-import { drawn, element, replaced } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
-import { printable } from "../../words.js";
+import { drawn, element, replaced } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { printable } from "../../elements/words.js";
 
 const HEIGHT = 84;
 const MOST = 600; // points; longer texts are drawn by the maximum of each bin

@@ -1,8 +1,8 @@
 /** A list of words with bars: the attention of one word, or the attention it receives. */
-import { element, replaced } from "../../elements.js";
-import { strongest } from "../../links.js";
-import { printedNumber } from "../../numbers.js";
-import { shortened, wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { strongest } from "../../maths/links.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { shortened, wordElement } from "../../elements/words.js";
 
 export const BARS = 10;
 

@@ -1,7 +1,7 @@
 /** The strongest links as a sortable table. */
-import { element, replaced } from "../../elements.js";
-import { printedNumber } from "../../numbers.js";
-import { unitOf, wordElement } from "../../words.js";
+import { element, replaced } from "../../elements/elements.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { unitOf, wordElement } from "../../elements/words.js";
 
 /** @typedef {{query: number, key: number, weight: number, distance: number}} Link */
 

@@ -1,7 +1,7 @@
 /** Words in context as SVG. */
-import { svgText } from "../../export.js";
-import { printedNumber } from "../../numbers.js";
-import { shortened } from "../../words.js";
+import { svgText } from "../../page/export.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { shortened } from "../../elements/words.js";
 import { pathAlong, pointsOf } from "./along.js";
 import { BARS, barsOf } from "./bars.js";
 

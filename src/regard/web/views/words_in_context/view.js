@@ -1,11 +1,11 @@
 /** Words in context: attention given and received by a word, entropy along the text, and the strongest links. */
-import { steppedTo, toggle } from "../../controls.js";
-import { element, focusedBeside, replaced } from "../../elements.js";
-import { latestOnly } from "../../lifetime.js";
-import { isMasked, maskingOf } from "../../masking.js";
-import { printedNumber } from "../../numbers.js";
-import { numberOfHead, numberOfLayer } from "../../state.js";
-import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../words.js";
+import { steppedTo, toggle } from "../../elements/controls.js";
+import { element, focusedBeside, replaced } from "../../elements/elements.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { isMasked, maskingOf } from "../../maths/masking.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { numberOfHead, numberOfLayer } from "../../page/state.js";
+import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { chosenHeads, gatherRow, windowAround } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
 import { barsOf, makeBars } from "./bars.js";

@@ -1,5 +1,5 @@
 /** Attention given and received, averaged over the selected heads. */
-import { byUnits, summedOver } from "../../words.js";
+import { byUnits, summedOver } from "../../elements/words.js";
 import { meanOf } from "../sentence/weights.js";
 
 const WIDEST = 1024; // cells along one side of a tile

@@ -1,5 +1,5 @@
 /** What can be shown instead of one head's weights, and in which words. */
-import { byUnits } from "./words.js";
+import { byUnits } from "../elements/words.js";
 
 /** @typedef {"weight"|"norm"|"mean"|"rollout"} Measure */
 

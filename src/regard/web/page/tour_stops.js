@@ -7,10 +7,10 @@
  * @typedef {{name: string, title: string, view: string, suits?: (description: Description) => boolean,
  *   points: (chosen: Chosen) => string, say: (scene: Scene) => Promise<string[]>}} Stop
  */
-import { printedNumber, lengthOf, rowOf } from "../numbers.js";
-import { strongest } from "../links.js";
-import { numberOfHead, numberOfLayer } from "../state.js";
-import { shortened, unitOf, unitsOf } from "../words.js";
+import { printedNumber, lengthOf, rowOf } from "../maths/numbers.js";
+import { strongest } from "../maths/links.js";
+import { numberOfHead, numberOfLayer } from "./state.js";
+import { shortened, unitOf, unitsOf } from "../elements/words.js";
 import { lookedUp } from "../views/lookup/view.js";
 import { stepsOf } from "../views/steps/model.js";
 

@@ -1,15 +1,17 @@
 /**
- * One transformer block, for one token: projections and their positions, W_O, residuals, norms, the feed-forward. The only
- * place in JavaScript where they are computed; fixtures from Python keep both equal.
+ * One transformer block, for one token: projections and their positions, W_O, residuals, norms, the feed-forward, each
+ * step by the kernel. Matrices are multiplied in single precision, as Python does; fixtures keep both equal.
  *
  * @typedef {ArrayLike<number>} Vector
  * @typedef {{data: Float32Array, shape: number[]}} Matrix  W of x · W, stored as models store it, (out, in): its columns one after the other
  * @typedef {{kind: "layer"|"rms", epsilon: number, weight: Vector, bias: Vector|null}} Norm
  * @typedef {{frequencies: number[], long_frequencies: number[]|null, long_after: number|null, interleaved: boolean,
  *   factor: number}} Rotary
- * @typedef {{heads: number, keyHeads: number, normFirst: boolean, activation: string, rotary: Rotary|null,
- *   weight: (name: string) => Matrix|null, bias: (name: string) => Vector|null, norm: (name: string) => Norm|null}} Block
+ * @typedef {import("../engine/kernel.js").Activation} Activation
+ * @typedef {{heads: number, keyHeads: number, normFirst: boolean, activation: Activation, rotary: Rotary|null,
+ *   weight: (name: string) => Matrix|null, bias: (name: string) => Float32Array|null, norm: (name: string) => Norm|null}} Block
  */
+import { kernel, part } from "../engine/kernel.js";
 
 /** The answer to `block`. @param {Frame} frame @returns {Block} */
 export function blockFrom({ header, arrays }) {
@@ -54,8 +56,7 @@ export function columnsOfHead(block, letter, head) {
  * @param {Block} block @param {"q"|"k"|"v"} letter @param {number} head @param {Vector} input of `inputOf`
  */
 export function projectedTo(block, letter, head, input) {
-  const columns = columnsOfHead(block, letter, head);
-  const found = linear(/** @type {Matrix} */ (block.weight(letter)), input, block.bias(letter), columns);
+  const found = linear(block, letter, input, { columns: columnsOfHead(block, letter, head) });
   return letter === "v" ? found : normed(found, block.norm(`${letter}_norm`));
 }
 
@@ -64,14 +65,14 @@ export function projectedTo(block, letter, head, input) {
  * @param {Vector} vector @param {number} position @param {Rotary} rotary @param {number} count tokens of the text
  */
 export function turned(vector, position, rotary, count) {
-  const found = Float64Array.from(vector);
-  anglesOf(position, rotary, count).forEach((angle, pair) => {
-    const [a, b] = pairOf(pair, rotary);
-    const [cosine, sine] = [Math.cos(angle) * rotary.factor, Math.sin(angle) * rotary.factor];
-    found[a] = vector[a] * cosine - vector[b] * sine;
-    found[b] = vector[b] * cosine + vector[a] * sine;
+  const angles = anglesOf(position, rotary, count);
+  return kernel().scope(() => {
+    const [cosines, sines] = [Math.cos, Math.sin].map((of) =>
+      kernel().tensor("f64", [1, angles.length], angles.map((angle) => of(angle) * rotary.factor)),
+    );
+    const x = kernel().tensor("f64", [1, 1, vector.length], vector);
+    return kernel().doubles(kernel().rotary({ x, cosines, sines, interleaved: rotary.interleaved }));
   });
-  return found;
 }
 
 /** The angle of each pair, in radians. @param {number} position @param {Rotary} rotary @param {number} count */
@@ -91,8 +92,7 @@ export function pairOf(pair, rotary) {
  * @param {Block} block @param {Vector} x the token's vector before the block @param {Vector} concatenated outputs of all heads
  */
 export function afterHeads(block, x, concatenated) {
-  const w = block.weight("o");
-  const projected = w ? linear(w, concatenated, block.bias("o")) : Float64Array.from(concatenated);
+  const projected = block.weight("o") ? linear(block, "o", concatenated) : Float64Array.from(concatenated);
   const sum = plus(x, projected);
   const attended = block.normFirst ? sum : normed(sum, block.norm("norm_1"));
   if (!block.weight("up")) return { projected, attended };
@@ -109,24 +109,41 @@ export function afterHeads(block, x, concatenated) {
 
 /** @param {Block} block @param {Vector} input */
 function feedForward(block, input) {
-  const act = ACTIVATIONS[/** @type {keyof typeof ACTIVATIONS} */ (block.activation)];
-  const up = linear(/** @type {Matrix} */ (block.weight("up")), input, block.bias("up"));
-  const gate = block.weight("gate");
-  const gated = gate && linear(gate, input, block.bias("gate"));
-  const hidden = gated ? up.map((one, place) => act(gated[place]) * one) : up.map(act);
-  return { hidden, output: linear(/** @type {Matrix} */ (block.weight("down")), hidden, block.bias("down")) };
+  const { activation } = block;
+  const hidden = block.weight("gate")
+    ? linear(block, "gate", input, { activation, times: linear(block, "up", input) })
+    : linear(block, "up", input, { activation });
+  return { hidden, output: linear(block, "down", hidden) };
 }
 
-/** x · W + b, or only some columns of it. @param {Matrix} matrix @param {Vector} x @param {Vector|null} bias @param {number[]} [columns] */
-export function linear(matrix, x, bias, [first, last] = [0, matrix.shape[0]]) {
-  const [, width] = matrix.shape;
-  const found = new Float64Array(last - first);
-  for (let column = first; column < last; column++) {
-    let sum = bias ? bias[column] : 0;
-    for (let place = 0, at = column * width; place < width; place++, at++) sum += matrix.data[at] * x[place];
-    found[column - first] = sum;
-  }
-  return found;
+/**
+ * activation(x · W + b) · times, or only some columns of it.
+ * @param {Block} block @param {string} name @param {Vector} x
+ * @param {{columns?: number[], activation?: Activation, times?: Vector}} [how]
+ */
+function linear(block, name, x, { columns, activation, times } = {}) {
+  const { data, shape } = /** @type {Matrix} */ (block.weight(name));
+  const shift = block.bias(name);
+  const [first, last] = columns ?? [0, shape[0]];
+  return kernel().scope(() =>
+    kernel().doubles(
+      kernel().linear({
+        x: kernel().tensor("f32", [1, x.length], x),
+        weight: part(kernel().held(data, "f32", shape), 0, first, last),
+        bias: shift && part(kernel().held(shift, "f32", [shape[0]]), 0, first, last),
+        times: times && kernel().tensor("f32", [1, times.length], times),
+        activation,
+      }),
+    ),
+  );
+}
+
+/** An activation of every number. @param {Activation} activation @param {Vector} x */
+export function activated(activation, x) {
+  return kernel().scope(() => {
+    const one = kernel().tensor("f64", [1, 1], [1]);
+    return kernel().doubles(kernel().linear({ x: kernel().tensor("f64", [x.length, 1], x), weight: one, activation }));
+  });
 }
 
 /** One column of W. @param {Matrix} matrix @param {number} place */
@@ -137,48 +154,14 @@ export function columnOfMatrix({ data, shape }, place) {
 /** Layer norm or RMS norm; unchanged without one. @param {Vector} x @param {Norm|null} norm */
 export function normed(x, norm) {
   if (!norm) return Float64Array.from(x);
-  const { mean, size } = momentsOf(x, norm);
-  return Float64Array.from(x, (one, place) => ((one - mean) / size) * norm.weight[place] + (norm.bias?.[place] ?? 0));
-}
-
-/** What a norm subtracts and divides by. @param {Vector} x @param {Norm} norm */
-export function momentsOf(x, { kind, epsilon }) {
-  const count = x.length;
-  let mean = 0;
-  if (kind === "layer") for (let place = 0; place < count; place++) mean += x[place] / count;
-  let square = 0;
-  for (let place = 0; place < count; place++) square += (x[place] - mean) ** 2 / count;
-  return { mean, size: Math.sqrt(square + epsilon) };
+  const { kind, epsilon } = norm;
+  return kernel().scope(() => {
+    const [weight, bias] = [norm.weight, norm.bias].map((numbers) => numbers && kernel().tensor("f64", [x.length], numbers));
+    return kernel().doubles(kernel().norm({ x: kernel().tensor("f64", [1, x.length], x), weight, bias, kind, epsilon }));
+  });
 }
 
 /** @param {Vector} one @param {Vector} other */
 export function plus(one, other) {
   return Float64Array.from(one, (number, place) => number + other[place]);
-}
-
-/** @type {Record<string, (x: number) => number>} */
-export const ACTIVATIONS = {
-  relu: (x) => Math.max(x, 0),
-  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
-  gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
-  silu: (x) => x / (1 + Math.exp(-x)),
-  tanh: Math.tanh,
-  quick_gelu: (x) => x / (1 + Math.exp(-1.702 * x)),
-};
-
-/** The error function: its series near 0, the continued fraction of erfc elsewhere. @param {number} x */
-export function erf(x) {
-  const size = Math.abs(x);
-  if (size > 6) return Math.sign(x);
-  if (size < 2.5) {
-    let [term, sum] = [size, size];
-    for (let place = 1; Math.abs(term) > 1e-17 * Math.abs(sum) && place < 100; place++) {
-      term *= -(size * size) / place;
-      sum += term / (2 * place + 1);
-    }
-    return Math.sign(x) * (2 / Math.sqrt(Math.PI)) * sum;
-  }
-  let fraction = 0;
-  for (let place = 60; place > 0; place--) fraction = place / 2 / (size + fraction);
-  return Math.sign(x) * (1 - Math.exp(-size * size) / ((size + fraction) * Math.sqrt(Math.PI)));
 }

@@ -1,13 +1,13 @@
 /** The views, in the order of their tabs. */
-import { architecture } from "./views/architecture/view.js";
-import { inContext } from "./views/context/view.js";
-import { grid } from "./views/grid/view.js";
-import { lookup } from "./views/lookup/view.js";
-import { output } from "./views/output/view.js";
-import { matrix } from "./views/matrix/view.js";
-import { sentence } from "./views/sentence/view.js";
-import { steps } from "./views/steps/view.js";
-import { wordsInContext } from "./views/words_in_context/view.js";
+import { architecture } from "../views/architecture/view.js";
+import { inContext } from "../views/context/view.js";
+import { grid } from "../views/grid/view.js";
+import { lookup } from "../views/lookup/view.js";
+import { output } from "../views/output/view.js";
+import { matrix } from "../views/matrix/view.js";
+import { sentence } from "../views/sentence/view.js";
+import { steps } from "../views/steps/view.js";
+import { wordsInContext } from "../views/words_in_context/view.js";
 
 /**
  * What a host can do besides answering queries; a page from disk can do nothing of it.

@@ -1,6 +1,6 @@
 /** Export: the view as SVG and PNG, its table as CSV and LaTeX. */
-import { digitsFor, printedNumber } from "./numbers.js";
-import { printable } from "./words.js";
+import { digitsFor, printedNumber } from "../maths/numbers.js";
+import { printable } from "../elements/words.js";
 
 /**
  * @typedef {{title: string, columns: string[], rows: unknown[][], notes?: string[], source?: string, inputs?: Table[], results?: Table[]}} Table

@@ -1,7 +1,7 @@
 /** One head between the words of a short text: a matrix with words on both sides, walked with the arrow keys. */
 import { steppedTo } from "./controls.js";
 import { element } from "./elements.js";
-import { paint } from "./views/matrix/pixels.js";
+import { paint } from "../views/matrix/pixels.js";
 import { shortened } from "./words.js";
 
 const LARGEST = 440; // pixels of the matrix
@@ -98,7 +98,7 @@ export function mapOf(weights, count, colours, causal) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = pen.createImageData(count, count);
   const scale = { top: 1, colour: /** @type {"linear"} */ ("linear"), colours };
-  const tile = /** @type {import("./views/matrix/tiles.js").Loaded} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
+  const tile = /** @type {import("../views/matrix/tiles.js").Loaded} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
   paint(tile, scale, { causal, first_query: 0 }, new Uint32Array(image.data.buffer));
   pen.putImageData(image, 0, 0);
   return canvas;

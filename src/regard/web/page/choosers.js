@@ -1,6 +1,6 @@
 /** Choosers above every view: layer, heads, words or tokens. */
-import { segments, stepper, walkable } from "./controls.js";
-import { element, replaced } from "./elements.js";
+import { segments, stepper, walkable } from "../elements/controls.js";
+import { element, replaced } from "../elements/elements.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";

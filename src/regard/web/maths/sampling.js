@@ -1,5 +1,5 @@
 /** Probabilities of the next token. Pure functions, equal to `Sampling.probabilities` in Python. */
-import { rowState, weightOf } from "./attention.js";
+import { softmax } from "./attention.js";
 
 /**
  * The probabilities of the tokens that can be sampled, most likely first. At temperature 0 only the first one can.
@@ -10,9 +10,7 @@ import { rowState, weightOf } from "./attention.js";
 export function probabilities(logits, { temperature = 1, topK = null, topP = null } = {}) {
   if (temperature === 0) return Float64Array.of(1);
   const count = Math.min(topK ?? logits.length, logits.length);
-  const some = Array.prototype.slice.call(logits, 0, count);
-  const state = rowState(some, 1 / temperature);
-  const found = Float64Array.from(some, (logit) => weightOf(logit, state, 1 / temperature));
+  const found = softmax(Array.prototype.slice.call(logits, 0, count), { factor: 1 / temperature });
   if (topP === null || topP >= 1) return found;
   let sum = 0;
   let kept = 0;

@@ -2,10 +2,10 @@
  * The guided tour for newcomers to attention: beside the page, never over it. Every stop sets text, model, view, layer,
  * head and word, and says what is to be seen there; it can be left and resumed.
  */
-import { uniqueId } from "./controls.js";
-import { element, replaced } from "./elements.js";
-import { latestOnly, makeLifetime } from "./lifetime.js";
-import { MODEL, SENTENCE, STOPS, startOf } from "./tour/stops.js";
+import { uniqueId } from "../elements/controls.js";
+import { element, replaced } from "../elements/elements.js";
+import { latestOnly, makeLifetime } from "../elements/lifetime.js";
+import { MODEL, SENTENCE, STOPS, startOf } from "./tour_stops.js";
 import { VIEWS } from "./views.js";
 
 const SETTLED = 60; // milliseconds after the last change of the page before pointing again
@@ -31,7 +31,7 @@ export function startTour({ root, state, shown, announce, read, stop, left }) {
   const body = element("div", { class: "regard-tour-body" });
   const count = element("span", { class: "regard-tour-count" });
   const progress = element("div", { class: "regard-tour-progress", "aria-hidden": "true" }, element("i"));
-  const button = (/** @type {string} */ text, /** @type {() => void} */ act, /** @type {import("./elements.js").Attributes} */ more = {}) =>
+  const button = (/** @type {string} */ text, /** @type {() => void} */ act, /** @type {import("../elements/elements.js").Attributes} */ more = {}) =>
     element("button", { type: "button", class: "regard-button", text, onclick: act, ...more });
   const back = button("Back", () => go(place - 1));
   const next = button("", () => (place + 1 < stops().length ? go(place + 1) : leave(true)), { "data-kind": "main" });

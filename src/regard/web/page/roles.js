@@ -1,10 +1,10 @@
 /** What heads do: in general, as a treebank says, and in this text; heads chosen by a question such as "whose". */
-import { element, replaced } from "./elements.js";
-import { latestOnly } from "./lifetime.js";
-import { strongest } from "./links.js";
-import { printedCount, printedNumber } from "./numbers.js";
+import { element, replaced } from "../elements/elements.js";
+import { latestOnly } from "../elements/lifetime.js";
+import { strongest } from "../maths/links.js";
+import { printedCount, printedNumber } from "../maths/numbers.js";
 import { keptHeads, keptLayers } from "./state.js";
-import { shortened, unitOf, unitsOf } from "./words.js";
+import { shortened, unitOf, unitsOf } from "../elements/words.js";
 
 const PICTURE = ["layer", "head", "heads", "query", "key", "measure"]; // what a question is lit for
 

@@ -1,11 +1,11 @@
 /** Title line, tabs, certificate, theme and export buttons. */
-import { walkable } from "./controls.js";
-import { element } from "./elements.js";
+import { walkable } from "../elements/controls.js";
+import { element } from "../elements/elements.js";
 import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
 import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
 import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "./state.js";
 import { provenance } from "./provenance.js";
-import { printable, shortened } from "./words.js";
+import { printable, shortened } from "../elements/words.js";
 
 const KEPT_THEME = "regard-theme";
 

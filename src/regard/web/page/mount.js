@@ -1,10 +1,11 @@
 /** The viewer: title, tabs, choosers, the selected view, export. Shared by the studio, notebooks and pages. */
 import { keepAddress, stateAt } from "./address.js";
 import { choosers } from "./choosers.js";
-import { makeColours } from "./colours.js";
-import { element, replaced } from "./elements.js";
+import { makeColours } from "../elements/colours.js";
+import { element, replaced } from "../elements/elements.js";
+import { loadKernel } from "../engine/kernel.js";
 import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
-import { makeLifetime } from "./lifetime.js";
+import { makeLifetime } from "../elements/lifetime.js";
 import { roles } from "./roles.js";
 import { fitted, makeState, nameOfToken, tokenOfName } from "./state.js";
 import { startTour } from "./tour.js";
@@ -22,18 +23,21 @@ export function mount({ model, el, ...options }) {
 }
 
 /**
+ * wasm      where the kernel is, or its bytes: views compute with it
  * address   keep the state in the page's address; with what the host adds to it, if it adds something
  * remember  keep the theme between visits
  * title     show the title; false where the host shows it
  * read      reads another text, with a model of this name if it is there: used by the tour
  * services  see views.js
- * @typedef {{address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void,
+ * @typedef {{wasm: Parameters<typeof loadKernel>[0], address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void,
  *   services?: Services}} Options
  * @param {{el: HTMLElement} & Options} options
  */
-export function makeViewer({ el, address = false, remember = false, title = true, read, services = {} }) {
+export function makeViewer({ el, wasm, address = false, remember = false, title = true, read, services = {} }) {
   const lifetime = makeLifetime();
   const state = makeState();
+  const loaded = loadKernel(wasm);
+  loaded.catch(() => {}); // `show` says why
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
   const parts = {
     header: element("header", { class: "regard-header" }),
@@ -161,7 +165,8 @@ export function makeViewer({ el, address = false, remember = false, title = true
   async function show(source, { signal, fromAddress = !shown } = {}) {
     const ask = busy(source.ask);
     try {
-      const header = /** @type {Description} */ ((await ask("describe", {}, { signal })).header);
+      const [answer] = await Promise.all([ask("describe", {}, { signal }), loaded]);
+      const header = /** @type {Description} */ (answer.header);
       if (lifetime.ended || signal?.aborted) return;
       const said =
         fromAddress || !shown

@@ -8,7 +8,7 @@
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
  *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
  */
-import { unitOf, unitsOf } from "./words.js";
+import { unitOf, unitsOf } from "../elements/words.js";
 
 /** @type {Chosen} */
 export const UNCHOSEN = Object.freeze({
