@@ -12,13 +12,13 @@ from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
+from regard.masks import parse_mask
 from regard.provenance import TYPED, Source
 from regard.tables import Column, Table
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import read_mapping
-from regard.teaching.hand_check.notation import step_named
-from regard.masks import parse_mask
 from regard.teaching.hand_check.inputs import Inputs, Numbers, check_positions, inputs_of
+from regard.teaching.hand_check.notation import step_named
 from regard.teaching.hand_check.places import PROJECTIONS
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered

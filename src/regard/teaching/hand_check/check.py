@@ -272,7 +272,9 @@ class Judge:
         exact = results[0].array.copy() if results else np.full(self._shape(step, claims), np.nan)
         verdicts = [self._verdict_on(claim, exact, results) for claim in claims]
         slips = self._slips(step, claims, verdicts, exact)
-        verdicts = [self._name(claim, verdict, slips.get(claim)) for claim, verdict in zip(claims, verdicts, strict=True)]
+        verdicts = [
+            self._name(claim, verdict, slips.get(claim)) for claim, verdict in zip(claims, verdicts, strict=True)
+        ]
         self.exact[step] = exact
         # As printed, with and without the wrong numbers; and with all digits, but for the wrong numbers.
         sound, printed = (_last(results, level, exact) for level in (SOUND, WRONG))
@@ -302,9 +304,7 @@ class Judge:
         """The shape of a step that nothing before it determines."""
         sizes = {"head": self.inputs.heads, "query": len(self.inputs.words), "key": len(self.inputs.key_words)}
         axes = AXES[step] if step in HEADLESS else ("head", *AXES[step])
-        return tuple(
-            sizes.get(axis) or max(claim.place[at] for claim in claims) + 1 for at, axis in enumerate(axes)
-        )
+        return tuple(sizes.get(axis) or max(claim.place[at] for claim in claims) + 1 for at, axis in enumerate(axes))
 
     def _slips(
         self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
@@ -337,7 +337,9 @@ class Judge:
             return self._on("rounded", claim, value, f"{shown} rounded")
         spread = self.spread.get(claim.step)
         if spread is not None and abs(number.value - value) <= float(spread[claim.place]) + 0.5 * number.last_digit:
-            return self._on("rounded", claim, value, f"{shown} from q, k and v as printed, which are rounded themselves")
+            return self._on(
+                "rounded", claim, value, f"{shown} from q, k and v as printed, which are rounded themselves"
+            )
         for accepted, level in ORDER:
             if level == EXACT:
                 if near == "cut":

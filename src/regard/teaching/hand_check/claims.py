@@ -13,7 +13,7 @@ from regard.errors import OptionError, RegardError
 from regard.masks import allowed
 from regard.teaching.hand_check.document import Cell, Document, Index
 from regard.teaching.hand_check.inputs import Inputs
-from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, STEPS, Written, is_blank, written
+from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, Written, is_blank, written
 from regard.teaching.hand_check.places import PROJECTIONS, Misfit, Place, locate
 
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
@@ -121,7 +121,9 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     inputs = claims.inputs
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
-    axes = {step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]}
+    axes: dict[str, int] = {
+        step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]
+    }
     everything: Sequence[Claim | Blank] = (*claims.numbers, *claims.blanks)
     kept = sorted({cell.place[axes[cell.step]] for cell in everything if len(cell.place) > axes.get(cell.step, 99)})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))
@@ -134,10 +136,10 @@ def keep_claimed_queries(claims: Claims) -> Claims:
         fewer.mask = allowed(np.concatenate([row for row in rows if row is not None]))
 
     def move(cell: Located) -> Located:
-        axis = axes.get(cell.step, 99)
-        if len(cell.place) <= axis:
+        at = axes.get(cell.step, 99)
+        if len(cell.place) <= at:
             return cell
-        return replace(cell, place=(*cell.place[:axis], kept.index(cell.place[axis]), *cell.place[axis + 1 :]))
+        return replace(cell, place=(*cell.place[:at], kept.index(cell.place[at]), *cell.place[at + 1 :]))
 
     return replace(claims, inputs=fewer, numbers=list(map(move, claims.numbers)), blanks=list(map(move, claims.blanks)))
 

@@ -135,7 +135,9 @@ def empty(source: str) -> OptionError:
 
 
 def _unreadable(path: Path, reason: str) -> OptionError:
-    return OptionError(f"{str(path)!r} cannot be read: {reason}.\nNotes are UTF-8 text ({', '.join(READERS)}) or .xlsx.")
+    return OptionError(
+        f"{str(path)!r} cannot be read: {reason}.\nNotes are UTF-8 text ({', '.join(READERS)}) or .xlsx."
+    )
 
 
 def _text(content: bytes) -> str:
@@ -410,7 +412,7 @@ def _read_grid(grid: Grid, document: Document, words: Sequence[str]) -> None:
             rows = [numbers for numbers in matrix if numbers]
             if rows:
                 document.add(name, rows, where=grid.where)
-    elif step is not None and step not in SETTINGS or step == "mask":
+    elif (step is not None and step not in SETTINGS) or step == "mask":
         _read_matrix(grid, document)
     else:
         _read_step_table(grid, document, words)
@@ -513,7 +515,7 @@ def _by_column(grid: Grid, labels: int) -> dict[str, list[list[str]]]:
         split = re.fullmatch(r"(.+)_(\d+)", name)
         is_component = split is not None and step_named(name) is None
         columns.setdefault(canonical(split[1] if split and is_component else name, grid.where), []).append(at)
-    by_step = {}
+    by_step: dict[str, list[list[str]]] = {}
     for step, places in columns.items():
         rows = by_step[step] = []
         for row in grid.rows:
@@ -537,7 +539,10 @@ def _read_step_table(grid: Grid, document: Document, words: Sequence[str]) -> No
             blocks.setdefault(row[0] if labels == 2 else grid.caption, []).append(at)
     for name, rows in blocks.items():
         names = numbered([grid.rows[at][labels - 1] for at in rows])
-        block = [(label, {step: numbers[at] for step, numbers in by_step.items()}) for label, at in zip(names, rows)]
+        block = [
+            (label, {step: numbers[at] for step, numbers in by_step.items()})
+            for label, at in zip(names, rows, strict=True)
+        ]
         query = name if name in words and labels == 2 else _query_in(name, words)
         query = query or _only_row(block, "query") or _only_row(block, "output")
         _read_block(block, query, _head_in(name), document, grid.where)
@@ -552,9 +557,7 @@ def _only_row(block: Block, step: str) -> str | None:
     return rows[0] if len(rows) == 1 else None
 
 
-def _read_block(
-    block: Block, query: str | None, head: int | None, document: Document, where: str
-) -> None:
+def _read_block(block: Block, query: str | None, head: int | None, document: Document, where: str) -> None:
     """The rows of one query. Its q and its sum may be in any row, and the sum below the weighted values."""
     steps = {step for _, record in block for step in record}
     has_keys = not steps.isdisjoint((*PER_KEY, "weighted_value"))
@@ -562,8 +565,12 @@ def _read_block(
     last, of_last = block[-1]
     has_total = last.casefold() in TOTALS and not any(of_last.get(step) for step in VECTORS)
     for step in ("query", "output", "mean_gradient"):
-        if step in steps and has_keys and query and not filled[step] and not (
-            step == "output" and has_total and of_last.get("weighted_value")
+        if (
+            step in steps
+            and has_keys
+            and query
+            and not filled[step]
+            and not (step == "output" and has_total and of_last.get("weighted_value"))
         ):
             document.add(step, None, query, where=where, head=head)
     for at, (label, record) in enumerate(block, 1):
@@ -576,7 +583,9 @@ def _read_block(
                 continue
             if is_total and step == "weighted_value":
                 step = "output"
-            is_vector = step in (*VECTORS, *INPUTS) or (step in ("output", "concatenated", "projected") and not is_total)
+            is_vector = step in (*VECTORS, *INPUTS) or (
+                step in ("output", "concatenated", "projected") and not is_total
+            )
             path: tuple[str, ...] = (label,)
             if query is not None and of_query and (filled[step] == 1 or step == "mean_gradient"):
                 path = (query,)  # in whichever row they are printed

@@ -178,7 +178,7 @@ def rows_of(cells: Iterable[Cell], name: str, source: str) -> dict[Label, list[W
             rows.setdefault(cell.labels[0], {}).setdefault(component, cell.text)
         elif cell.text is not None or len(cell.labels) != 1:  # {"cat": null} is no vector for cat
             raise ShapeError(
-                f"{source}: `{name}` is {shown(cell.text)}; expected rows of numbers, as in [[1, 0], [0, 1]] or "
+                f"{source}: `{name}` is {shown(cell.text)}; expected a list of numbers per row, as in [[1, 0], [0, 1]] or "
                 '{"The": [1, 0, 1, 0], …}.'
             )
     lengths = {label: next(iter(row)).length for label, row in rows.items()}
@@ -230,7 +230,10 @@ def vectors(document: Document, step: str, words: Sequence[str]) -> Numbers:
         match = OCCURRENCE.fullmatch(label)
         rows[f"{match[1]}:{match[2]}" if match and label not in words else label] = row
     folded = {_folded(label): row for label, row in rows.items()}
-    found = [rows.get(label) or rows.get(word) or folded.get(_folded(word)) for word, label in zip(words, labels, strict=True)]
+    found = [
+        rows.get(label) or rows.get(word) or folded.get(_folded(word))
+        for word, label in zip(words, labels, strict=True)
+    ]
     if None in found:
         names = ", ".join([*map(repr, list(rows)[:MOST_NAMED]), *(["…"] if len(rows) > MOST_NAMED else [])])
         raise OptionError(f"{document.source} has no vector for {words[found.index(None)]!r}; `{name}` has {names}.")
@@ -308,7 +311,7 @@ def _read_output_matrix(document: Document, inputs: Inputs) -> None:
         inputs.matrices["W_O"] = matrix
 
 
-def _joined_heads(cells: Sequence[Cell], inputs: Inputs, source: str) -> Numbers:
+def _joined_heads(cells: list[Cell], inputs: Inputs, source: str) -> Numbers:
     """One matrix with the columns of all heads side by side, from one matrix or from one per head."""
     name = cells[0].step
     heads = sorted({cell.head for cell in cells if cell.head is not None})

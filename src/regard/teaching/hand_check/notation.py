@@ -69,7 +69,7 @@ SPELLINGS = {
     "query": "q|query|queries|anfrage|anfragen|abfrage|requête|requêtes|consulta|consultas",
     "key": "k|key|keys|schlüssel|clé|clés|clave|claves",
     "value": "v|value|values|wert|werte|valeur|valeurs|valor|valores",
-    "score": "scores|score|qk|q k^t|qk^t|q kt|qkt|punktzahl|punktzahlen|punkte|bewertung|puntuación|puntuaciones|puntaje",
+    "score": "scores|score|qk|q k^t|qk^t|q kt|qkt|punktzahl|punktzahlen|punkte|bewertung|puntuación|puntaje",
     "unscaled_weight": "unscaled weights|unscaled weight|softmax without √d k|softmax ohne √d k|softmax sans √d k|"
     "softmax sin √d k|softmax(score)",
     "scaled": "scaled|scaled score|scaled scores|skaliert|skalierte punktzahl|mis à l'échelle|score mis à l'échelle|"

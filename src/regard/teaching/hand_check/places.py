@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -119,7 +119,7 @@ def _index(axis: str, label: str, frame: Frame, size: int) -> int:
 # Heads that are the outermost level of nested lists and dictionaries
 
 
-def has_head_level(cell: Cell, words: Iterable[str] = ()) -> bool:
+def has_head_level(cell: Cell, words: Sequence[str] = ()) -> bool:
     """Whether the first label of a cell is a head."""
     if cell.head is not None or cell.step in (*HEADLESS, "W_O"):
         return False

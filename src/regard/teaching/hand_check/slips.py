@@ -53,13 +53,15 @@ def _turn(array: Numbers) -> Numbers:
 
 def _shares(scores: Numbers) -> Numbers:
     numbers = np.where(np.isneginf(scores), 0.0, scores)
-    return numbers / numbers.sum(axis=-1, keepdims=True)
+    return np.asarray(numbers / numbers.sum(axis=-1, keepdims=True))
 
 
 def _projection_rules(step: str, own: str) -> Iterator[Rule]:
     for rows in ("x" if step == "query" else "context", "positioned"):
         needs = f"{rows} {own}"
-        yield Rule(f"{own} transposed", step, needs, lambda x, W: x @ split_columns(np.concatenate(W, axis=1).T, len(W)))
+        yield Rule(
+            f"{own} transposed", step, needs, lambda x, W: x @ split_columns(np.concatenate(W, axis=1).T, len(W))
+        )
         yield Rule(f"{own} of each head transposed", step, needs, lambda x, W: x @ _turn(W))
         yield Rule(f"{own} forgotten", step, needs, lambda x, W: split_columns(x, len(W)))
         for other in PROJECTIONS.values():
@@ -108,7 +110,7 @@ RULES = (
     Rule("query and key swapped", "score", "query key", lambda q, k: k @ _turn(q)),
     Rule("q · v instead of q · k", "score", "query value", lambda q, v: q @ _turn(v)),
     *_scaling_rules("scaled", "score", lambda scaled, seen: scaled),
-    Rule("divided by the root of the number of words", "scaled", "score", lambda scores: scores / scores.shape[-1] ** 0.5),
+    Rule("divided by the root of the number of words", "scaled", "score", lambda s: s / s.shape[-1] ** 0.5),
     *_scaling_rules("masked", "score", mask),
     Rule(MASK, "masked", "scaled", lambda scaled: scaled),
     Rule("masked with 0 instead of −∞", "masked", "scaled visible", np.multiply),
@@ -131,7 +133,7 @@ RULES = (
     Rule(
         "weight forgotten", "scaled_gradient", "weight_gradient mean_gradient", lambda g, mean: g - mean[..., None]
     ),
-    Rule("only the diagonal of the Jacobian", "scaled_gradient", "weight weight_gradient", lambda w, g: w * (1 - w) * g),
+    Rule("only the Jacobian's diagonal", "scaled_gradient", "weight weight_gradient", lambda w, g: w * g * (1 - w)),
     Rule(
         "mean added instead of subtracted", "scaled_gradient", "weight weight_gradient mean_gradient",
         lambda w, g, mean: w * (g + mean[..., None]),
@@ -146,9 +148,9 @@ RULES = (
 
 def predict(step: str, arrays: Arrays, shape: tuple[int, ...]) -> Iterator[tuple[str, Numbers]]:
     """What each rule gives for a step, by name."""
-    known = {"seen": np.array(1.0), **arrays}
-    known |= {"seen": known[name] for name in ("visible",) if name in known}
-    known |= {"stage": known[name] for name in ("scaled", "masked") if name in known}
+    known = {**arrays}
+    known["seen"] = arrays.get("visible", np.array(1.0))
+    known["stage"] = arrays.get("masked", arrays.get("scaled", np.array(np.nan)))
     for rule in RULES:
         if step in rule.steps.split() and all(name in known for name in rule.needs.split()):
             try:
@@ -223,7 +225,9 @@ def _explain_vector(
         found: list[tuple[Slip, Numbers]] = []
         if step == "weighted_value":
             others = [key for key in range(len(words)) if key != row[2]]
-            found = [(Slip(WORD, f"the value of {words[key]} is used"), weights[row[2]] * values[key]) for key in others]
+            found = [
+                (Slip(WORD, f"the value of {words[key]} is used"), weights[row[2]] * values[key]) for key in others
+            ]
         elif len(group) > 1 or len(words) <= MOST_TERMS:
             for (key, word), (name, times) in product(enumerate(words), ((MISSING, 1), (SIGN, 2))):
                 found.append((Slip(name, f"that of {word}"), terms.sum(axis=0) - times * terms[key]))

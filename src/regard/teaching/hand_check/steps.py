@@ -78,7 +78,7 @@ def divisor_of(inputs: Inputs, arrays: Arrays) -> Numbers | None:
 
 
 def ways_to(step: str, arrays: Arrays) -> list[Way]:
-    """The ways to compute a step from what is known: from masked scores with a mask, from x + position with positions."""
+    """The ways to compute a step from what is known; weights from masked scores with a mask, q from x + position."""
     stage = "masked" if "visible" in arrays or "masked" in arrays else "scaled"
     left_out = {"scaled" if stage == "masked" else "masked"} if step == "weight" else set()
     if step in ("query", "key", "value"):

@@ -1,4 +1,4 @@
-"""The cells of a spreadsheet that somebody else filled in, as text: bounded in size, and nothing in it is followed or run.
+"""The cells of a spreadsheet of unknown origin as text: bounded in size, and nothing in it is followed or run.
 
 A formula counts only if it is plain arithmetic of numbers, such as =1/3 or =EXP(1)/6.4: what a formula refers to may
 be anything, and the result that a file stores beside it is whatever was written there.
