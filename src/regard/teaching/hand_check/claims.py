@@ -36,7 +36,7 @@ class Blank:
     place: Place
 
 
-Located = TypeVar("Located", Claim, Blank)
+Located = TypeVar("Located", bound=Claim | Blank)
 
 
 @dataclass(eq=False)

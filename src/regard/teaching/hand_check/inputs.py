@@ -178,8 +178,8 @@ def rows_of(cells: Iterable[Cell], name: str, source: str) -> dict[Label, list[W
             rows.setdefault(cell.labels[0], {}).setdefault(component, cell.text)
         elif cell.text is not None or len(cell.labels) != 1:  # {"cat": null} is no vector for cat
             raise ShapeError(
-                f"{source}: `{name}` is {shown(cell.text)}; expected a list of numbers per row, as in [[1, 0], [0, 1]] or "
-                '{"The": [1, 0, 1, 0], …}.'
+                f"{source}: `{name}` is {shown(cell.text)}; expected a list of numbers per row, as in [[1, 0], [0, 1]] "
+                'or {"The": [1, 0, 1, 0], …}.'
             )
     lengths = {label: next(iter(row)).length for label, row in rows.items()}
     for label, length in lengths.items():
