@@ -16,6 +16,7 @@ from regard.cli import (
     check,
     compare,
     end_at_once,
+    exercise,
     heads,
     lessons,
     lookup,
@@ -180,6 +181,7 @@ for _command, _epilog in (
     (train.train, train.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (check.check, check.EXAMPLES),
+    (exercise.exercise, exercise.EXAMPLES),
     (examples, LISTING_EXAMPLES),
     (engine, None),
 ):

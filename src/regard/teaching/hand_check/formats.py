@@ -27,6 +27,7 @@ from regard.tables import unguarded_cell
 from regard.teaching.hand_check.document import OCCURRENCE, Document, Index, Label, plain
 from regard.teaching.hand_check.notation import (
     AXES,
+    COMMA,
     HEADLESS,
     INPUTS,
     MATRICES,
@@ -482,7 +483,8 @@ def _add_text(document: Document, step: str, text: str, path: Sequence[Label], *
         document.add(step, "I" if text.strip() == "I" else rows, where=where, head=head)
         return
     is_single = len(path) == len(AXES.get(step, ()))
-    numbers = [text] if is_single and re.search(r"[^\d\s.,;+−-]", text) else split_numbers(text, where)
+    is_number = is_single and (re.search(r"[^\d\s.,;+−-]", text) or COMMA.fullmatch(text.strip().replace("−", "-")))
+    numbers = [text] if is_number else split_numbers(text, where)
     document.add(step, numbers[0] if is_single and len(numbers) == 1 else numbers, *path, where=where, head=head)
 
 
