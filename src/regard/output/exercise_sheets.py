@@ -27,17 +27,20 @@ PAGE = """
 #sheet.student
 #v(1mm)
 #text(9pt, sheet.hint)
-#for part in sheet.blocks {
-  block(breakable: false, above: 5mm)[
-    #text(weight: "bold", part.caption)
-    #v(-1mm)
-    #table(
-      columns: part.heading.len(), inset: 2.2mm, stroke: 0.4pt + rgb("#b8bec8"), align: center + horizon,
-      fill: (column, row) => if row == 0 or column == 0 or part.given { rgb("#eef1f5") } else { white },
-      ..part.heading.map(cell => strong(cell)),
-      ..part.rows.flatten().map(cell => box(width: if part.given { auto } else { 11mm }, cell)),
-    )
-  ]
+#let drawn(part) = {
+  text(weight: "bold", part.caption)
+  v(-1mm)
+  table(
+    columns: part.heading.len(), inset: 2.2mm, stroke: 0.4pt + rgb("#b8bec8"), align: center + horizon,
+    fill: (column, row) => if row == 0 or column == 0 or part.given { rgb("#eef1f5") } else { white },
+    ..part.heading.map(cell => strong(cell)),
+    ..part.rows.flatten().map(cell => box(width: if part.given { auto } else { 11mm }, cell)),
+  )
+}
+#v(3mm)
+#par(leading: 5mm, for part in sheet.blocks.filter(part => part.given) { box(drawn(part)); h(7mm) })
+#for part in sheet.blocks.filter(part => not part.given) {
+  block(breakable: false, above: 5mm, drawn(part))
 }
 """  # of typst; the sheet comes as data, so that no name in it is read as markup
 
