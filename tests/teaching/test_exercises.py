@@ -19,7 +19,11 @@ from .simulated_student import SLIPS, fill_in, solve
 
 ALL_RIGHT = 25  # sheets per topic: 200 in all
 WITH_SLIPS = 3
-GERMAN = {"q": "Anfrage", "k": "Schlüssel", "v": "Wert", "score": "Punktzahl", "softmax": "Gewicht", "sum": "Ausgabe"}
+OTHER_LANGUAGES = {
+    "German": "Anfrage|Schlüssel|Wert|Punktzahl|Gewicht|Ausgabe|Wort|Abfrage",
+    "French": "Requête|Clé|Valeur|Score|Poids|Sortie|Mot|Requête",
+    "Spanish": "Consulta|Clave|Valor|Puntuación|Peso|Salida|Palabra|Consulta",
+}
 
 
 def to_csv(sheet: Sheet, names: dict[str, str] | None = None) -> str:
@@ -151,11 +155,14 @@ def test_a_careful_student_has_all_points(tmp_path, topic):
     assert [one.feedback() for one in grade(made, paths) if one.points < one.most] == []
 
 
-def test_german_headings(tmp_path):
+@pytest.mark.parametrize("language", OTHER_LANGUAGES)
+def test_headings_of_other_languages(tmp_path, language):
     made = exercises("table", 1)
     (task,) = made.tasks
+    *names, query = OTHER_LANGUAGES[language].split("|")
+    headings = dict(zip(("q", "k", "v", "score", "softmax", "sum", "Word"), names, strict=True))
     path = tmp_path / f"{task.file}.csv"
-    path.write_text(to_csv(fill_in(task, solve(task)), GERMAN).replace("Query ", "Abfrage "))
+    path.write_text(to_csv(fill_in(task, solve(task)), headings).replace("Query ", f"{query} "), encoding="utf-8")
     assert grade(made, [path])[0].points == 8
 
 
