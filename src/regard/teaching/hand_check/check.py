@@ -250,10 +250,7 @@ class Judge:
                 self.variants |= {"divisor": [Variant(self.exact["divisor"], EXACT)]} if "divisor" in self.exact else {}
         for (step, place), (text, why) in self.claims.unreadable.items():
             found.append(self._verdict("wrong", step, place, text, None, "", why))
-        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self._blanks()]
-
-    def _blanks(self) -> list[tuple[str, Place]]:
-        return [(blank.step, blank.place) for blank in self.claims.missing()]
+        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()]
 
     # One step
 
