@@ -365,7 +365,7 @@ def test_check_names_each_number_in_full_at_80_columns(tmp_path):
 
 
 def test_engine_says_what_the_library_says():
-    assert run("engine").split() == str(regard.engine()).split()
+    assert run("engine").split() == str(regard.engines.engine()).split()
 
 
 def test_version():

@@ -9,13 +9,13 @@ from operator import and_, or_
 from typing import Any
 
 from regard.errors import OptionError, RegardError, did_you_mean, shown
-from regard.masks.kinds import causal, chunks, documents, first, lengths, prefix, window
+from regard.masks.kinds import causal, chunks, documents, first, padding, prefix, window
 from regard.masks.mask import Mask
 
 # Each maker, and how many numbers it takes at most; documents takes one per key.
 MAKERS: dict[str, tuple[Callable[..., Mask], int | None]] = {
-    "causal": (causal, 0), "window": (window, 2), "prefix": (prefix, 1), "length": (lengths, 1),
-    "lengths": (lengths, 1), "first": (first, 1), "chunks": (chunks, 1),
+    "causal": (causal, 0), "window": (window, 2), "prefix": (prefix, 1), "length": (padding, 1),
+    "lengths": (padding, 1), "padding": (padding, 1), "first": (first, 1), "chunks": (chunks, 1),
     "document": (lambda *numbers: documents(list(numbers)), None),
     "documents": (lambda *numbers: documents(list(numbers)), None),
 }  # fmt: skip

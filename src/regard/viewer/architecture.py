@@ -22,7 +22,7 @@ def architecture(subject: Subject) -> dict[str, Any]:
     """What is known of the model behind a subject: stages from the tokens to the result, and where the subject lies."""
     model = _transformer(subject)
     if model is not None:
-        stages = _of_transformer(model)
+        stages = stages_of(model)
     elif subject.blocks:
         stages = [_stack("encoder", subject.blocks)]
     else:
@@ -57,7 +57,8 @@ def _place(subject: Subject, model: Transformer | None) -> dict[str, Any] | None
     return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
 
 
-def _of_transformer(model: Transformer) -> list[Stage]:
+def stages_of(model: Transformer) -> list[Stage]:
+    """The stages of a model, from the tokens to the result."""
     stages = [_embedding(model)]
     if model.encoders:
         stages.append(_stack("encoder", model.encoders))
@@ -200,4 +201,3 @@ def _of_attention(subject: Subject) -> Stage:
     }
     block = {"id": "block", "title": "Layer", "first": 0, "count": subject.layers, "parameters": None, "parts": [stage]}
     return {"id": "encoder", "title": "Layers", "count": subject.layers, "parameters": None, "parts": [block]}
-

@@ -7,6 +7,7 @@ Content-Security-Policy allows this script and this style sheet, by their hashes
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from hashlib import sha256
 from html import escape
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,8 +25,9 @@ from regard import atomic_file, errors, validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.engines.interface import Scores
+from regard.models.model import Model
 from regard.reading.numbering import are_counted, in_words, position
-from regard.viewer import bundle, frames
+from regard.viewer import bundle, frames, web_model
 from regard.viewer.description import Start
 from regard.viewer.measures import grams, over_layers
 from regard.viewer.page_parts import LARGEST_HALF, parts, short
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
 ENTRY = "hosts/page.js"
+MODEL_ENTRY = "hosts/model_page.js"  # of pages with a model
+WORKER = "models/worker.js"  # runs the model
+SAME_ORIGIN = "connect-src 'self'; "
+FILE_PART = 24 << 20  # bytes of a model's file in one block, a multiple of 3
 ROOMY = 24 << 20  # bytes of queries, keys and values up to which states and weights are added
 THUMBNAIL = 48  # cells along each side
 OVER_LAYERS = ("mean", "rollout")
@@ -64,6 +71,8 @@ def pieces(
     steps: bool = True,
     start: Mapping[str, int] | None = None,
     beside: Any = None,
+    links: Mapping[str, str] | None = None,
+    model: Model | str | None = None,
 ) -> Iterator[str]:
     """The page in pieces.
 
@@ -71,6 +80,9 @@ def pieces(
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
+    links          other pages of a site: their labels and addresses
+    model          a model that is put into the page, where it reads other texts; or the address of a model.json that
+                   `regard.viewer.web_model.write` wrote, as the page finds it on its web server
     """
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
@@ -86,21 +98,35 @@ def pieces(
         _check(other, PageContents())
         begins, ends = _blocks(other, PageContents(), steps, None, "2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
+    if model is not None:
+        begins, ends = _model_blocks(model)
+        first, rest = chain(first, begins), chain(rest, ends)
     certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
     fallback = f"{certificate} {subject.unverified}".rstrip()
-    yield from document(subject.title or "Attention", ENTRY, first, rest, fallback=fallback)
+    entry = ENTRY if model is None else MODEL_ENTRY
+    title, loads = subject.title or "Attention", isinstance(model, str)
+    yield from document(title, entry, first, rest, fallback=fallback, loads=loads, links=links)
 
 
 def document(
-    title: str, entry: str, first: Iterable[str], rest: Iterable[str] = (), *, fallback: str = ""
+    title: str,
+    entry: str,
+    first: Iterable[str],
+    rest: Iterable[str] = (),
+    *,
+    fallback: str = "",
+    loads: bool = False,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
     entry     the module that is run
     fallback  what to say besides where JavaScript is disabled
+    loads     whether it may load files from its own web server
+    links     other pages of a site: their labels and addresses
     """
     script, style = _script(entry), _style()
-    yield _head(title, fallback, script, style)
+    yield _head(title, fallback, script, style, loads, links or {})
     yield from first
     yield f"<script>{script}</script>\n"
     yield from rest
@@ -185,18 +211,43 @@ def block(name: str, frame: bytes) -> str:
     return f'<script type="application/x-regard" id="regard-{name}">{b64encode(frame).decode()}</script>\n'
 
 
-def _head(title: str, fallback: str, script: str, style: str) -> str:
+def _model_blocks(model: Model | str) -> tuple[Iterator[str], Iterator[str]]:
+    """What the page says of its model and the script that runs it; and the files of a model that is in the page."""
+    script = block("worker", bundle.script(WORKER).encode())
+    if isinstance(model, str):
+        return iter([script, block("model", frames.pack({"address": model}))]), iter(())
+    folder = TemporaryDirectory()
+    manifest = json.loads(web_model.write(model, folder.name).read_bytes())
+
+    def files() -> Iterator[str]:
+        with folder:
+            for name in ("tokenizer", "weights"):
+                if manifest[name] is not None:
+                    yield from _file_blocks(name, Path(folder.name, manifest[name]["file"]))
+
+    return iter([script, block("model", frames.pack({"manifest": manifest}))]), files()
+
+
+def _file_blocks(name: str, path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
+            yield block(f"{name}-{number}", part)
+
+
+def _head(title: str, fallback: str, script: str, style: str, loads: bool, links: Mapping[str, str]) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
+        f"img-src data: blob:; worker-src blob:; {SAME_ORIGIN if loads else ''}base-uri 'none'; form-action 'none'"
     )
+    anchors = "".join(f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in links.items())
+    navigation = f'<nav class="regard-site" aria-label="Site"><b>Regard</b>{anchors}</nav>\n' if anchors else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
+        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n{navigation}'
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )
