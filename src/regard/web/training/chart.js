@@ -1,10 +1,10 @@
 /** Loss and accuracy over the steps of training, with a cursor at the snapshot that is shown. */
-import { drawn, element, replaced } from "../elements/elements.js";
+import { drawn, element } from "../elements/elements.js";
 import { printedCount, printedNumber, roundedUp } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
 
-const [WIDTH, HEIGHT] = [1080, 214];
-const PANELS = [{ left: 36, right: 430 }, { left: 560, right: 940 }];
+const [WIDTH, HEIGHT] = [430, 204]; // of each panel: both fit side by side, and one below the other on a phone
+const [LEFT, RIGHT] = [36, 300];
 const [TOP, BOTTOM] = [26, 178];
 const NARROWEST = 13; // pixels between two labels
 
@@ -20,28 +20,30 @@ export function makeChart(film, colours, lines, choose) {
   const top = roundedUp(Math.max(...lines.loss.flatMap(({ values }) => values.filter(Number.isFinite)), 1e-9));
   /** @typedef {{left: number, right: number, title: string, top: number, lines: Line[], digits: number}} Panel */
   const panels = [
-    { ...PANELS[0], title: "Loss", top, lines: lines.loss, digits: top < 1 ? 2 : 1 },
-    { ...PANELS[1], title: "Share right", top: 1, lines: lines.share, digits: 1 },
+    { left: LEFT, right: RIGHT, title: "Loss", top, lines: lines.loss, digits: top < 1 ? 2 : 1 },
+    { left: LEFT, right: RIGHT, title: "Share right", top: 1, lines: lines.share, digits: 1 },
   ];
-  const svg = drawn("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-    class: "regard-training-chart",
-    role: "img",
-    "aria-label": `Loss and accuracy over ${printedCount(last)} training steps`,
-  });
+  const pictures = panels.map(({ title }) =>
+    drawn("svg", {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      class: "regard-training-chart",
+      role: "img",
+      "aria-label": `${title} over ${printedCount(last)} training steps`,
+    }),
+  );
   const cursors = panels.map(() => drawn("line", { stroke: colours.ink, "stroke-width": 1.5, "stroke-dasharray": "2 3" }));
   /** @param {Panel} panel @param {number} step */
   const across = ({ left, right }, step) => left + ((right - left) * step) / last;
   /** @param {Panel} panel @param {number} value */
   const down = (panel, value) => BOTTOM - ((BOTTOM - TOP) * Math.min(value, panel.top)) / panel.top;
-  for (const [place, panel] of panels.entries()) svg.append(...framed(panel), cursors[place]);
+  for (const [place, panel] of panels.entries()) pictures[place].append(...framed(panel), cursors[place]);
 
   /** @param {Panel} panel */
   function framed(panel) {
-    const small = { "font-size": 12, fill: colours.muted };
+    const small = { "font-size": 13, fill: colours.muted };
     /** @type {SVGElement[]} */
     const parts = [
-      drawn("text", { x: panel.left, y: 14, "font-size": 13, "font-weight": 600, fill: colours.ink, text: panel.title }),
+      drawn("text", { x: panel.left, y: 14, "font-size": 15, "font-weight": 600, fill: colours.ink, text: panel.title }),
     ];
     for (const share of [0, 0.5, 1]) {
       const y = down(panel, share * panel.top);
@@ -67,7 +69,7 @@ export function makeChart(film, colours, lines, choose) {
           "stroke-width": line.strong ? 2.75 : 1.75,
           "stroke-dasharray": line.dashed ? "5 4" : null,
         }),
-        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 12, fill: line.colour, text: shortened(line.name, 20) }),
+        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 13, fill: line.colour, text: shortened(line.name, 18) }),
       );
     });
     return parts;
@@ -83,24 +85,22 @@ export function makeChart(film, colours, lines, choose) {
     return path;
   }
 
-  /** @param {PointerEvent} event */
-  function pointed(event) {
-    const box = svg.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * WIDTH;
-    const panel = panels.find(({ left, right }) => x >= left - 12 && x <= right + 12);
-    if (!panel) return;
-    const step = ((x - panel.left) / (panel.right - panel.left)) * last;
-    choose(nearest(film.steps, step));
+  for (const svg of pictures) {
+    const pointed = (/** @type {PointerEvent} */ event) => {
+      const box = svg.getBoundingClientRect();
+      const x = ((event.clientX - box.left) / box.width) * WIDTH;
+      if (x < LEFT - 12 || x > RIGHT + 12) return;
+      choose(nearest(film.steps, ((x - LEFT) / (RIGHT - LEFT)) * last));
+    };
+    svg.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+      svg.setPointerCapture(event.pointerId);
+      pointed(event);
+    });
+    svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && pointed(event));
   }
-  svg.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-    svg.setPointerCapture(event.pointerId);
-    pointed(event);
-  });
-  svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => event.buttons && pointed(event));
 
   return {
-    el: element("div", { class: "regard-scroll", tabindex: "0", role: "group", "aria-label": "Loss and accuracy" }, svg),
-    svg,
+    el: element("div", { class: "regard-training-charts", role: "group", "aria-label": "Loss and accuracy" }, ...pictures),
     /** @param {number} at */
     show(at) {
       panels.forEach((panel, place) => {
@@ -109,7 +109,6 @@ export function makeChart(film, colours, lines, choose) {
           cursors[place].setAttribute(name, String(value));
       });
     },
-    clear: () => replaced(svg),
   };
 }
 

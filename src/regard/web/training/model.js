@@ -89,6 +89,19 @@ export function steepest(film) {
   return found;
 }
 
+/**
+ * What is not learned at the end of the run, in a sentence; empty where every relation has a head, or more than half of the answers
+ * are right. @param {Film} film
+ */
+export function notLearned(film) {
+  const last = film.snapshots - 1;
+  const missing = film.relations.filter((_, relation) => (bestHead(film, last, relation)?.accuracy ?? 0) < NAMED_FROM);
+  if (Number(film.answers[last]) >= NAMED_FROM || (film.relations.length && !missing.length)) return "";
+  const [before, after] = [Number(film.test_loss[0]), Number(film.test_loss[last])];
+  const rose = after > before ? ` The loss on test sequences rose from ${before.toFixed(1)} to ${after.toFixed(1)}.` : "";
+  return `After ${film.steps[last]} steps the model has not learned the task: ${Math.round(100 * Number(film.answers[last]))}% of its answers are right.${rose} Train it for more steps.`;
+}
+
 /** @param {number[]} values */
 function bestOf(values) {
   let place = -1;

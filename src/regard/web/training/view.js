@@ -8,7 +8,7 @@ import { themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
 import { mapOf } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
-import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "./model.js";
+import { bestHead, filmOf, firstHead, notLearned, roleOf, specialisation, steepest } from "./model.js";
 
 const FILM = 9000; // milliseconds from the first snapshot to the last
 const FASTEST = 50; // milliseconds between two snapshots
@@ -95,6 +95,7 @@ export function showTraining(el, frame) {
     replaced(
       parts.body,
       chart.el,
+      notLearned(film) ? element("p", { class: "regard-training-learned", text: notLearned(film) }) : null,
       element("div", { class: "regard-training-time" }, play, time.el, jump),
       numbers,
       roles,
