@@ -283,7 +283,7 @@ def opening() -> bool:
 @pytest.fixture(autouse=True)
 def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "opening" not in request.fixturenames:
-        monkeypatch.setattr("regard.viewer.subject.start_of", lambda _: None)
+        monkeypatch.setattr("regard.viewer.describe.start_of", lambda _: None)
 
 
 @pytest.fixture

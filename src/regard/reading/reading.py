@@ -19,11 +19,12 @@ from regard.attention.index import LIMIT
 from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
-from regard.provenance import Source, provenance, quoted
+from regard.masks import allowed
+from regard.provenance import GIVEN, Source, provenance, quoted
 from regard.reading.certificate import Certificate, certify
+from regard.reading.highlights import Opening, opening
+from regard.reading.layer_numbers import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.links import UNRANKED, strongest, strongest_links
-from regard.reading.numbering import are_counted, in_words, numbers_for, position, sizes_in_words
-from regard.reading.opening import Opening, opening
 from regard.reading.seen_codec import (
     check_numbers,
     describe_seen,
@@ -38,13 +39,13 @@ from regard.reading.seen_codec import (
     typed,
 )  # fmt: skip
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
-from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
+from regard.reading.words import Token, Word, join_tokens, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
+from regard.trace import Trace
 from regard.trace.labels import numbered, place_of, words_for
 
 if TYPE_CHECKING:
     from regard.reading.reader import Reader
-    from regard.trace import Trace
 
 FEW_WORDS = 12  # of a text, in the repr
 MOST_NAMED = 3  # sinks that a note names
@@ -58,7 +59,7 @@ class Reading:
     A word is given as "they"; with its occurrence, as "the:2" or ("the", 2); or as a position among the words, from 0,
     special ones such as [CLS] included. Layers and heads have the model's own numbers, which count from 0; without one,
     a method averages over all of them. The weight on a word is the sum over its pieces, the weights of a word are means
-    over its pieces.
+    over its pieces. The examples of its methods go on with the `reading` of this one.
 
     >>> import numpy as np
     >>> from regard.attention import Attention
@@ -79,13 +80,16 @@ class Reading:
     outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, value_dim)
     states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
     blocks: tuple[Encoder, ...] = ()  # of the model
-    model: str = "given vectors"  # its name
+    model: str = GIVEN  # its name
     given: int | None = None  # tokens of the prompt, where the rest was generated
     reader: Reader | None = None  # the model that read it, which can read and write more; not saved
     file: str | None = None  # the name of the file it was loaded from; not saved
     layer_numbers: tuple[int, ...] = ()  # in the model, one per layer of `seen`; 0, 1, 2 … by default
     head_numbers: tuple[int, ...] = ()  # in each of these layers; 0, 1, 2 … by default
     is_text_known: bool = True  # whether the tokens are those that the model was called with; not saved
+    queries: range | tuple[str, ...] = ()  # the tokens that are queries, all by default; or queries of another text
+    trace: Trace | None = None  # every step, where the numbers are those of a trace; not saved
+    note: str | None = None  # what a page says of it; not saved
 
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
@@ -101,8 +105,9 @@ class Reading:
         if not layers:
             raise errors.ShapeError("`seen` holds no layer; a reading needs the attention of at least one.")
         object.__setattr__(self, "layer_numbers", numbers_for("layer", self.layer_numbers, layers))
+        object.__setattr__(self, "queries", self.queries or range(tokens))
         for place, (attention, values) in enumerate(self.seen):
-            fits = attention.ndim == 3 and attention.shape[1:] == (tokens, tokens)
+            fits = attention.ndim == 3 and attention.shape[1:] == (len(self.queries), tokens)
             check("The attention", place, attention, fits, "(head, query, key)")
             fits = values.ndim == 3 and tuple(values.shape[:2]) == (attention.keys.shape[0], tokens)
             check("The array of values", place, values, fits, "(head, key, value_dim)")
@@ -121,23 +126,30 @@ class Reading:
     @classmethod
     def of(
         cls,
-        attention: Attention | Sequence[Attention],
-        values: Any,
+        attention: Attention | Sequence[Attention] | Trace,
+        values: Any = None,
         words: Sequence[Any] | None = None,
         text: str | None = None,
-        model: str = "given vectors",
+        model: str = GIVEN,
     ) -> Reading:
-        """Any `Attention` of two or three axes as a reading, or several with their values, one per layer.
+        """Any `Attention` of two or three axes as a reading, or several with their values, one per layer; or a `Trace`.
+
+        Without values, the queries may be some of the tokens (by the attention's offset), or others altogether; and
+        what needs values is refused.
 
         words   one for each token, or `Token`s; their positions where none are given
         """
+        if isinstance(attention, Trace):
+            return _reading_of_trace(cls, attention)
+        if values is None and isinstance(attention, Attention):
+            return _reading_without_values(cls, attention)
         several = isinstance(attention, (list, tuple))
         attentions, of_layers = (list(attention), list(values)) if several else ([attention], [values])  # type: ignore[arg-type]
         if attentions:
             _check_count("values", len(of_layers), len(attentions), len(attentions))
         seen = tuple(_three_axes(one, its) for one, its in zip(attentions, of_layers, strict=False))
         if words is not None and not isinstance(words, str) and all(isinstance(word, Token) for word in words):
-            text, tokens = joined_text(words) if text is None else (text, tuple(words))
+            text, tokens = join_tokens(words) if text is None else (text, tuple(words))
         else:
             keys = seen[0].attention.shape[-1] if seen else 0
             text, tokens = tokens_of(words_for("words", words, keys, "key"), text)
@@ -149,10 +161,6 @@ class Reading:
     def words(self) -> tuple[Word, ...]:
         """Tokens joined into words, special ones too.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> [word.text for word in reading.words]
         ['The', 'cat', 'sat']
         """
@@ -162,10 +170,6 @@ class Reading:
     def labels(self) -> tuple[str, ...]:
         """The words as tables name them: the second "the" is the:2.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.labels
         ('The', 'cat', 'sat')
         """
@@ -174,10 +178,6 @@ class Reading:
     def word(self, given: Any, name: str = "word") -> Word:
         """A word by its text, "the:2", ("the", 2) or position; an error lists the words.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.word("cat").first, reading.word(2).text
         (1, 'sat')
         """
@@ -189,29 +189,22 @@ class Reading:
     def sinks(self) -> tuple[int, ...]:
         """Tokens that take weight in every text: special ones, and the first token of a causal model.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.sinks  # neither special tokens nor a causal mask
         ()
         """
-        found = [place for place, token in enumerate(self.tokens) if token.special]
+        sinks = [place for place, token in enumerate(self.tokens) if token.special]
         attention = self.seen[0].attention
-        if len(self.tokens) > 1 and attention.mask is not None and 0 not in found:
+        is_text = self.trace is None and self.has_values and self.is_square
+        if is_text and len(self.tokens) > 1 and attention.mask is not None and 0 not in sinks:
             first = numpy_of(attention.masked[0, 0, :])
             if np.isneginf(first[1:]).all() and not np.isneginf(first[0]):  # the first query sees only itself
-                found.insert(0, 0)
-        return tuple(found)
+                sinks.insert(0, 0)
+        return tuple(sinks)
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
         """Positions of the words that the sinks belong to.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.sink_words
         ()
         """
@@ -224,10 +217,6 @@ class Reading:
     def layers(self) -> int:
         """The number of layers.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.layers
         1
         """
@@ -237,22 +226,42 @@ class Reading:
     def heads(self) -> int:
         """The number of heads per layer.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.heads
         1
         """
         return int(self.seen[0].attention.shape[0])
 
+    @property
+    def is_square(self) -> bool:
+        """Whether every token is one query and one key, as in a text that a model has read.
+
+        >>> reading.is_square, Reading.of(Attention(E[:2], E)).is_square
+        (True, False)
+        """
+        return self.queries == range(len(self.tokens))
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the values are known, which an `Attention` alone does not have.
+
+        >>> reading.has_values, Reading.of(Attention(E, E)).has_values
+        (True, False)
+        """
+        return bool(self.seen[0].values.shape[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all queries, keys and values.
+
+        >>> reading.nbytes
+        288
+        """
+        arrays = [array for A, values in self.seen for array in (A.queries, A.keys, values)]
+        return sum(int(np.prod(array.shape)) * int(array.dtype.itemsize) for array in arrays)
+
     def attention(self, layer: int) -> Attention:
         """The lazy matrix of one layer, (head, query, key), between tokens.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.attention(0)
         Attention(head 1, query 3, key 3; head_dim 4, float64)
         """
@@ -276,10 +285,6 @@ class Reading:
     ) -> Numbers:
         """All weights between words, or tokens, as an array: O(n²); an error above the limit.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.weights().round(2)
         array([[0.42, 0.16, 0.42],
                [0.16, 0.42, 0.42],
@@ -299,12 +304,32 @@ class Reading:
             return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
         total, layers = np.zeros((count, count)), self._by_word.layers(layer)
         for place in layers:
-            total += mean_over_heads(self.seen[place].attention, head)
+            total += mean_over_heads(self.seen[place].attention, self._by_word.heads(place, head))
         return total / len(layers)
 
     @cached_property
-    def _by_word(self) -> WordWeights:
+    def word_weights(self) -> WordWeights:
+        """Weights between words by the positions of layers and heads, which the tables below are made of.
+
+        >>> reading.word_weights.mean_row(reading.word("The"), 0, 0).round(2)
+        array([0.42, 0.16, 0.42])
+        """
         return WordWeights(tuple(seen.attention for seen in self.seen), self.words)
+
+    @property
+    def _by_word(self) -> WordWeights:
+        self._check_square()
+        return self.word_weights
+
+    def _check_square(self) -> None:
+        if not self.is_square:
+            raise errors.unsupported(
+                "A table of words whose queries are not the tokens", "Use the `Attention` or the `Trace` itself."
+            )
+
+    def _check_values(self) -> None:
+        if not self.has_values:
+            raise errors.unsupported("This without values", "Give them: Reading.of(attention, values).")
 
     # Tables: one word or all, one layer and head or all of them
 
@@ -316,10 +341,6 @@ class Reading:
         Sinks are left out unless `sinks`, the word itself unless `itself`. The column *of the rest* is the share of
         what remains.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.strongest("cat")["Word"], reading.strongest("cat", itself=True)["Word"]
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
@@ -355,10 +376,6 @@ class Reading:
 
         words   (start, stop): only these words as queries
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.pairs()["key"]
         ('sat', 'sat', 'The')
         """
@@ -386,30 +403,20 @@ class Reading:
 
         Sinks, the word itself and its neighbours are set aside; a given word, layer or head is kept.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
         >>> reading = Reading.of(Attention(E, E), E, words=["kids", "sat", "they"])
         >>> link = reading.opening()
         >>> reading.labels[link.query], reading.labels[link.key], link.layer, link.head
         ('they', 'kids', 0, 0)
         """
         query = None if word is None else self.words.index(self.word(word, "word"))
-        words = [one.text for one in self.words]
-        spans = [(one.first, one.last) for one in self.words]
-        attentions = [one.attention for one in self.seen]
         layer, head = self._places(layer, head)
-        link = opening(words, spans, attentions, set(self.sink_words), query=query, layer=layer, head=head)
+        link = opening(self._by_word, self.sink_words, query=query, layer=layer, head=head)
         layer, head = self._numbers(link.layer, link.head)
         return link._replace(layer=layer, head=head)
 
     def heads_for(self, word: Any, key: Any = None) -> Table:
         """All heads, ranked by the weight of one word on `key`, or on the other word it attends to most; O(n) per head.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> [(layer, head) for layer, head, *_ in reading.heads_for("cat", "sat")]
         [(0, 0)]
         """
@@ -448,10 +455,6 @@ class Reading:
     ) -> Table:
         """The k largest weights of one word on another, in any layer and head.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.top(2)["query"], reading.top(2)["key"]
         (('The', 'cat'), ('sat', 'sat'))
         """
@@ -491,18 +494,15 @@ class Reading:
         A large weight can rest on a small value. Without `head`, the contributions of all heads are added before the
         norm is taken; without `layer`, the numbers are means over layers.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.norms("cat")["Word"], reading.norms("cat", itself=True)["Word"]
         (('sat', 'The'), ('sat', 'cat', 'The'))
         """
         asking = self.word(word, "word")
         own = self.words.index(asking)
+        self._check_values()
         place_of_layer, place_of_head = self._places(layer, head)
         layers = self._by_word.layers(place_of_layer)
-        matrices = [self._output_weights(place) for place in layers]
+        matrices = [self.output_weights(place) for place in layers]
         known = all(w_o is not None for w_o in matrices)
         of_layers = [
             self._by_word.contributions(asking, place, place_of_head, self.seen[place].values, w_o)
@@ -523,8 +523,12 @@ class Reading:
         title = f"Contribution of each word to {self.labels[own]}, {self._scope(layer, head)}"
         return Table(title, columns, tuple(cells), tuple(notes), source=self.source(layer, head))
 
-    def _output_weights(self, layer: int) -> Array | None:
-        """W_O of a layer, (width, head · value_dim), where it is known."""
+    def output_weights(self, layer: int) -> Array | None:
+        """W_O of the layer at a position, (width, head · value_dim), where it is known.
+
+        >>> print(reading.output_weights(0))
+        None
+        """
         w_o = self.blocks[layer].attention.w_o if self.blocks else None
         return None if w_o is None else w_o.weight
 
@@ -609,16 +613,12 @@ class Reading:
 
         With a `word`, only its row, (token,), by products `u @ A` in O(n) memory.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.rollout().round(2)
         array([[0.71, 0.08, 0.21],
                [0.08, 0.71, 0.21],
                [0.11, 0.11, 0.79]])
         """
-        attentions = [seen.attention for seen in self.seen]
+        attentions = self._by_word.attentions
         if word is not None:
             asking = self.word(word, "word")
             row = np.zeros(len(self.tokens))
@@ -640,13 +640,11 @@ class Reading:
         """Every step of one layer, the first by default, as a `Trace`: of all tokens of a short text, or in O(n) of one
         word's last piece.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.explain("cat")
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
+        self._check_square()
+        self._check_values()
         place = 0 if layer is None else self._place(layer)
         asking = None if word is None else self.word(word, "word")
         query = None if asking is None else asking.last - 1
@@ -674,10 +672,6 @@ class Reading:
         Where no layer or head is given, the head is taken in which the word has its largest weight on another word
         (with `sinks` and `itself`: on any word).
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.table("cat")["score"]
         (0.0, 2.0, 2.0)
         """
@@ -718,10 +712,7 @@ class Reading:
     def source(self, layer: int | None = None, head: int | None = None) -> str:
         """Where the numbers come from, in one sentence that files carry: model, layer, head and text.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).source(0, 0)
+        >>> reading.source(0, 0)
         'given vectors, layer 0, head 0: “The cat sat”'
         """
         of_layer, of_head = self._places(layer, head)
@@ -762,10 +753,6 @@ class Reading:
     def certificate(self) -> Certificate:
         """How exact these numbers are: rows of every head, checked against float64.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.certificate.rows, reading.certificate.row_sums < 1e-15
         (3, True)
         """
@@ -776,10 +763,7 @@ class Reading:
         """What the certificate cannot know of a loaded reading, or of a text given for a watched model that was called
         without token ids; empty for a text that was read here.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).unverified
+        >>> reading.unverified
         ''
         """
         if self.file is None and not self.is_text_known:
@@ -793,16 +777,13 @@ class Reading:
     def save(self, path: str | os.PathLike[str], *, blocks: bool = False) -> None:
         """Write the reading to a safetensors file; with `blocks`, the weights of the model's blocks as well.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     reading.save(f"{folder}/cat.safetensors")
         ...     Reading.load(f"{folder}/cat.safetensors")
         Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors, unverified: cat.safetensors)
         """
+        self._check_square()
         tensors: dict[str, Array] = {}
         written = enumerate(self.blocks if blocks else ())
         metadata = {
@@ -823,10 +804,6 @@ class Reading:
     def load(cls, path: str | os.PathLike[str]) -> Reading:
         """Read what `save` wrote, as NumPy arrays. Nothing is unpickled; an error says what is wrong with a file.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     reading.save(f"{folder}/cat.safetensors")
@@ -873,10 +850,6 @@ class Reading:
         steps          include the values, so that every step can be followed; a third smaller without
         beside         another reading, to compare with: *Love Apple phones* beside *Love apple pie*
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -915,6 +888,52 @@ def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:
     if came != expected:
         raise errors.ShapeError(f"`{name}` holds {came} for {count(layers, 'layer')}; expected {expected}, or none.")
+
+
+def _reading_of_trace(cls: type[Reading], trace: Trace) -> Reading:
+    first, count = trace.own_key, len(trace.query_words)
+    text, tokens = tokens_of(trace.words, trace.source.text or None)
+    seen = (LayerAttention(attention_of(trace), trace["value"]),)
+    queries = trace.query_words if first is None else range(first, first + count)
+    return cls(
+        text, tokens, seen, model="", head_numbers=trace.source.heads, queries=queries, trace=trace, note=trace.note
+    )
+
+
+def attention_of(trace: Trace) -> Attention:
+    """The attention of a trace; mask and bias are recovered from its stages."""
+    origin = trace.origin
+    bias = None
+    if "biased" in trace:
+        bias = numpy_of(trace["biased"] - (trace["capped"] if "capped" in trace else trace["scaled"]))
+    return Attention(
+        numpy_of(trace["query"]),
+        numpy_of(trace["key"]),
+        scale=origin.scale,
+        mask=allowed(numpy_of(trace["masked"]) != -np.inf) if "masked" in trace else None,
+        bias=bias,
+        softcap=origin.softcap or None,
+        sinks=None if origin.sinks is None else np.asarray(numpy_of(origin.sinks)),
+        similarity="cosine" if origin.is_cosine else "dot",
+        offset=trace.own_key or 0,
+    )
+
+
+def _reading_without_values(cls: type[Reading], attention: Attention) -> Reading:
+    """Of the first sequence: the tokens have no text but their positions."""
+    note = None
+    if attention.ndim == 4:
+        if attention.shape[0] > 1:
+            note = f"Sequence 0 of {attention.shape[0]}: A.select(batch=…) shows another."
+        attention = attention.select(batch=0)
+    keys = attention.shape[-1]
+    seen = _three_axes(attention, np.zeros((attention.keys.shape[0] if attention.ndim == 3 else 1, keys, 0)))
+    count = attention.shape[-2]
+    start = 0 if attention.offset is None and count == keys else attention.offset
+    first = -1 if start is None else int(np.ravel(numpy_of(start))[0])
+    among = first >= 0 and first + count <= keys
+    queries = range(first, first + count) if among else tuple(map(str, range(count)))
+    return cls("", tokens_of(tuple(map(str, range(keys))), "")[1], (seen,), queries=queries, note=note)
 
 
 def _three_axes(attention: Any, values: Any) -> LayerAttention:

@@ -58,7 +58,7 @@ from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
 from regard.viewer import bundle, frames, params
-from regard.viewer.queries import Answers
+from regard.viewer.queries import Answers, LookupAnswers, answers_for
 from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
 
 MOST_TEXT = 400_000  # characters
@@ -78,14 +78,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Studio:
     """The application's state and routes."""
 
-    def __init__(self, library: Library, text: str | None = None, subject: Any = None) -> None:
+    def __init__(self, library: Library, text: str | None = None, shown: Any = None) -> None:
         self.library = library
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
         self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
         self.texts = RecentTexts()
-        self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
+        self.first: str | None = None if shown is None else self.sessions.put(shown, keep=True)[0]
 
     def application(self) -> Starlette:
         """The ASGI application, without access control."""
@@ -272,8 +272,8 @@ class Studio:
         self.sessions.remove(request.path_params["reading"])
         return _reply({})
 
-    def _opened(self, subject: Any) -> dict[str, Any]:
-        name, answers = self.sessions.put(subject)
+    def _opened(self, reading: Reading) -> dict[str, Any]:
+        name, answers = self.sessions.put(reading)
         return {"reading": name, "description": answers.description()}
 
     # Jobs
@@ -498,21 +498,21 @@ MOST_OPEN_BYTES = 1 << 30
 
 
 class Sessions:
-    """Open subjects by name."""
+    """Open readings by name."""
 
     def __init__(
         self, embedder: Embedder = ON_THIS_MACHINE, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES
     ) -> None:
         self._embedder = embedder
-        self._answers: OrderedDict[str, Answers] = OrderedDict()
+        self._answers: OrderedDict[str, Answers | LookupAnswers] = OrderedDict()
         self._kept: set[str] = set()
         self._lock = threading.Lock()
         self._most, self._most_bytes = most, most_bytes
         self.closed = False  # whether memory of closed readings is still to be returned to the system
 
-    def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
-        """Open a subject under a new name; with `keep` it is never evicted."""
-        answers, name = Answers(subject, self._embedder), secrets.token_hex(8)
+    def put(self, shown: Any, keep: bool = False) -> tuple[str, Answers | LookupAnswers]:
+        """Open a reading or a look-up under a new name; with `keep` it is never evicted."""
+        answers, name = answers_for(shown, self._embedder), secrets.token_hex(8)
         with self._lock:
             self._answers[name] = answers
             if keep:
@@ -520,8 +520,8 @@ class Sessions:
             self._make_room(name)
         return name, answers
 
-    def get(self, name: str) -> Answers:
-        """The answers of an open subject."""
+    def get(self, name: str) -> Answers | LookupAnswers:
+        """The answers about an open reading."""
         with self._lock:
             if name not in self._answers:
                 raise Refused(404, "This reading has been closed: read the text again.")
@@ -529,7 +529,7 @@ class Sessions:
             return self._answers[name]
 
     def remove(self, name: str) -> None:
-        """Close a subject."""
+        """Close a reading."""
         with self._lock:
             if name not in self._kept:
                 self._close(name)
@@ -542,7 +542,7 @@ class Sessions:
 
     def _make_room(self, newest: str) -> None:
         def size(name: str) -> int:
-            return self._answers[name].subject.bytes_of_arrays()
+            return self._answers[name].nbytes
 
         for name in list(self._answers):
             others = [other for other in self._answers if other not in self._kept]

@@ -13,45 +13,45 @@ from typing import Any
 from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, Learned, Linear, MultiHead, Transformer
 from regard.layers.norms import Norm
-from regard.viewer.subject import Subject
+from regard.reading import Reading
 
 Stage = dict[str, Any]
 
 
-def architecture(subject: Subject) -> dict[str, Any]:
-    """What is known of the model behind a subject: stages from the tokens to the result, and where the subject lies."""
-    model = _transformer(subject)
+def architecture(reading: Reading) -> dict[str, Any]:
+    """What is known of the model behind a reading: stages from the tokens to the result, and where a trace lies."""
+    model = _transformer(reading)
     if model is not None:
         stages = _of_transformer(model)
-    elif subject.blocks:
-        stages = [_stack("encoder", subject.blocks)]
+    elif reading.blocks:
+        stages = [_stack("encoder", reading.blocks)]
     else:
-        stages = [_of_attention(subject)]
+        stages = [_of_attention(reading)]
     total = None if model is None else model.count()
     width = stages[0].get("width") if model is None else model.embedding.width
     return {
-        "model": subject.model,
+        "model": reading.model,
         "stages": stages,
         "parameters": total,
         "width": width,
-        "tokens": subject.queries,
-        "longest": None if subject.reader is None else subject.reader.longest,
-        "place": _place(subject, model),
+        "tokens": len(reading.queries),
+        "longest": None if reading.reader is None else reading.reader.longest,
+        "place": _place(reading, model),
     }
 
 
-def _transformer(subject: Subject) -> Transformer | None:
-    if subject.reader is not None:
-        return subject.reader.transformer
-    origin = None if subject.trace is None else subject.trace.origin
+def _transformer(reading: Reading) -> Transformer | None:
+    if reading.reader is not None:
+        return reading.reader.transformer
+    origin = None if reading.trace is None else reading.trace.origin
     return None if origin is None else origin.model
 
 
-def _place(subject: Subject, model: Transformer | None) -> dict[str, Any] | None:
+def _place(reading: Reading, model: Transformer | None) -> dict[str, Any] | None:
     """Where a trace lies: in which block, and whether in its cross-attention; None where every layer is shown."""
-    if subject.trace is None or model is None or subject.trace.origin.place is None:
+    if reading.trace is None or model is None or reading.trace.origin.place is None:
         return None
-    block, which = subject.trace.origin.place
+    block, which = reading.trace.origin.place
     encoders = len(model.encoders)
     stack = "encoder" if block < encoders else "decoder"
     return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
@@ -185,9 +185,9 @@ def _table(name: str, title: str, weight: Array) -> Stage:
     return {"id": name, "title": title, "parameters": sizes[0] * sizes[1], "shapes": [["E", sizes]], "note": ""}
 
 
-def _of_attention(subject: Subject) -> Stage:
+def _of_attention(reading: Reading) -> Stage:
     """Attention alone: given vectors, or a model whose weights are not known."""
-    attention = subject.attentions[0]
+    attention = reading.seen[0].attention
     stage = {
         "id": "attention",
         "title": "Attention",
@@ -198,5 +198,5 @@ def _of_attention(subject: Subject) -> Stage:
         "shapes": [],
         "note": "" if attention.mask is None else attention.mask.expression,
     }
-    block = {"id": "block", "title": "Layer", "first": 0, "count": subject.layers, "parameters": None, "parts": [stage]}
-    return {"id": "encoder", "title": "Layers", "count": subject.layers, "parameters": None, "parts": [block]}
+    block = {"id": "block", "title": "Layer", "first": 0, "count": reading.layers, "parameters": None, "parts": [stage]}
+    return {"id": "encoder", "title": "Layers", "count": reading.layers, "parameters": None, "parts": [block]}

@@ -22,7 +22,7 @@ from regard.attention.pooled import even_edges
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
-from regard.viewer.subject import Subject
+from regard.reading import Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,11 +33,17 @@ if TYPE_CHECKING:
 Stop = Callable[[], None]
 Found = tuple[Any, dict[str, Any]]  # a map, and its part of the header
 
+LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for
 NEAR = 12_000**2  # weights: pooled in an eighth of a second on two cores
 QUICK = 1 << 28  # weights for which row states may be computed for a first map
 CELLS = 2048  # along each side
 BLOCK = 1 << 26  # weights between two checks for cancellation: a few hundredths of a second
 LEAST = 48 << 20  # bytes of cells always kept: one head, both pools
+
+
+def is_long(reading: Reading) -> bool:
+    """Whether a matrix is too large to be computed whole unless asked for."""
+    return len(reading.queries) * len(reading.tokens) > LONG**2
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,11 @@ class MapRequest:
 
 
 class Pyramids:
-    """The heads of a long subject that were shown; keeps the cells of the most recent ones."""
+    """The heads of a long text that were shown; keeps the cells of the most recent ones."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._limit = max(LEAST, subject.bytes_of_arrays() // 8) if subject.is_long else 0
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._limit = max(LEAST, reading.nbytes // 8)
         self._heads: OrderedDict[tuple[int, int], Head] = OrderedDict()
         self._lock = threading.Lock()
         self._turns = Turns()
@@ -86,7 +92,7 @@ class Pyramids:
             self._tidy((layer, head))
             return of_head.from_cells(asked)
         with self._turns.first():
-            array, said = sampled_map(self._subject.attentions[layer], head, asked, stop)
+            array, said = sampled_map(self._reading.seen[layer].attention, head, asked, stop)
         return array, {"exact": said is None, "sampled": said}
 
     def progress(self, layer: int, head: int, pool: str) -> float:
@@ -96,7 +102,7 @@ class Pyramids:
         return 0.0 if found is None else found.progress.get(pool, 0.0)
 
     def bytes_kept(self) -> int:
-        """Memory used beside the subject itself."""
+        """Memory used beside the reading itself."""
         with self._lock:
             return sum(of_head.bytes for of_head in self._heads.values())
 
@@ -104,7 +110,7 @@ class Pyramids:
         with self._lock:
             found = self._heads.get((layer, head))
             if found is None:
-                found = self._heads[layer, head] = Head(self._subject.attentions[layer].select(head=head).scores)
+                found = self._heads[layer, head] = Head(self._reading.seen[layer].attention.select(head=head).scores)
             self._heads.move_to_end((layer, head))
             return found
 
@@ -292,7 +298,7 @@ class Sample:
     """Statistics, and what they were sampled from."""
 
     arrays: dict[str, Floats]
-    said: str | None
+    how: str | None
 
 
 def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
@@ -318,53 +324,53 @@ def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) 
     return array, _said(asked.rows[1] - asked.rows[0], len(rows))
 
 
-def sampled_statistics(subject: Subject, attention: Attention, stop: Stop) -> Sample:
+def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> Sample:
     """Means over sampled rows that see a key, (head,)."""
-    rows, said = _rows(subject.queries)
+    rows, said = _rows(len(reading.queries))
     found: dict[str, list[float]] = {name: [] for name in ("entropy", "distance", "sinks", "peak")}
     for head in range(attention.shape[0]):
-        of_rows = _of_rows(subject, attention, head, rows, stop)
+        of_rows = _of_rows(reading, attention, head, rows, stop)
         seeing = of_rows["peak"] > 0
         for name in found:
             found[name].append(float(of_rows[name][seeing].mean()) if seeing.any() else 0.0)
     return Sample({name: np.array(numbers) for name, numbers in found.items()}, said)
 
 
-def sampled_along(subject: Subject, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
+def sampled_along(reading: Reading, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
     """Per token: attention received, extrapolated from the sampled rows; the rest from the nearest sampled row."""
-    rows, said = _rows(subject.queries)
-    nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(subject.queries))
+    rows, said = _rows(len(reading.queries))
+    nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(len(reading.queries)))
     found: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
     for head in heads:
-        of_rows = _of_rows(subject, attention, head, rows, stop)
-        found["received"].append(of_rows["received"] * (subject.queries / len(rows)))
+        of_rows = _of_rows(reading, attention, head, rows, stop)
+        found["received"].append(of_rows["received"] * (len(reading.queries) / len(rows)))
         found["entropy"].append(of_rows["entropy"][nearest])
         found["distance"].append(of_rows["distance"][nearest])
     return Sample({name: np.stack(numbers) for name, numbers in found.items()}, said)
 
 
-def sampled_blocks(subject: Subject) -> tuple[list[Integers], str | None]:
+def sampled_blocks(reading: Reading) -> tuple[list[Integers], str | None]:
     """The sampled queries, in blocks that bound the memory of their weights."""
-    rows, said = _rows(subject.queries)
-    return list(_blocks(rows, subject.keys)), said
+    rows, said = _rows(len(reading.queries))
+    return list(_blocks(rows, len(reading.tokens))), said
 
 
-def _of_rows(subject: Subject, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
-    keys = np.arange(subject.keys, dtype=np.float32)
+def _of_rows(reading: Reading, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
+    keys = np.arange(len(reading.tokens), dtype=np.float32)
     found: dict[str, list[Floats]] = {name: [] for name in ("entropy", "peak", "sinks", "distance")}
-    received = np.zeros(subject.keys)
-    for block in _blocks(rows, subject.keys):
+    received = np.zeros(len(reading.tokens))
+    for block in _blocks(rows, len(reading.tokens)):
         stop()
         weight = numpy_of(attention[head, block, :]).astype(np.float32)
         received += weight.sum(axis=0)
         found["peak"].append(weight.max(axis=1))
-        found["sinks"].append(weight[:, list(subject.sinks)].sum(axis=1))
+        found["sinks"].append(weight[:, list(reading.sinks)].sum(axis=1))
         logarithm = np.log(np.maximum(weight, np.float32(1e-38)))
         found["entropy"].append(-np.einsum("rk,rk->r", weight, logarithm))
-        if subject.first_query is None:
+        if not isinstance(reading.queries, range):
             found["distance"].append(np.full(len(block), np.nan, np.float32))
         else:
-            apart = np.abs(keys - (block[:, None] + subject.first_query)).astype(np.float32)
+            apart = np.abs(keys - (block[:, None] + reading.queries.start)).astype(np.float32)
             found["distance"].append(np.einsum("rk,rk->r", weight, apart))
     return {"received": received, **{name: np.concatenate(parts) for name, parts in found.items()}}
 

@@ -28,7 +28,7 @@ COMPARED = (
 )
 
 
-def embedded(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def embed(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """One vector of length 1 per text, (text, width)."""
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise errors.option("texts", texts, f"a list of 1 to {MOST_TEXTS} texts")

@@ -21,7 +21,7 @@ from regard import errors
 from regard.errors import RegardError
 from regard.reading.reader import Reader
 from regard.viewer import bundle, frames, params
-from regard.viewer.queries import Answers, Stop
+from regard.viewer.queries import Answers, Stop, answers_for
 
 ENTRY = "hosts/widget.js"
 WAITING = 64  # queries waiting at once
@@ -35,7 +35,7 @@ def widget(subject: Any) -> Any:
     """A reading, a trace, an attention or a look-up as an anywidget."""
     if find_spec("anywidget") is None:
         raise errors.missing_package("A widget", "anywidget")
-    return _widget_class()(Answers(subject))
+    return _widget_class()(answers_for(subject))
 
 
 def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -169,7 +169,7 @@ class Others:
         """The frame that answers one of `KINDS`."""
         given = {} if given is None else given
         if kind == "models":
-            own = self._first.subject.reader
+            own = self._first.reader
             return frames.pack({"models": sorted({*_kept(), *([] if own is None else [own.name])})})
         if kind == "close":
             self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
@@ -197,7 +197,7 @@ class Others:
         return frames.pack({"reading": name, "description": answers.description()})
 
     def _model(self, name: Any) -> Reader:
-        own = self._first.subject.reader
+        own = self._first.reader
         if own is not None and name in (None, own.name):
             return own
         if name not in _kept():
