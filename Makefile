@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
+.PHONY: help install demo site test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -55,6 +55,9 @@ format: $(stamps)/checks  ## put Python and C++ into shape
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
 	$(bin)/clang-format -i $(native_sources)
+
+site: $(stamps)/models $(installed)  ## the static site in public/; FILMS="trained/lookup …" adds films of training
+	$(bin)/regard site --out public $(foreach film,$(FILMS),--film $(film))
 
 bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py

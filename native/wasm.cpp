@@ -8,6 +8,7 @@
 #include "norms.h"
 #include "pooled.h"
 #include "rotary.h"
+#include "sha256.h"
 #include "tile.h"
 #include "wasm_runtime.h"
 
@@ -142,4 +143,9 @@ void gather(const Described* matrix, const int32_t* rows, int32_t count, const D
         else
             copy_rows<float>(from, rows[r], 1, 0, from.shape[3], reinterpret_cast<float*>(to.at(0, 0, r)), 0);
     }
+}
+
+// The 32 bytes of a SHA-256 digest.
+REGARD_EXPORT(sha256) void sha256(const uint8_t* bytes, size_t count, uint8_t* to) {
+    Sha256().digest(bytes, count, to);
 }

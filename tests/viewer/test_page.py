@@ -15,8 +15,7 @@ from regard.errors import OptionError
 from regard.masks import causal, first, window
 from regard.reading import Reading
 from regard.teaching.lookup import lookup
-from regard.viewer import frames
-from regard.viewer import page_parts
+from regard.viewer import frames, page_parts
 from regard.viewer.page import page, save
 
 from .cases import CAT_SAT, COUNT, HEADS, KEY_HEADS, LAYERS, causal_reading, reading, weights

@@ -20,6 +20,7 @@ from regard.cli import (
     lookup,
     models,
     see,
+    site,
     steps,
     studio,
     terminal,
@@ -177,6 +178,7 @@ for _command, _epilog in (
     (train.train, train.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (check.check, check.EXAMPLES),
+    (site.site, site.EXAMPLES),
     (examples, LISTING_EXAMPLES),
     (engine, None),
 ):

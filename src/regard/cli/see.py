@@ -20,6 +20,7 @@ from regard.errors import OptionError
 if TYPE_CHECKING:
     from regard.heads.sentence_relations import RelationAnswer
     from regard.reading import Reading
+    from regard.reading.reader import Reader
     from regard.reading.sight import Sight
     from regard.tables import Table
 
@@ -33,6 +34,7 @@ EXAMPLES = """Examples:
   regard see "Sarah lost her keys" --relation whose
   regard see "The cat sat" --query cat --layer 4 --head 7 --steps
   regard see "Love Apple phones" --out apple.html --out apple.svg
+  regard see "Love Apple phones" --out apple.html --with-model
   regard see "Love Apple phones" --layer 3 --out heads.svg
   regard see "Love Apple phones" --query Apple --beside "Love apple pie"
   regard see "jane visits africa" --show json | python -m json.tool
@@ -101,12 +103,17 @@ def see(
     heads: Annotated[
         str | None, typer.Option(metavar="0,7", help="Keep only these heads in the HTML page: a smaller file.")
     ] = None,
+    with_model: Annotated[
+        bool, typer.Option("--with-model", help="Put the model into the HTML page: it reads other texts offline.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
 ) -> None:
     """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
     targets = outputs.targets(out, show)
     if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
+    if with_model and (steps or not any(target.format is Format.HTML for target in targets)):
+        raise OptionError("--with-model puts the model into the HTML page: add --out FILE.html.")
     kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
     asked = Focus(query, layer, head, full, figure, relation)
@@ -116,7 +123,7 @@ def see(
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
     other = None if beside is None else _beside(reading, beside)
     more = [] if other is None else [_moved(shown, other)]
-    kept |= {"beside": other}
+    kept |= {"beside": other, "model": _in_page(reading) if with_model else None}
     if outputs.is_printed(out, targets):
         _print(shown, asked, seconds, steps)
         terminal.show(part for table in more for part in ("", table))
@@ -210,6 +217,13 @@ def _beside(reading: Reading, text: str) -> Reading:
     if reading.reader is None:
         raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
     return reading.reader.read(text)
+
+
+def _in_page(reading: Reading) -> Reader:
+    """The model that read the text, to be put into a page."""
+    if reading.reader is None:
+        raise OptionError("--with-model needs a model that Regard computes itself: leave out hf: in --model.")
+    return reading.reader
 
 
 def _moved(shown: Sight, other: Reading) -> Table:

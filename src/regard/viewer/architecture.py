@@ -22,7 +22,7 @@ def architecture(reading: Reading) -> dict[str, Any]:
     """What is known of the model behind a reading: stages from the tokens to the result, and where a trace lies."""
     model = _transformer(reading)
     if model is not None:
-        stages = _of_transformer(model)
+        stages = stages_of(model)
     elif reading.blocks:
         stages = [_stack("encoder", reading.blocks)]
     else:
@@ -57,7 +57,8 @@ def _place(reading: Reading, model: Transformer | None) -> dict[str, Any] | None
     return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
 
 
-def _of_transformer(model: Transformer) -> list[Stage]:
+def stages_of(model: Transformer) -> list[Stage]:
+    """The stages of a model, from the tokens to the result."""
     stages = [_embedding(model)]
     if model.encoders:
         stages.append(_stack("encoder", model.encoders))

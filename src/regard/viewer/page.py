@@ -7,6 +7,7 @@ Content-Security-Policy allows this script and this style sheet, by their hashes
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,17 +15,23 @@ from hashlib import sha256
 from html import escape
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import atomic_file
+from regard.models.model import Model
 from regard.reading.layer_numbers import position
 from regard.teaching.lookup import Lookup
-from regard.viewer import bundle, frames
+from regard.viewer import bundle, frames, web_model
 from regard.viewer.describe import describe_lookup, is_certified, title_of
 from regard.viewer.page_parts import PageContents, block, blocks, check_size, kept_of
 from regard.viewer.queries import reading_of
 
 ENTRY = "hosts/page.js"
+MODEL_ENTRY = "hosts/model_page.js"  # of pages with a model
+WORKER = "models/worker.js"  # runs the model
+SAME_ORIGIN = "connect-src 'self'; "
+FILE_PART = 24 << 20  # bytes of a model's file in one block, a multiple of 3
 
 
 def page(shown: Any, **options: Any) -> str:
@@ -45,6 +52,8 @@ def pieces(
     steps: bool = True,
     start: Mapping[str, int] | None = None,
     beside: Any = None,
+    links: Mapping[str, str] | None = None,
+    model: Model | str | None = None,
 ) -> Iterator[str]:
     """The page of a reading, a trace, an attention or a look-up, in pieces.
 
@@ -52,12 +61,17 @@ def pieces(
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
+    links          other pages of a site: their labels and addresses
+    model          a model that is put into the page, where it reads other texts; or the address of a model.json that
+                   `regard.viewer.web_model.write` wrote, as the page finds it on its web server
     """
     kernels = block("wasm", bundle.wasm())
     if isinstance(shown, Lookup):
         description = describe_lookup(shown)
         description["has"] = []  # the page computes the answers itself
-        yield from document(description["title"], ENTRY, [kernels, block("describe", frames.pack(description))])
+        yield from document(
+            description["title"], ENTRY, [kernels, block("describe", frames.pack(description))], links=links
+        )
         return
     reading = reading_of(shown)
     kept = kept_of(reading, layers, heads)
@@ -73,39 +87,78 @@ def pieces(
         check_size(other, PageContents())
         begins, ends = blocks(other, PageContents(), steps, None, "2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
+    if model is not None:
+        begins, ends = _model_blocks(model)
+        first, rest = chain(first, begins), chain(rest, ends)
     certificate = f" Certificate: {reading.certificate}." if is_certified(reading) else ""
     fallback = f"{certificate} {reading.unverified}".rstrip()
-    yield from document(title_of(reading) or "Attention", ENTRY, first, rest, fallback=fallback)
+    entry = ENTRY if model is None else MODEL_ENTRY
+    title, loads = title_of(reading) or "Attention", isinstance(model, str)
+    yield from document(title, entry, first, rest, fallback=fallback, loads=loads, links=links)
 
 
 def document(
-    title: str, entry: str, first: Iterable[str], rest: Iterable[str] = (), *, fallback: str = ""
+    title: str,
+    entry: str,
+    first: Iterable[str],
+    rest: Iterable[str] = (),
+    *,
+    fallback: str = "",
+    loads: bool = False,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
     entry     the module that is run
     fallback  what to say besides where JavaScript is disabled
+    loads     whether it may load files from its own web server
+    links     other pages of a site: their labels and addresses
     """
     script, style = _script(entry), _style()
-    yield _head(title, fallback, script, style)
+    yield _head(title, fallback, script, style, loads, links or {})
     yield from first
     yield f"<script>{script}</script>\n"
     yield from rest
     yield "</body>\n</html>\n"
 
 
-def _head(title: str, fallback: str, script: str, style: str) -> str:
+def _model_blocks(model: Model | str) -> tuple[Iterator[str], Iterator[str]]:
+    """What the page says of its model and the script that runs it; and the files of a model that is in the page."""
+    script = block("worker", bundle.script(WORKER).encode())
+    if isinstance(model, str):
+        return iter([script, block("model", frames.pack({"address": model}))]), iter(())
+    folder = TemporaryDirectory()
+    manifest = json.loads(web_model.write(model, folder.name).read_bytes())
+
+    def files() -> Iterator[str]:
+        with folder:
+            for name in ("tokenizer", "weights"):
+                if manifest[name] is not None:
+                    yield from _file_blocks(name, Path(folder.name, manifest[name]["file"]))
+
+    return iter([script, block("model", frames.pack({"manifest": manifest}))]), files()
+
+
+def _file_blocks(name: str, path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
+            yield block(f"{name}-{number}", part)
+
+
+def _head(title: str, fallback: str, script: str, style: str, loads: bool, links: Mapping[str, str]) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
+        f"img-src data: blob:; worker-src blob:; {SAME_ORIGIN if loads else ''}base-uri 'none'; form-action 'none'"
     )
+    anchors = "".join(f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in links.items())
+    navigation = f'<nav class="regard-site" aria-label="Site"><b>Regard</b>{anchors}</nav>\n' if anchors else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
+        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n{navigation}'
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )

@@ -67,7 +67,8 @@ const NO_MEMORY = "There is not enough memory for this computation.";
  *   norm: (x: number, weight: number, bias: number, output: number, epsilon: number, centred: number) => void,
  *   moments: (row: number, count: number, epsilon: number, centred: number, to: number) => void,
  *   rotary: (x: number, cosines: number, sines: number, output: number, interleaved: number) => void,
- *   gather: (matrix: number, rows: number, count: number, output: number) => void}} Exports
+ *   gather: (matrix: number, rows: number, count: number, output: number) => void,
+ *   sha256: (bytes: number, count: number, to: number) => void}} Exports
  */
 
 export class Kernel {
@@ -314,6 +315,15 @@ export class Kernel {
     this.#run(() => this.#exports.gather(this.#describe(matrix), places.address, rows.length, this.#describe(output)));
     this.release(places);
     return output;
+  }
+
+  /** The SHA-256 digest of a file in the module's memory, in hexadecimal. @param {Tensor} bytes u8 */
+  sha256(bytes) {
+    return this.scope(() => {
+      const digest = this.tensor("u8", [32]);
+      this.#run(() => this.#exports.sha256(bytes.address, bytes.shape[0], digest.address));
+      return Array.from(/** @type {Uint8Array} */ (this.numbers(digest)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    });
   }
 
   /** @param {number} bytes */

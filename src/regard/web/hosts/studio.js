@@ -1,12 +1,13 @@
 /** The studio: a text is read while it is typed, with the viewer below. */
 import { partsOf } from "../page/address.js";
 import { latestOnly, makeLifetime } from "../elements/lifetime.js";
+import { megabytes } from "../maths/numbers.js";
 import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
 import { servedSource } from "../sources/served.js";
 import { shortened } from "../elements/words.js";
 import { send, signIn } from "./studio/access.js";
-import { makeBar, megabytes, SENTENCES } from "./studio/bar.js";
+import { makeBar, SENTENCES } from "./studio/bar.js";
 import { finished, talk } from "./studio/requests.js";
 
 const QUICK = 4; // milliseconds after the last keystroke; outdated requests are cancelled

@@ -135,3 +135,8 @@ export function printedPower(exponent) {
 function raised(exponent) {
   return Array.from(String(exponent), (letter) => (letter === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(letter)])).join("");
 }
+
+/** @param {number} size in bytes */
+export function megabytes(size) {
+  return `${Math.round(size / 1e6)} MB`;
+}

@@ -150,8 +150,8 @@ export function weightsOfRow(layer, head, query, from = 0, to = layer.count, int
   return into;
 }
 
-/** (query, key). @param {Layer} layer @param {number} slot @param {number[]} rows @param {number[]} columns */
-function weightsOfRows(layer, slot, rows, columns) {
+/** (query, key), in double precision. @param {Layer} layer @param {number} slot @param {number[]} rows @param {number[]} columns */
+export function weightsOfRows(layer, slot, rows, columns) {
   return kernel().scope(() => {
     const state = stateOf(layer, "f64", slot, rows[0], rows[1]);
     return kernel().doubles(kernel().tile(scoresOf(layer, "f64", slot, rows, columns), "weight", state));
@@ -295,6 +295,34 @@ export async function alongOf(layer, heads, firstQuery, signal) {
     );
   }
   return { received: Float32Array.from(received), entropy, distance };
+}
+
+/**
+ * Of one head, means over the queries that see a key: entropy, distance, weight on the sinks, largest weight.
+ * @param {Layer} layer @param {number} head @param {number[]} sinks @param {number|null} firstQuery as of `alongOf` @param {AbortSignal} [signal]
+ */
+export async function headStatistics(layer, head, sinks, firstQuery, signal) {
+  const slot = slotOf(layer, head);
+  const sums = { entropy: 0, distance: 0, sinks: 0, peak: 0 };
+  let seeing = 0;
+  await bySteps(layer, [0, layer.rows], 2, signal, (first, last) =>
+    kernel().scope(() => {
+      const scores = scoresOf(layer, "f64", slot, [first, last], [0, layer.count], firstQuery ?? layer.offset);
+      const found = kernel().statistics(scores, ["rowMax", "rowSum", "entropy", "peak", "distance"]);
+      const [entropy, peak, distance] = [found.entropy, found.peak, found.distance].map((numbers) => kernel().doubles(numbers));
+      const onSinks = sinks.map((key) => kernel().doubles(kernel().tile(scoresOf(layer, "f64", slot, [first, last], [key, key + 1]), "weight", found)));
+      for (let row = 0; row < last - first; row++) {
+        if (!(peak[row] > 0)) continue;
+        seeing += 1;
+        sums.entropy += entropy[row];
+        sums.peak += peak[row];
+        sums.distance += distance[row];
+        for (const weights of onSinks) sums.sinks += weights[row];
+      }
+    }),
+  );
+  const mean = (/** @type {number} */ sum) => sum / Math.max(seeing, 1);
+  return { entropy: mean(sums.entropy), distance: firstQuery === null ? NaN : mean(sums.distance), sinks: mean(sums.sinks), peak: mean(sums.peak) };
 }
 
 /**

@@ -21,12 +21,14 @@
  *   regard-likelihood      the answer to `likelihood`
  *   regard-embed           vectors of the texts in its header
  *   regard-2-…             the same of another reading, to compare with
+ *   regard-model           a model in the page (its manifest) or beside it (its address); regard-worker, the script that runs
+ *                          it; regard-weights-0 …, regard-tokenizer-0 …, its files: see hosts/model_page.js
  *   regard-over-layers     mean over all layers and heads, and rollout, (token, token) f2, of short texts
  */
 import { framed, fromBase64, unpack } from "./frames.js";
-import { productsBy } from "../page/measures.js";
 import { keptLayers } from "../page/state.js";
-import { alongOf, layerFrom, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
+import { layerFrom } from "./layer.js";
+import { weightAnswers } from "./weight_answers.js";
 
 const FEW = 128; // tokens up to which all layers stay decoded
 
@@ -58,50 +60,30 @@ export function localSource(page, prefix = "regard") {
   const description = frame("regard-describe")?.header;
   if (!description) throw new Error("This page contains no reading.");
   const count = description.tokens?.length ?? 0;
-  const firstQuery = description.first_query ?? null;
-  /** @type {Map<number, any>} */
+  /** @type {Map<number, import("./layer.js").Layer>} */
   const layers = new Map();
 
   /** @param {number} layer */
   function layerOf(layer) {
-    if (!layers.has(layer)) {
-      const found = frame(`regard-layer-${layer}`);
-      if (!found) throw new Error(`Layer ${layer} is not in this page.`);
-      if (count > FEW) layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB decoded
-      layers.set(layer, layerFrom(found));
-    }
-    return layers.get(layer);
+    const decoded = layers.get(layer);
+    if (decoded) return decoded;
+    const stored = frame(`regard-layer-${layer}`);
+    if (!stored) throw new Error(`Layer ${layer} is not in this page.`);
+    if (count > FEW) layers.clear(); // one at a time: a layer of 12 heads and 512 tokens takes 5 MB decoded
+    layers.set(layer, layerFrom(stored));
+    return layerOf(layer);
   }
 
-  /** The rows of the mean over all layers or of the rollout; null for one head's. @param {string} [measure] */
-  function overLayers(measure) {
-    if (measure !== "mean" && measure !== "rollout") return null;
+  /** @param {"mean"|"rollout"} measure */
+  function matrixOf(measure) {
     const numbers = frame("regard-over-layers")?.arrays[measure]?.toFloat32();
     if (!numbers) throw new Error(`This page does not contain the ${measure} over all layers.`);
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
-      for (let key = from; key < to; key++) into[key - from] = numbers[query * count + key];
-      return into;
-    };
+    return numbers;
   }
 
-  /** The rows of one head: weights, or ‖weight · v · W_O‖. @param {any} layer @param {number} head @param {string} [measure] */
-  function rowsOfHead(layer, head, measure) {
-    const rows = (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) =>
-      weightsOfRow(layer, head, query, from, to, into);
-    if (measure !== "norm") return rows;
-    const gram = layer.gram(head);
-    const productOf = productsBy(gram, description.words);
-    const norms = Float64Array.from({ length: count }, (_, key) => Math.sqrt(productOf(key, key)));
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
-      rows(query, from, to, into);
-      for (let key = from; key < to; key++) into[key - from] *= norms[key];
-      return into;
-    };
-  }
-
-  /** @type {Record<string, (asked: any, signal?: AbortSignal) => any>} */
+  /** @type {Record<string, import("./weight_answers.js").Answer>} */
   const answers = {
-    describe: () => ({ header: description, arrays: {} }),
+    ...weightAnswers({ description, layerOf, matrixOf }),
     statistics: () => frame("regard-statistics"),
     thumbnails: ({ layer }) => frame(`regard-thumbnails-${layer}`),
     steps({ layer, query }) {
@@ -114,92 +96,11 @@ export function localSource(page, prefix = "regard") {
       return { header: found.header, arrays: Object.fromEntries(rows) };
     },
 
-    async tile(asked, signal) {
-      const { layer, head, rows = [0, description.queries], columns = [0, count], shape, measure } = asked;
-      const region = { ...asked, rows, columns };
-      const numbers = overLayers(measure) ?? (measure === "norm" ? rowsOfHead(layerOf(layer), head, measure) : null);
-      const weight = await (numbers ? pooledRows(numbers, region, signal) : pooledWeights(layerOf(layer), head, region, signal));
-      return { header: { exact: true, sampled: null, rows, columns }, arrays: { weight: framed(weight, shape) } };
-    },
-
-    row({ layer, heads, query, by, measure }) {
-      const over = overLayers(measure);
-      if (over) {
-        const row = by === "word" ? rowOfWord(over, query, description) : over(query, 0, count, new Float64Array(count));
-        return { header: { query }, arrays: { weight: framed(Float32Array.from(row), [1, row.length]) } };
-      }
-      const full = layerOf(layer);
-      const words = by === "word" && description.words ? description.words : null;
-      const width = words ? words.length : count;
-      const asked = heads ?? full.heads;
-      const weight = new Float32Array(asked.length * width);
-      asked.forEach((/** @type {number} */ head, /** @type {number} */ place) => {
-        const row = words ? rowOfWord(rowsOfHead(full, head), query, description) : weightsOfRow(full, head, query);
-        weight.set(row, place * width);
-      });
-      return { header: { query, heads: asked }, arrays: { weight: framed(weight, [asked.length, width]) } };
-    },
-
-    async along({ layer, heads }, signal) {
-      const full = layerOf(layer);
-      const asked = heads ?? full.heads;
-      const found = await alongOf(full, asked, firstQuery, signal);
-      const arrays = Object.entries(found).map(([name, data]) => [
-        name,
-        framed(data, [asked.length, data.length / asked.length]),
-      ]);
-      return { header: { sampled: null, heads: asked }, arrays: Object.fromEntries(arrays) };
-    },
-
-    async links({ layer, heads, count: wanted = 50, itself = false, sinks = true }, signal) {
-      const full = layerOf(layer);
-      const asked = heads ?? full.heads;
-      const how = { heads: asked, count: wanted, itself, firstQuery, sinks: sinks ? [] : description.sinks };
-      const found = await linksOf(full, how, signal);
-      const column = (/** @type {number} */ place) => found.map((link) => link[place]);
-      return {
-        header: { sampled: null, heads: asked },
-        arrays: {
-          query: framed(Int32Array.from(column(0)), [found.length]),
-          key: framed(Int32Array.from(column(1)), [found.length]),
-          weight: framed(Float32Array.from(column(2)), [found.length]),
-        },
-      };
-    },
-
-    /** All heads of the page by the weight of one query on one key, strongest first. */
-    async heads_for({ query, key, by }, signal) {
-      const words = by === "word" && description.words ? description.words : null;
-      const column = words ? words.findIndex((/** @type {number[]} */ [, stop]) => key < stop) : key;
-      /** @type {number[][]} */
-      const found = [];
-      const pause = yieldToEvents(signal);
-      for (const layer of keptLayers(description)) {
-        const full = layerOf(layer);
-        for (const head of full.heads) {
-          await pause();
-          const row = words ? rowOfWord(rowsOfHead(full, head), query, description) : weightsOfRow(full, head, query);
-          found.push([layer, head, Math.fround(row[column])]);
-        }
-      }
-      found.sort((one, other) => other[2] - one[2] || one[0] - other[0] || one[1] - other[1]);
-      const part = (/** @type {number} */ place) => found.map((one) => one[place]);
-      return {
-        header: { query, key },
-        arrays: {
-          layer: framed(Int32Array.from(part(0)), [found.length]),
-          head: framed(Int32Array.from(part(1)), [found.length]),
-          weight: framed(Float32Array.from(part(2)), [found.length]),
-        },
-      };
-    },
-
     value_grams({ layer }) {
       const { gram } = frame(`regard-layer-${layer}`).arrays;
       return { header: { layer, heads: layerOf(layer).heads }, arrays: { gram } };
     },
 
-    vectors: ({ layer, head, query, keys }) => vectorsOf(layerOf(layer), head, query ?? null, keys ?? null),
     architecture: () => frame("regard-architecture"),
     likelihood: () => frame("regard-likelihood"),
     states: ({ layer, tokens }) => statesOf(frame("regard-states"), layer ?? null, tokens),
@@ -243,29 +144,11 @@ export function localSource(page, prefix = "regard") {
   };
 }
 
-/**
- * Weights by word: summed over the pieces of a key word, averaged over the pieces of the query's word.
- * @param {import("./layer.js").Rows} rowsOf @param {number} query @param {Description} description
- */
-function rowOfWord(rowsOf, query, description) {
-  const { words, tokens } = description;
-  const [first, last] = wordAround(query, description);
-  const mean = new Float64Array(words.length);
-  const row = new Float64Array(tokens.length);
-  for (let piece = first; piece < last; piece++) {
-    rowsOf(piece, 0, tokens.length, row);
-    words.forEach((/** @type {number[]} */ [start, stop], /** @type {number} */ place) => {
-      for (let key = start; key < stop; key++) mean[place] += row[key] / (last - first);
-    });
-  }
-  return mean;
-}
-
-/** The queries of the same word: [first, last). @param {number} query @param {Description} description */
-function wordAround(query, { words, first_query: shift, query_tokens: apart, queries }) {
-  if (shift === null || apart) return [query, query + 1];
-  const word = words.find(([start, stop]) => query + shift >= start && query + shift < stop);
-  return word ? [Math.max(word[0] - shift, 0), Math.min(word[1] - shift, queries)] : [query, query + 1];
+/** Another reading in the page, to compare with. @param {Document} page @returns {import("../page/views.js").Other|undefined} */
+export function secondReading(page) {
+  if (!page.getElementById("regard-2-describe")) return undefined;
+  const source = localSource(page, "regard-2");
+  return { source, description: source.description, close: () => {} };
 }
 
 /** Some rows of an array (row, width). @param {FrameArray} array @param {number[]} rows */

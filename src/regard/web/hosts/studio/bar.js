@@ -1,6 +1,7 @@
 /** The input bar: text and model. */
 import { uniqueId } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
+import { megabytes } from "../../maths/numbers.js";
 import { closesOutside } from "../../page/toolbar.js";
 
 export const SENTENCES = [
@@ -10,13 +11,9 @@ export const SENTENCES = [
   "jane visits africa",
 ];
 
-/** @param {number} size in bytes */
-export function megabytes(size) {
-  return `${Math.round(size / 1e6)} MB`;
-}
-
 /**
- * @param {{typed: (text: string) => void, chosen: (model: string) => void, opened: (file: File) => void, generate: () => void,
+ * chosen, opened  where there are several models, and where files can be opened
+ * @param {{typed: (text: string) => void, chosen?: (model: string) => void, opened?: (file: File) => void, generate: () => void,
  *   cancel: () => void}} act
  */
 export function makeBar(act) {
@@ -30,16 +27,17 @@ export function makeBar(act) {
   });
   /** @type {ListedModel[]} */
   let models = [];
-  const model = element("select", { id: ids.model, onchange: () => act.chosen(model.value) });
+  const model = element("select", { id: ids.model, onchange: () => act.chosen?.(model.value) });
   const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
   file.addEventListener("change", () => {
-    if (file.files?.[0]) act.opened(file.files[0]);
+    if (file.files?.[0]) act.opened?.(file.files[0]);
     file.value = "";
   });
   const open = element("button", {
     type: "button",
     class: "regard-button",
     text: "Open a file…",
+    hidden: !act.opened,
     onclick: () => file.click(),
   });
   const generate = element("button", {
@@ -75,6 +73,7 @@ export function makeBar(act) {
     element("summary", { "aria-label": "More actions", title: "More actions", text: "⋯" }),
     element("div", { class: "regard-studio-actions" }, open, generate, file),
   );
+  menu.hidden = !act.opened;
   closesOutside(menu);
   menu.addEventListener("click", (/** @type {Event} */ event) => {
     if (event.target === open || event.target === generate) menu.open = false;
@@ -112,7 +111,7 @@ export function makeBar(act) {
         element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
         text,
       ),
-      element(
+      act.chosen && element(
         "div",
         { class: "regard-studio-model" },
         element("label", { for: ids.model, class: "regard-unseen", text: "Model" }),
@@ -126,7 +125,7 @@ export function makeBar(act) {
   );
   el.addEventListener("dragover", (event) => event.preventDefault());
   el.addEventListener("drop", (event) => {
-    if (!event.dataTransfer?.files.length) return;
+    if (!act.opened || !event.dataTransfer?.files.length) return;
     event.preventDefault();
     act.opened(event.dataTransfer.files[0]);
   });
@@ -142,7 +141,10 @@ export function makeBar(act) {
     },
     model: () => model.value,
     /** Whether the model can continue the text. @param {boolean} can */
-    setWrites: (can) => (generate.hidden = !can),
+    setWrites(can) {
+      generate.hidden = !can;
+      menu.hidden = !can && !act.opened;
+    },
     /** @param {string} name */
     setModel(name) {
       if ([...model.options].some((option) => option.value === name)) model.value = name;
