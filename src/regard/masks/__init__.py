@@ -16,6 +16,7 @@ causal() & window(2)
 ·····███
 """
 
+from regard.masks.expression import parse_mask
 from regard.masks.kinds import allowed, causal, chunks, documents, first, padding, prefix, where, window
 from regard.masks.mask import Mask
 from regard.masks.visible import Rest, Visible
@@ -30,6 +31,7 @@ __all__ = [
     "documents",
     "first",
     "padding",
+    "parse_mask",
     "prefix",
     "where",
     "window",

@@ -12,10 +12,14 @@ from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
+from regard.masks import parse_mask
 from regard.provenance import TYPED, Source
 from regard.tables import Column, Table
-from regard.teaching.hand_check.documents import Document, from_mapping, is_step_name
-from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
+from regard.teaching.hand_check.document import Document
+from regard.teaching.hand_check.formats import read_mapping
+from regard.teaching.hand_check.inputs import Inputs, Numbers, check_positions, inputs_of
+from regard.teaching.hand_check.notation import step_named
+from regard.teaching.hand_check.places import PROJECTIONS
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
 from regard.trace.steps import Projection
@@ -121,7 +125,7 @@ def traced(
         made = f"random numbers from seed {seed}"
     if masks:
         inputs.mask_text = " & ".join(masks)
-        inputs.mask = mask_named(inputs.mask_text)
+        inputs.mask = parse_mask(inputs.mask_text)
     if inputs.mask is not None:
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
     explain = _explainer(inputs)
@@ -132,14 +136,14 @@ def _document(content: Any, source: str) -> Document:
     """A document from a JSON file: named parts, or embeddings alone, by word or as a list."""
     if isinstance(content, dict) and content:
         by_word = all(_is_flat(vector) for vector in content.values())
-        if not by_word and any(map(is_step_name, content)):
-            return from_mapping(content, source)
+        if not by_word and any(isinstance(name, str) and step_named(name) for name in content):
+            return read_mapping(content, Document(source))
     if not isinstance(content, (dict, list)) or not content:
         raise OptionError(
             f"{source} holds no embeddings; expected an object of words and vectors, "
             'as {"The": [1, 0], "cat": [0, 1]}, or a list of vectors.'
         )
-    return from_mapping({"embeddings": content}, source)
+    return read_mapping({"embeddings": content}, Document(source))
 
 
 def _is_flat(vector: Any) -> bool:
@@ -155,7 +159,7 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
     inputs = inputs_of(document, None if words is None else tuple(words))
     if inputs.misfits:
         misfit = inputs.misfits[0]
-        raise OptionError(f"{document.source}: {misfit.step} is {misfit.given}, but {misfit.because}.")
+        raise OptionError(f"{document.source}: {misfit.step} is {misfit.came}, but {misfit.because}.")
     if inputs.x is None:
         missing = [step for step in PROJECTIONS if step not in inputs.parts or np.isnan(inputs.parts[step]).any()]
         if missing:
