@@ -239,7 +239,7 @@ def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPa
     models = {model.name: model for model in (small.writer(), small.encoder())}
     known = {name: Known(name, "a small model") for name in models}
     monkeypatch.setattr(library, "_known", lambda: known)
-    monkeypatch.setattr(library, "_kept", lambda: set(models))
+    monkeypatch.setattr(library, "models_here", lambda: set(models))
     made = library.Library("small-writer", load=models.__getitem__)
     with run_studio(made, development.SMALL) as address:
         yield address
@@ -334,7 +334,7 @@ def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
 
     def ask(message: dict[str, Any]) -> list[dict[str, Any]]:
         replies.clear()
-        talk.received(None, message)
+        talk.receive(None, message)
         return list(replies)
 
     opened.expose_function("askPython", ask)

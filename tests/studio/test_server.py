@@ -305,7 +305,7 @@ def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
         progress.reporter(name, 200)(50)
         fetched.append(name)
 
-    monkeypatch.setattr(library, "_kept", lambda: set(fetched))
+    monkeypatch.setattr(library, "models_here", lambda: set(fetched))
     made = server.Studio(library.Library("words", load=lambda name: Words(), fetch=fetch))
     with client(made) as browser:
         for path in ("/read", "/generate"):

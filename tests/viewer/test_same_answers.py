@@ -90,7 +90,7 @@ def from_widget(shown, asked):
     replies = queue.Queue()
     talk = Conversation(Answers(shown), lambda content, buffers=None: replies.put((content, buffers)))
     for kind, parameters in asked:
-        talk.received(None, {"id": "1", "kind": kind, "parameters": parameters})
+        talk.receive(None, {"id": "1", "kind": kind, "parameters": parameters})
         content, buffers = replies.get(timeout=60)
         assert content == {"id": "1"}
         yield frames.unpack(buffers[0])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +26,16 @@ from regard.reading.highlights import Opening, opening
 from regard.reading.layer_numbers import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.links import UNRANKED, strongest, strongest_links
 from regard.reading.seen_codec import (
+    add_tensors,
     check_numbers,
     describe_seen,
     describe_token,
     field,
-    finite,
-    kept,
-    listed,
+    finite_tensor,
+    of_type,
     prompt_of,
     seen_of,
     token_of,
-    typed,
 )  # fmt: skip
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, join_tokens, piece, tokens_of, words_of
@@ -47,6 +46,7 @@ from regard.trace.labels import numbered, place_of, words_for
 if TYPE_CHECKING:
     from regard.reading.reader import Reader
 
+T = TypeVar("T")
 FEW_WORDS = 12  # of a text, in the repr
 MOST_NAMED = 3  # sinks that a note names
 LONGEST_QUOTE = 70  # characters of a text that a note quotes
@@ -72,6 +72,18 @@ class Reading:
     ('The', 0.42...)
     ('sat', 0.42...)
     ('cat', 0.15...)
+    >>> reading.layers, reading.heads, reading.labels, [word.first for word in reading.words]
+    (1, 1, ('The', 'cat', 'sat'), [0, 1, 2])
+    >>> reading.attention(0)
+    Attention(head 1, query 3, key 3; head_dim 4, float64)
+    >>> reading.word_weights.mean_row(reading.word("The"), 0, 0).round(2), reading.output_weights(0)
+    (array([0.42, 0.16, 0.42]), None)
+    >>> reading.sinks, reading.sink_words  # neither special tokens nor a causal mask
+    ((), ())
+    >>> reading.is_square, reading.has_values, reading.nbytes
+    (True, True, 288)
+    >>> reading.source(0, 0), reading.unverified, reading.certificate.rows
+    ('given vectors, layer 0, head 0: “The cat sat”', '', 3)
     """
 
     text: str
@@ -159,20 +171,12 @@ class Reading:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """Tokens joined into words, special ones too.
-
-        >>> [word.text for word in reading.words]
-        ['The', 'cat', 'sat']
-        """
+        """Tokens joined into words, special ones too."""
         return words_of(self.tokens, self.text)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The words as tables name them: the second "the" is the:2.
-
-        >>> reading.labels
-        ('The', 'cat', 'sat')
-        """
+        """The words as tables name them: the second "the" is the:2."""
         return tuple(numbered([word.text for word in self.words]))
 
     def word(self, given: Any, name: str = "word") -> Word:
@@ -187,11 +191,7 @@ class Reading:
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """Tokens that take weight in every text: special ones, and the first token of a causal model.
-
-        >>> reading.sinks  # neither special tokens nor a causal mask
-        ()
-        """
+        """Tokens that take weight in every text: special ones, and the first token of a causal model."""
         sinks = [place for place, token in enumerate(self.tokens) if token.special]
         attention = self.seen[0].attention
         is_text = self.trace is None and self.has_values and self.is_square
@@ -203,11 +203,7 @@ class Reading:
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
-        """Positions of the words that the sinks belong to.
-
-        >>> reading.sink_words
-        ()
-        """
+        """Positions of the words that the sinks belong to."""
         sinks = set(self.sinks)
         return tuple(place for place, word in enumerate(self.words) if word.first in sinks)
 
@@ -215,56 +211,32 @@ class Reading:
 
     @property
     def layers(self) -> int:
-        """The number of layers.
-
-        >>> reading.layers
-        1
-        """
+        """The number of layers."""
         return len(self.seen)
 
     @property
     def heads(self) -> int:
-        """The number of heads per layer.
-
-        >>> reading.heads
-        1
-        """
+        """The number of heads per layer."""
         return int(self.seen[0].attention.shape[0])
 
     @property
     def is_square(self) -> bool:
-        """Whether every token is one query and one key, as in a text that a model has read.
-
-        >>> reading.is_square, Reading.of(Attention(E[:2], E)).is_square
-        (True, False)
-        """
+        """Whether every token is one query and one key, as in a text that a model has read."""
         return self.queries == range(len(self.tokens))
 
     @property
     def has_values(self) -> bool:
-        """Whether the values are known, which an `Attention` alone does not have.
-
-        >>> reading.has_values, Reading.of(Attention(E, E)).has_values
-        (True, False)
-        """
+        """Whether the values are known, which an `Attention` alone does not have."""
         return bool(self.seen[0].values.shape[-1])
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all queries, keys and values.
-
-        >>> reading.nbytes
-        288
-        """
+        """The bytes of all queries, keys and values."""
         arrays = [array for A, values in self.seen for array in (A.queries, A.keys, values)]
         return sum(int(np.prod(array.shape)) * int(array.dtype.itemsize) for array in arrays)
 
     def attention(self, layer: int) -> Attention:
-        """The lazy matrix of one layer, (head, query, key), between tokens.
-
-        >>> reading.attention(0)
-        Attention(head 1, query 3, key 3; head_dim 4, float64)
-        """
+        """The lazy matrix of one layer, (head, query, key), between tokens."""
         return self.seen[self._place(layer)].attention
 
     def _place(self, layer: int) -> int:
@@ -309,11 +281,7 @@ class Reading:
 
     @cached_property
     def word_weights(self) -> WordWeights:
-        """Weights between words by the positions of layers and heads, which the tables below are made of.
-
-        >>> reading.word_weights.mean_row(reading.word("The"), 0, 0).round(2)
-        array([0.42, 0.16, 0.42])
-        """
+        """Weights between words by the positions of layers and heads, which the tables below are made of."""
         return WordWeights(tuple(seen.attention for seen in self.seen), self.words)
 
     @property
@@ -524,11 +492,7 @@ class Reading:
         return Table(title, columns, tuple(cells), tuple(notes), source=self.source(layer, head))
 
     def output_weights(self, layer: int) -> Array | None:
-        """W_O of the layer at a position, (width, head · value_dim), where it is known.
-
-        >>> print(reading.output_weights(0))
-        None
-        """
+        """W_O of the layer at a position, (width, head · value_dim), where it is known."""
         w_o = self.blocks[layer].attention.w_o if self.blocks else None
         return None if w_o is None else w_o.weight
 
@@ -710,11 +674,7 @@ class Reading:
         return range(start, stop)
 
     def source(self, layer: int | None = None, head: int | None = None) -> str:
-        """Where the numbers come from, in one sentence that files carry: model, layer, head and text.
-
-        >>> reading.source(0, 0)
-        'given vectors, layer 0, head 0: “The cat sat”'
-        """
+        """Where the numbers come from, in one sentence that files carry: model, layer, head and text."""
         of_layer, of_head = self._places(layer, head)
         number = None if of_layer is None else self.layer_numbers[of_layer]
         heads = () if of_head is None else (self.head_numbers[of_head],)
@@ -751,20 +711,13 @@ class Reading:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """How exact these numbers are: rows of every head, checked against float64.
-
-        >>> reading.certificate.rows, reading.certificate.row_sums < 1e-15
-        (3, True)
-        """
+        """How exact these numbers are: rows of every head, checked against float64."""
         return certify(self.seen, self.outputs)
 
     @property
     def unverified(self) -> str:
         """What the certificate cannot know of a loaded reading, or of a text given for a watched model that was called
         without token ids; empty for a text that was read here.
-
-        >>> reading.unverified
-        ''
         """
         if self.file is None and not self.is_text_known:
             return "The text is not verified: the token ids that the model was called with are not known."
@@ -790,8 +743,8 @@ class Reading:
             "text": self.text,
             "tokens": [describe_token(token) for token in self.tokens],
             "layers": [describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)],
-            "outputs": kept("outputs", self.outputs, tensors),
-            "states": kept("states", self.states, tensors),
+            "outputs": add_tensors("outputs", self.outputs, tensors),
+            "states": add_tensors("states", self.states, tensors),
             "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
             "model": self.model,
             "given": self.given,
@@ -811,29 +764,29 @@ class Reading:
         ('The', 'cat', 'sat')
         """
 
-        def numbers_in(metadata: dict[str, Any], name: str) -> tuple[int, ...]:
-            numbers = metadata.get(name, [])  # missing in files of before
-            return field({name: numbers}, name, lambda rows: tuple(typed("a number", one, int) for one in listed(rows)))
+        def build(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
+            def each(name: str, build_one: Callable[[Any], T]) -> tuple[T, ...]:
+                return field(metadata, name, lambda rows: tuple(map(build_one, of_type("it", rows, list))))
 
-        def built(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
+            metadata = {"layer_numbers": [], "head_numbers": [], **metadata}  # missing in files of before
             check_numbers(tensors)
-            text = field(metadata, "text", lambda text: typed("it", text, str))
-            tokens = field(metadata, "tokens", lambda rows: tuple(token_of(row, text) for row in listed(rows)))
+            text = field(metadata, "text", lambda text: of_type("it", text, str))
+            tokens = each("tokens", lambda row: token_of(row, text))
             return cls(
                 text,
                 tokens,
-                field(metadata, "layers", lambda layers: tuple(seen_of(layer, tensors) for layer in listed(layers))),
-                field(metadata, "outputs", lambda names: tuple(finite(name, tensors) for name in listed(names))),
-                field(metadata, "states", lambda names: tuple(finite(name, tensors) for name in listed(names))),
-                field(metadata, "blocks", lambda blocks: tuple(block_of(block, tensors) for block in listed(blocks))),
-                field(metadata, "model", lambda model: typed("it", model, str)),
+                each("layers", lambda layer: seen_of(layer, tensors)),
+                each("outputs", lambda name: finite_tensor(name, tensors)),
+                each("states", lambda name: finite_tensor(name, tensors)),
+                each("blocks", lambda block: block_of(block, tensors)),
+                field(metadata, "model", lambda model: of_type("it", model, str)),
                 field(metadata, "given", lambda prompt: prompt_of(prompt, len(tokens))),
                 file=Path(path).name,
-                layer_numbers=numbers_in(metadata, "layer_numbers"),
-                head_numbers=numbers_in(metadata, "head_numbers"),
+                layer_numbers=each("layer_numbers", lambda number: of_type("a number", number, int)),
+                head_numbers=each("head_numbers", lambda number: of_type("a number", number, int)),
             )
 
-        return codec.load_as(path, "reading", built)
+        return codec.load_as(path, "reading", build)
 
     def save_html(
         self,
@@ -882,7 +835,7 @@ class Reading:
 
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
     """The block of a model that a file describes."""
-    return typed("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+    return of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
 
 
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:

@@ -100,7 +100,7 @@ def changes_of(reading: Reading, given: Mapping[str, Any]) -> Changes:
 
 def next_token(reading: Reading, query: int) -> Parts:
     """The logits of the token after one position, largest first, and the texts of the most likely tokens."""
-    return _said(reading, query, numpy_of(reading.states[-1])[query])
+    return _next_logits(reading, query, numpy_of(reading.states[-1])[query])
 
 
 def likelihood(reading: Reading, stop: Callable[[], None]) -> Parts:
@@ -137,7 +137,7 @@ def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None
         moved.append(float(np.linalg.norm(other - one)) / max(float(np.linalg.norm(one)), 1e-30))
     found: Parts = ({"query": query}, {})
     if reader_of(reading).writes:
-        found = _said(reading, query, numpy_of(states[-1])[query])
+        found = _next_logits(reading, query, numpy_of(states[-1])[query])
     return found[0], {**found[1], "moved": np.array(moved, np.float32)}
 
 
@@ -183,7 +183,7 @@ def changed_head(attention: Attention, changes: Changes) -> Attention:
     return replace(attention, scale=scale / changes.temperature, mask=mask)
 
 
-def _said(reading: Reading, query: int, state: Floats) -> Parts:
+def _next_logits(reading: Reading, query: int, state: Floats) -> Parts:
     model = reader_of(reading)
     logits = numpy_of(model.next_logits(state[None]))[0].astype(np.float32)
     order = np.argsort(-logits, kind="stable")

@@ -60,7 +60,7 @@ def reading_of(shown: Any) -> Reading:
     raise errors.option("subject", type(shown).__name__, "a Reading, a Trace, an Attention or a look-up")
 
 
-class Parameters:
+class _Parameters:
     """The parameters of one query about a reading; each is checked when it is used."""
 
     def __init__(self, reading: Reading, given: Any, names: Sequence[str]) -> None:
@@ -68,46 +68,38 @@ class Parameters:
         self.given = params.parameters({} if given is None else given, names)
 
     def word(self, name: str, choices: Sequence[str]) -> str:
-        """One of several words; the first by default."""
         return params.word(name, self.given.get(name), choices)
 
     @cached_property
     def layer(self) -> int:
-        """The first by default."""
         return params.place("layer", self.given.get("layer", 0), self._reading.layers)
 
     @property
     def attention(self) -> Attention:
-        """Of the layer."""
         return self._reading.seen[self.layer].attention
 
     @cached_property
     def head(self) -> int:
-        """Of the layer."""
         return params.place("head", self.given.get("head"), self.attention.shape[0])
 
     @cached_property
     def heads(self) -> list[int]:
-        """Of the layer, all by default."""
         return params.places("heads", self.given.get("heads"), self.attention.shape[0])
 
     @cached_property
     def query(self) -> int:
-        """By its position."""
         return params.place("query", self.given.get("query"), len(self._reading.queries))
 
     @property
     def by_word(self) -> bool:
-        """Whether weights are those between words."""
         return self.word("by", ("token", "word")) == "word"
 
     @property
     def measure(self) -> str:
-        """What is shown instead of weights."""
         return self.word("measure", measures_of(self._reading))
 
+    @property
     def tokens(self) -> list[int]:
-        """Positions of tokens, all by default."""
         return params.places("tokens", self.given.get("tokens"), len(self._reading.tokens), params.MOST_KEYS)
 
 
@@ -134,7 +126,7 @@ class Answers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
         validate.choice("kind", kind, ["describe", "meaning", *query_kinds(self.reading)])
-        asked = Parameters(self.reading, parameters, NAMES[kind])
+        asked = _Parameters(self.reading, parameters, NAMES[kind])
         stop()
         with np.errstate(all="ignore"):
             # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
@@ -149,10 +141,10 @@ class Answers:
             description["compared"] = similar.COMPARED
         return description
 
-    def _describe(self, asked: Parameters, stop: Stop) -> bytes:
+    def _describe(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(self.description())
 
-    def _tile(self, asked: Parameters, stop: Stop) -> bytes:
+    def _tile(self, asked: _Parameters, stop: Stop) -> bytes:
         given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
         rows = params.span("rows", given.get("rows"), attention.shape[1])
         columns = params.span("columns", given.get("columns"), attention.shape[2])
@@ -171,11 +163,11 @@ class Answers:
             cells = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
         return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": cells})
 
-    def _progress(self, asked: Parameters, stop: Stop) -> bytes:
+    def _progress(self, asked: _Parameters, stop: Stop) -> bytes:
         """How far the exact pass over a head of a long text is."""
         return frames.pack({"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))})
 
-    def _row(self, asked: Parameters, stop: Stop) -> bytes:
+    def _row(self, asked: _Parameters, stop: Stop) -> bytes:
         heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
         pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
         if measure in ("mean", "rollout"):
@@ -194,10 +186,10 @@ class Answers:
         matrix: Floats = self._over_layers[measure]
         return matrix
 
-    def _value_grams(self, asked: Parameters, stop: Stop) -> bytes:
+    def _value_grams(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack({"layer": asked.layer}, {"gram": measures.grams(self.reading, asked.layer)})
 
-    def _statistics(self, asked: Parameters, stop: Stop) -> bytes:
+    def _statistics(self, asked: _Parameters, stop: Stop) -> bytes:
         of_layers, sampled = [], None
         for attention, _ in self.reading.seen:
             stop()
@@ -217,7 +209,7 @@ class Answers:
         header = {"sampled": sampled, "patterns": known and known["labels"]}
         return frames.pack(header, dict(zip(names, stacked, strict=True)))
 
-    def _thumbnails(self, asked: Parameters, stop: Stop) -> bytes:
+    def _thumbnails(self, asked: _Parameters, stop: Stop) -> bytes:
         attention, most = asked.attention, params.MOST_CELLS
         rows, columns = params.cells(asked.given.get("shape", [64, 64]), most, most)
         shape = (min(rows, attention.shape[1]), min(columns, attention.shape[2]))
@@ -230,7 +222,7 @@ class Answers:
             maps.append(long_texts.sampled_map(attention, head, whole, stop))
         return frames.pack({"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])})
 
-    def _along(self, asked: Parameters, stop: Stop) -> bytes:
+    def _along(self, asked: _Parameters, stop: Stop) -> bytes:
         heads = asked.heads
         if is_long(self.reading):
             sample = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
@@ -238,7 +230,7 @@ class Answers:
         of_tokens = token_statistics(self.reading, asked.attention)
         return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
 
-    def _links(self, asked: Parameters, stop: Stop) -> bytes:
+    def _links(self, asked: _Parameters, stop: Stop) -> bytes:
         given, attention, heads = asked.given, asked.attention, asked.heads
         count = params.count("count", given.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", given.get("itself"), False)
@@ -254,11 +246,11 @@ class Answers:
             best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
         return frames.pack({"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict())
 
-    def _heads_for(self, asked: Parameters, stop: Stop) -> bytes:
+    def _heads_for(self, asked: _Parameters, stop: Stop) -> bytes:
         query, key = asked.query, params.place("key", asked.given.get("key"), len(self.reading.tokens))
         return frames.pack({"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop))
 
-    def _vectors(self, asked: Parameters, stop: Stop) -> bytes:
+    def _vectors(self, asked: _Parameters, stop: Stop) -> bytes:
         attention, head, most = asked.attention, asked.head, params.MOST_KEYS
         query = None if asked.given.get("query") is None else asked.query
         keys = asked.given.get("keys")
@@ -269,12 +261,12 @@ class Answers:
         values = self.reading.seen[asked.layer].values if self.reading.has_values else None
         return frames.pack(*head_vectors(attention, values, head, query, keys))
 
-    def _steps(self, asked: Parameters, stop: Stop) -> bytes:
+    def _steps(self, asked: _Parameters, stop: Stop) -> bytes:
         params.place("head", asked.given.get("head", 0), asked.attention.shape[0])
         return frames.pack(*steps_after(self.reading, asked.layer, asked.query))
 
-    def _states(self, asked: Parameters, stop: Stop) -> bytes:
-        states, tokens = self.reading.states, asked.tokens()
+    def _states(self, asked: _Parameters, stop: Stop) -> bytes:
+        states, tokens = self.reading.states, asked.tokens
         if asked.given.get("layer") is not None:
             layer = params.place("layer", asked.given["layer"], len(states))
             return frames.pack({"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]})
@@ -283,30 +275,30 @@ class Answers:
         of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
         return frames.pack({"layer": None, "tokens": tokens}, {"state": of_layers})
 
-    def _embedding(self, asked: Parameters, stop: Stop) -> bytes:
-        return frames.pack(*embedding_steps(self.reading, asked.tokens()))
+    def _embedding(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(*embedding_steps(self.reading, asked.tokens))
 
-    def _block(self, asked: Parameters, stop: Stop) -> bytes:
+    def _block(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(*block_weights.answer(self.reading.blocks[asked.layer]))
 
-    def _architecture(self, asked: Parameters, stop: Stop) -> bytes:
+    def _architecture(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(architecture(self.reading))
 
-    def _next(self, asked: Parameters, stop: Stop) -> bytes:
+    def _next(self, asked: _Parameters, stop: Stop) -> bytes:
         query = asked.query if "query" in asked.given else len(self.reading.queries) - 1
         return frames.pack(*next_token.next_token(self.reading, query))
 
-    def _flow(self, asked: Parameters, stop: Stop) -> bytes:
+    def _flow(self, asked: _Parameters, stop: Stop) -> bytes:
         query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
         return frames.pack(*next_token.flow(self.reading, changes, query, stop))
 
-    def _likelihood(self, asked: Parameters, stop: Stop) -> bytes:
+    def _likelihood(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(*next_token.likelihood(self.reading, stop))
 
-    def _embed(self, asked: Parameters, stop: Stop) -> bytes:
+    def _embed(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(*similar.embed(next_token.reader_of(self.reading), asked.given.get("texts")))
 
-    def _meaning(self, asked: Parameters, stop: Stop) -> bytes:
+    def _meaning(self, asked: _Parameters, stop: Stop) -> bytes:
         return meaning(self._embedder, asked.given)
 
 

@@ -44,17 +44,19 @@ class Embedder:
     model: Callable[[], Reader]
 
 
-def _is_kept() -> bool:
+def models_here() -> set[str]:
+    """The names of the models on this machine."""
     from regard.models import store
 
-    return any(kept.name == DEFAULT for kept in store.all_kept())
+    return {kept.name for kept in store.all_kept()}
 
 
-@lru_cache(maxsize=1)
-def _opened() -> Reader:
+@lru_cache(maxsize=2)
+def open_here(name: str) -> Reader:
+    """A model that is on this machine."""
     from regard.models.model import model
 
-    return model(DEFAULT)
+    return model(name)
 
 
-ON_THIS_MACHINE = Embedder(_is_kept, _opened)
+ON_THIS_MACHINE = Embedder(lambda: DEFAULT in models_here(), lambda: open_here(DEFAULT))

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from secrets import token_hex
 from typing import Any
@@ -22,11 +22,10 @@ from regard.errors import RegardError
 from regard.reading.reader import Reader
 from regard.viewer import bundle, frames, params
 from regard.viewer.queries import Answers, Stop, answers_for
+from regard.viewer.similar import models_here, open_here
 
 ENTRY = "hosts/widget.js"
 WAITING = 64  # queries waiting at once
-MOST_TEXT = 400_000  # characters of a text to read
-MOST_TOKENS = 2048  # to be generated
 STILL = 512  # tokens up to which a still picture ranks the links of a reading; of longer ones it is one head's map
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -86,7 +85,7 @@ class Conversation:
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, "regard-widget")
 
-    def received(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
+    def receive(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
         """A message from the page."""
         if not isinstance(content, dict):
             return
@@ -170,26 +169,26 @@ class Others:
         given = {} if given is None else given
         if kind == "models":
             own = self._first.reader
-            return frames.pack({"models": sorted({*_kept(), *([] if own is None else [own.name])})})
+            return frames.pack({"models": sorted({*models_here(), *([] if own is None else [own.name])})})
         if kind == "close":
             self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
             return frames.pack({})
         sampled = ("tokens", "temperature", "top_k", "top_p", "seed") if kind == "generate" else ()
         given = params.parameters(given, ("text", "model", *sampled))
-        text = params.text("text", given.get("text"), MOST_TEXT)
+        text = params.text("text", given.get("text"), params.MOST_TEXT)
         model = self._model(given.get("model"))
         if kind == "read":
-            return self._opened(model.read(text, on_layer=lambda _done, _of: stop()))
+            return self._open_reading(model.read(text, on_layer=lambda _done, _of: stop()))
         written: list[str] = []
 
         def on_token(piece: str) -> None:
             written.append(piece)
             news({"text": "".join(written), "progress": len(written) / tokens})
 
-        tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
-        return self._opened(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
+        tokens = params.count("tokens", given.get("tokens"), params.MOST_GENERATED, 64)
+        return self._open_reading(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
 
-    def _opened(self, reading: Any) -> bytes:
+    def _open_reading(self, reading: Any) -> bytes:
         name, answers = token_hex(8), Answers(reading)
         self._open[name] = answers
         while len(self._open) > self.MOST:
@@ -200,26 +199,13 @@ class Others:
         own = self._first.reader
         if own is not None and name in (None, own.name):
             return own
-        if name not in _kept():
+        if name not in models_here():
             raise errors.OptionError(
                 f"No model {name!r} is on this machine, and the one that read this text is not at hand."
                 if own is None
                 else f"No model {name!r} is on this machine: `regard models` lists those that are."
             )
-        return _by_name(str(name))
-
-
-def _kept() -> set[str]:
-    from regard.models import store
-
-    return {kept.name for kept in store.all_kept()}
-
-
-@lru_cache(maxsize=2)
-def _by_name(name: str) -> Reader:
-    from regard.models.model import model
-
-    return model(name)
+        return open_here(str(name))
 
 
 @cache
@@ -231,7 +217,7 @@ def _widget_class() -> Any:
     def start(self: Any, answers: Answers) -> None:
         anywidget.AnyWidget.__init__(self, still=token_hex(8), wasm=bundle.wasm())
         self._conversation = Conversation(answers, self.send)
-        self.on_msg(self._conversation.received)
+        self.on_msg(self._conversation.receive)
 
     def close(self: Any) -> None:
         self._conversation.close()
