@@ -21,22 +21,11 @@ from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.masks import allowed
 from regard.provenance import GIVEN, Source, provenance, quoted
+from regard.reading import seen_codec
 from regard.reading.certificate import Certificate, certify
 from regard.reading.highlights import Opening, opening
 from regard.reading.layer_numbers import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.links import UNRANKED, strongest, strongest_links
-from regard.reading.seen_codec import (
-    add_tensors,
-    check_numbers,
-    describe_seen,
-    describe_token,
-    field,
-    finite_tensor,
-    of_type,
-    prompt_of,
-    seen_of,
-    token_of,
-)  # fmt: skip
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, join_tokens, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
@@ -47,6 +36,7 @@ if TYPE_CHECKING:
     from regard.reading.reader import Reader
 
 T = TypeVar("T")
+LAYER, HEAD, WEIGHT = Column("layer", "number", 0), Column("head", "number", 0), Column("weight", "number", shade=True)
 FEW_WORDS = 12  # of a text, in the repr
 MOST_NAMED = 3  # sinks that a note names
 LONGEST_QUOTE = 70  # characters of a text that a note quotes
@@ -317,7 +307,7 @@ class Reading:
         own = self.words.index(asking)
         listed = self._listed(own, sinks, itself)
         order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
-        columns = [Column("Word", "word"), Column("weight", "number", shade=True)]
+        columns = [Column("Word", "word"), WEIGHT]
         cells: list[Any] = [[self.labels[place] for place in order], [float(found[place]) for place in order]]
         if not listed.all():
             columns.append(Column("of the rest", "number"))
@@ -400,10 +390,7 @@ class Reading:
             numbers = self._numbers(layer, head)
             rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
         rows.sort(key=lambda row: (-row[3], row[0], row[1]))
-        columns = [
-            Column("layer", "number", 0), Column("head", "number", 0), Column("key", "word"),
-            Column("weight", "number", shade=True), Column("to sinks", "number"),
-        ]  # fmt: skip
+        columns = [LAYER, HEAD, Column("key", "word"), WEIGHT, Column("to sinks", "number")]
         title = f"Heads in which {self.labels[own]} attends most to " + (
             "one word" if target is None else self.labels[target]
         )
@@ -446,10 +433,7 @@ class Reading:
             (*self._numbers(place, of_head), self.labels[query], self.labels[key], -weight)
             for weight, place, of_head, query, key in best
         )
-        columns = (
-            Column("layer", "number", 0), Column("head", "number", 0), Column("query", "word"), Column("key", "word"),
-            Column("weight", "number", shade=True),
-        )  # fmt: skip
+        columns = LAYER, HEAD, Column("query", "word"), Column("key", "word"), WEIGHT
         notes = self._sink_notes(in_sinks / rows_seen if rows_seen else 0.0, " on average")
         title = f"Largest weights, {self._scope(layer, head)}"
         return Table(title, columns, cells, tuple(notes), source=self.source(layer, head))
@@ -480,10 +464,8 @@ class Reading:
         listed = np.flatnonzero(self._listed(own, sinks, itself))
         order = listed[np.argsort(-total[listed], kind="stable")]
         through = " · W_O" if known else ""
-        columns = (
-            Column("Word", "word"), Column("weight", "number", shade=True), Column(f"‖v{through}‖", "number"),
-            Column(f"‖weight · v{through}‖", "number"),
-        )  # fmt: skip
+        norms = Column(f"‖v{through}‖", "number"), Column(f"‖weight · v{through}‖", "number")
+        columns = Column("Word", "word"), WEIGHT, *norms
         cells = ((self.labels[one], float(shares[one]), float(alone[one]), float(total[one])) for one in order)
         notes = self._sink_notes(shares[list(self.sink_words)].sum())
         if not known:
@@ -531,9 +513,9 @@ class Reading:
             after = f"after layer {self.layer_numbers[place - 1]}" if place else "embedded"
             rows.append((after, cosine, apart, relative))
         columns = (
-            Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
-            Column("distance / length", "number"),
-        )  # fmt: skip
+            Column("State", "text"),
+            *(Column(name, "number") for name in ("cosine", "distance", "distance / length")),
+        )
         texts = self.text, other.text
         parts = [text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…" for text in texts]
         title = f"{here.text}: distance of its vectors in two texts"
@@ -741,10 +723,12 @@ class Reading:
         written = enumerate(self.blocks if blocks else ())
         metadata = {
             "text": self.text,
-            "tokens": [describe_token(token) for token in self.tokens],
-            "layers": [describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)],
-            "outputs": add_tensors("outputs", self.outputs, tensors),
-            "states": add_tensors("states", self.states, tensors),
+            "tokens": [seen_codec.describe_token(token) for token in self.tokens],
+            "layers": [
+                seen_codec.describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)
+            ],
+            "outputs": seen_codec.add_tensors("outputs", self.outputs, tensors),
+            "states": seen_codec.add_tensors("states", self.states, tensors),
             "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
             "model": self.model,
             "given": self.given,
@@ -766,24 +750,26 @@ class Reading:
 
         def build(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
             def each(name: str, build_one: Callable[[Any], T]) -> tuple[T, ...]:
-                return field(metadata, name, lambda rows: tuple(map(build_one, of_type("it", rows, list))))
+                return seen_codec.field(
+                    metadata, name, lambda rows: tuple(map(build_one, seen_codec.of_type("it", rows, list)))
+                )
 
             metadata = {"layer_numbers": [], "head_numbers": [], **metadata}  # missing in files of before
-            check_numbers(tensors)
-            text = field(metadata, "text", lambda text: of_type("it", text, str))
-            tokens = each("tokens", lambda row: token_of(row, text))
+            seen_codec.check_numbers(tensors)
+            text = seen_codec.field(metadata, "text", lambda text: seen_codec.of_type("it", text, str))
+            tokens = each("tokens", lambda row: seen_codec.token_of(row, text))
             return cls(
                 text,
                 tokens,
-                each("layers", lambda layer: seen_of(layer, tensors)),
-                each("outputs", lambda name: finite_tensor(name, tensors)),
-                each("states", lambda name: finite_tensor(name, tensors)),
+                each("layers", lambda layer: seen_codec.seen_of(layer, tensors)),
+                each("outputs", lambda name: seen_codec.finite_tensor(name, tensors)),
+                each("states", lambda name: seen_codec.finite_tensor(name, tensors)),
                 each("blocks", lambda block: block_of(block, tensors)),
-                field(metadata, "model", lambda model: of_type("it", model, str)),
-                field(metadata, "given", lambda prompt: prompt_of(prompt, len(tokens))),
+                seen_codec.field(metadata, "model", lambda model: seen_codec.of_type("it", model, str)),
+                seen_codec.field(metadata, "given", lambda prompt: seen_codec.prompt_of(prompt, len(tokens))),
                 file=Path(path).name,
-                layer_numbers=each("layer_numbers", lambda number: of_type("a number", number, int)),
-                head_numbers=each("head_numbers", lambda number: of_type("a number", number, int)),
+                layer_numbers=each("layer_numbers", lambda number: seen_codec.of_type("a number", number, int)),
+                head_numbers=each("head_numbers", lambda number: seen_codec.of_type("a number", number, int)),
             )
 
         return codec.load_as(path, "reading", build)
@@ -835,7 +821,7 @@ class Reading:
 
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
     """The block of a model that a file describes."""
-    return of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+    return seen_codec.of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
 
 
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:

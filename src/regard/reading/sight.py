@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.reading.reading import Reading
+from regard.reading.reading import HEAD, LAYER, Reading
 from regard.tables import Column, Table
 
 MOST_PAIRS = 24  # rows of the table of pairs
@@ -66,7 +66,7 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
     if layer is not None and head is not None:
         return looks
     found = list(reading.word_weights.rows(reading.words[place], *reading._places(layer, head)))
-    of_head = Column("layer", "number", 0), Column("head", "number", 0), Column("at most", "number", shade=True)
+    of_head = LAYER, HEAD, Column("at most", "number", shade=True)
     rows = []
     for row in looks:
         key = reading.labels.index(row[0])

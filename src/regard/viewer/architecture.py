@@ -63,13 +63,13 @@ def stages_of(model: Transformer) -> list[Stage]:
     if model.encoders:
         stages.append(_stack("encoder", model.encoders))
     if model.memory_norm is not None:
-        stages.append(_norm("memory_norm", "Norm", model.memory_norm))
+        stages.append(_norm("memory_norm", model.memory_norm))
     if model.encoders and model.decoders and model.target_embedding is not None:
         stages.append(_table("target_embedding", "Embedding of targets", model.target_embedding.weight))
     if model.decoders:
         stages.append(_stack("decoder", model.decoders))
     if model.norm is not None:
-        stages.append(_norm("norm", "Norm", model.norm))
+        stages.append(_norm("norm", model.norm))
     if model.head is not None:
         head = _linear("head", "Next token", model.head, "W")
         tied = model.head.weight is model.embedding.weight
@@ -91,7 +91,7 @@ def _embedding(model: Transformer) -> Stage:
             "note": "learned, added" if learned else "sines and cosines, added",
         })  # fmt: skip
     if model.embedding_norm is not None:
-        parts.append(_norm("embedding_norm", "Norm", model.embedding_norm))
+        parts.append(_norm("embedding_norm", model.embedding_norm))
     return {**stage, "parts": parts, "parameters": stage["parameters"] + sum(part["parameters"] for part in parts)}
 
 
@@ -132,7 +132,7 @@ def _parts(block: Encoder | Decoder) -> list[Stage]:
     first = block.norm_first
 
     def around(name: str, norm: Norm, stage: Stage) -> list[Stage]:
-        both = [_norm(name, "Norm", norm), stage]
+        both = [_norm(name, norm), stage]
         return both if first else both[::-1]
 
     found = around("norm_1", block.norm_1, _attention("attention", "Attention", block.attention))
@@ -172,9 +172,9 @@ def _feed_forward(layer: FeedForward) -> Stage:
     }
 
 
-def _norm(name: str, title: str, norm: Norm) -> Stage:
+def _norm(name: str, norm: Norm) -> Stage:
     kind = "layer norm" if isinstance(norm, LayerNorm) else "RMS norm"
-    return {"id": name, "title": title, "parameters": norm.count(), "shapes": [], "note": kind}
+    return {"id": name, "title": "Norm", "parameters": norm.count(), "shapes": [], "note": kind}
 
 
 def _linear(name: str, title: str, linear: Linear, label: str) -> Stage:

@@ -9,17 +9,8 @@ import numpy as np
 
 from regard.arrays import numpy_of
 from regard.attention import Attention
+from regard.heads import sentence_relations as relations
 from regard.heads.roles import TREEBANK, KnownHeads, known
-from regard.heads.sentence_relations import (
-    EXAMPLES,
-    POSSIBLE,
-    REFERENCE,
-    RelationAnswer,
-    TaggedSentence,
-    also_best,
-    answers,
-    not_here,
-)  # fmt: skip
 from regard.masks import Mask
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
@@ -29,19 +20,7 @@ from regard.reading.highlights import opening
 from regard.teaching.lookup import Lookup
 from regard.trace import Trace
 from regard.trace.steps import Projection
-from regard.viewer.description import (
-    CertificateNumbers,
-    Description,
-    Editable,
-    HeadRoles,
-    KeptParts,
-    LayerMask,
-    Measure,
-    RoleAnswer,
-    RoleScore,
-    Sizes,
-    Start,
-)
+from regard.viewer import description
 from regard.viewer.long_texts import is_long
 
 FORMAT = 1
@@ -56,9 +35,9 @@ def describe(
     reading: Reading,
     *,
     has: Sequence[str] | None = None,
-    measures: Sequence[Measure] | None = None,
-    kept: KeptParts | None = None,
-) -> Description:
+    measures: Sequence[description.Measure] | None = None,
+    kept: description.KeptParts | None = None,
+) -> description.Description:
     """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
     trace, tokens = reading.trace, reading.tokens
     masks, mask_of_layer = _masks(reading)
@@ -99,7 +78,7 @@ def describe(
     }
 
 
-def describe_lookup(lookup: Lookup) -> Description:
+def describe_lookup(lookup: Lookup) -> description.Description:
     """The description of a dictionary that is looked up softly, which has no attention until a query comes."""
     how, numbers = lookup._how, lookup._value_numbers
     keys = [str(key) for key in lookup.keys]
@@ -142,13 +121,13 @@ def _stops(reading: Reading) -> list[int] | None:
     return [int(token.stop + wide[min(token.stop, len(reading.text))]) for token in reading.tokens]
 
 
-def known_heads(reading: Reading) -> HeadRoles | None:
+def known_heads(reading: Reading) -> description.HeadRoles | None:
     """What the heads of the reading's model do, in general and in this text; None for other models."""
     found = known(reading)
     if found is None:
         return None
     places = [[(layer, head) for head in range(found.heads)] for layer in range(reading.layers)]
-    sentence = TaggedSentence.of(reading)
+    sentence = relations.TaggedSentence.of(reading)
     return {
         "treebank": TREEBANK,
         "source": found.source,
@@ -158,22 +137,22 @@ def known_heads(reading: Reading) -> HeadRoles | None:
             [[[role.relation, role.direction, role.arrow] for role in found.roles_of(*place)] for place in row]
             for row in places
         ],
-        "possible": POSSIBLE,
+        "possible": relations.POSSIBLE,
         "classes": [sorted(of_word) for of_word in sentence.classes],
         "asks": [
             {
                 "name": name,
-                "answers": [_answer(found, reading, answer) for answer in answers(found, name, sentence)],
-                "nothing": not_here(found, name, sentence),
-                "example": EXAMPLES[name],
+                "answers": [_answer(found, reading, answer) for answer in relations.answers(found, name, sentence)],
+                "nothing": relations.not_here(found, name, sentence),
+                "example": relations.EXAMPLES[name],
             }
             for name in found.groups
-            if name in EXAMPLES
+            if name in relations.EXAMPLES
         ],
     }
 
 
-def _answer(found: KnownHeads, reading: Reading, answer: RelationAnswer) -> RoleAnswer:
+def _answer(found: KnownHeads, reading: Reading, answer: relations.RelationAnswer) -> description.RoleAnswer:
     """An answer for the page: the head, the link by its tokens, and the score of the head in general."""
     layer, head, query, key, weight = answer.link
     return {
@@ -183,13 +162,13 @@ def _answer(found: KnownHeads, reading: Reading, answer: RelationAnswer) -> Role
         "key": reading.words[key].first,
         "weight": weight,
         "arrow": answer.arrow,
-        "scored": None if answer.role is None else cast(RoleScore, answer.role._asdict()),
-        "same": "" if answer.role is None else also_best(found, answer.role),
-        "unscored": found.nothing_for(REFERENCE) if answer.role is None else None,
+        "scored": None if answer.role is None else cast(description.RoleScore, answer.role._asdict()),
+        "same": "" if answer.role is None else relations.also_best(found, answer.role),
+        "unscored": found.nothing_for(relations.REFERENCE) if answer.role is None else None,
     }
 
 
-def start_of(reading: Reading) -> Start | None:
+def start_of(reading: Reading) -> description.Start | None:
     """Layer, head and query token of the strongest link between content words: where a view opens; None if unknown."""
     if not reading.tokens or not reading.is_square or is_long(reading):
         return None
@@ -200,9 +179,9 @@ def start_of(reading: Reading) -> Start | None:
 MEASURED = 1024  # tokens of a text whose means and rollout are computed, as whole matrices
 
 
-def measures_of(reading: Reading) -> list[Measure]:
+def measures_of(reading: Reading) -> list[description.Measure]:
     """What can be shown: weights, ‖weight · v · W_O‖, the mean over all layers and heads, rollout."""
-    measures: list[Measure] = ["weight"]
+    measures: list[description.Measure] = ["weight"]
     if not reading.is_square or len(reading.tokens) > MEASURED:
         return measures
     measures += ["norm"] if reading.has_values else []
@@ -226,7 +205,7 @@ def query_kinds(reading: Reading) -> list[str]:
     return [*kinds, "value_grams"] if "norm" in measures_of(reading) else kinds
 
 
-def _sizes(reading: Reading) -> Sizes:
+def _sizes(reading: Reading) -> description.Sizes:
     attention, values = reading.seen[0]
     mask = _layer_mask(reading, attention)
     return {
@@ -242,9 +221,9 @@ def _sizes(reading: Reading) -> Sizes:
     }
 
 
-def _masks(reading: Reading) -> tuple[list[LayerMask], list[int]]:
+def _masks(reading: Reading) -> tuple[list[description.LayerMask], list[int]]:
     """The different masks, and which of them each layer has."""
-    masks: list[LayerMask] = []
+    masks: list[description.LayerMask] = []
     of_layers: list[int] = []
     before: list[tuple[Mask | None, int]] = []  # masks of arrays are compared by identity, their intervals by value
     for attention, _ in reading.seen:
@@ -258,7 +237,7 @@ def _masks(reading: Reading) -> tuple[list[LayerMask], list[int]]:
     return masks, of_layers
 
 
-def _layer_mask(reading: Reading, attention: Attention) -> LayerMask:
+def _layer_mask(reading: Reading, attention: Attention) -> description.LayerMask:
     parts = _parts(attention.mask)
     is_causal = any(isinstance(part, Causal) for part in parts)
     window = min((part.left + 1 for part in parts if isinstance(part, Window)), default=None)
@@ -296,7 +275,7 @@ def _parts(mask: Mask | None) -> list[Mask]:
     return [] if mask is None else [mask]
 
 
-def _certificate(reading: Reading) -> CertificateNumbers | None:
+def _certificate(reading: Reading) -> description.CertificateNumbers | None:
     """Of a text: a trace shows every number, and vectors without values have no outputs."""
     if not is_certified(reading) or len(reading.queries) > CERTIFIED:
         return None
@@ -319,7 +298,7 @@ def is_certified(reading: Reading) -> bool:
 # Small examples
 
 
-def _editable(trace: Trace) -> Editable | None:
+def _editable(trace: Trace) -> description.Editable | None:
     """Embeddings and projection matrices as in x · W, if small enough to edit by hand.
 
     w_q, w_k, w_v (head, width, head_dim), w_o (head · value_dim, width), with b_q, b_k, b_v (head, head_dim) and b_o.

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +23,9 @@ from regard.engines import slicing
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.reading import Reading
+from regard.viewer.frames import Floats, Integers
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-    Integers = NDArray[np.int64]
-
-Stop = Callable[[], None]
+Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
 Found = tuple[Any, dict[str, Any]]  # a map, and its part of the header
 
 LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for

@@ -6,18 +6,14 @@ The formulas live in `regard.reading.weights`. These matrices are computed whole
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from regard.arrays import numpy_of
 from regard.reading import Reading
 from regard.reading.weights import mean_over_heads, rollout, value_grams
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
+from regard.viewer.frames import Floats
 
 
 def grams(reading: Reading, layer: int) -> Floats:

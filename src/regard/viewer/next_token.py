@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,8 @@ from regard.models.forward import packed, run
 from regard.reading import Reading
 from regard.reading.reader import Reader
 from regard.viewer import params
+from regard.viewer.frames import Floats, Parts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-
-Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 NAMED = 200  # of the most likely tokens, whose texts are sent
 LONGEST = 2048  # tokens of a text whose layers are computed again
 ROWS = 256  # tokens whose logits are computed at once

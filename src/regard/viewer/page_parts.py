@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,14 +22,10 @@ from regard.viewer import block_weights, frames, next_token, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, measures_of, query_kinds, start_of
 from regard.viewer.description import Start
+from regard.viewer.frames import Floats
 from regard.viewer.measures import grams, over_layers
 from regard.viewer.next_token import reader_of
 from regard.viewer.queries import Answers, embedding_steps, steps_after
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
 
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits

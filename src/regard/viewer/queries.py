@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +29,9 @@ from regard.viewer import block_weights, frames, long_texts, measures, next_toke
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
-from regard.viewer.long_texts import MapRequest, Pyramids, is_long
+from regard.viewer.frames import Floats, Parts
+from regard.viewer.long_texts import MapRequest, Pyramids, Stop, is_long
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-
-Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
-Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 POOLS = ("mean", "max")
 QUALITIES = ("exact", "first")
 

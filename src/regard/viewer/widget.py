@@ -21,7 +21,8 @@ from regard import errors
 from regard.errors import RegardError
 from regard.reading.reader import Reader
 from regard.viewer import bundle, frames, params
-from regard.viewer.queries import Answers, Stop, answers_for
+from regard.viewer.long_texts import Stop
+from regard.viewer.queries import Answers, LookupAnswers, answers_for
 from regard.viewer.similar import models_here, open_here
 
 ENTRY = "hosts/widget.js"
@@ -77,7 +78,7 @@ class QueryCancelled(Exception):
 class Conversation:
     """Answers a page's queries in order on one thread; cancelled ones are skipped."""
 
-    def __init__(self, answers: Answers, send: Callable[..., None]) -> None:
+    def __init__(self, answers: Answers | LookupAnswers, send: Callable[..., None]) -> None:
         self._answers = answers
         self._others = Others(answers)
         self._send = send
@@ -152,11 +153,11 @@ class Others:
     KINDS = ("models", "read", "generate", "close")
     MOST = 6  # kept open
 
-    def __init__(self, first: Answers) -> None:
+    def __init__(self, first: Answers | LookupAnswers) -> None:
         self._first = first
         self._open: dict[str, Answers] = {}
 
-    def named(self, name: Any) -> Answers:
+    def named(self, name: Any) -> Answers | LookupAnswers:
         """The answers of a reading; the first one without a name."""
         if name is None:
             return self._first
@@ -214,7 +215,7 @@ def _widget_class() -> Any:
     import anywidget
     from traitlets import Bytes, Unicode
 
-    def start(self: Any, answers: Answers) -> None:
+    def start(self: Any, answers: Answers | LookupAnswers) -> None:
         anywidget.AnyWidget.__init__(self, still=token_hex(8), wasm=bundle.wasm())
         self._conversation = Conversation(answers, self.send)
         self.on_msg(self._conversation.receive)
