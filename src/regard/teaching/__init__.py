@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from regard.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from regard.teaching import hand_check, lookup
+    from regard.teaching import exercises, grading, hand_check, lookup
     from regard.teaching.block import block_lesson
     from regard.teaching.hand_check import check_notes
     from regard.teaching.lookup import lookup_lesson
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from regard.teaching.traced_attention import traced
 
 __all__ = [
-    "block_lesson", "check_notes", "hand_check", "lookup", "lookup_lesson", "position_lesson", "scaling_lesson",
-    "traced",
+    "block_lesson", "check_notes", "exercises", "grading", "hand_check", "lookup", "lookup_lesson", "position_lesson",
+    "scaling_lesson", "traced",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -25,5 +25,5 @@ if not TYPE_CHECKING:
             "block": ("block_lesson",), "hand_check": ("check_notes",), "lookup": ("lookup_lesson",),
             "positions": ("position_lesson",), "scaled_scores": ("scaling_lesson",), "traced_attention": ("traced",),
         },
-        ("hand_check", "lookup"),
+        ("exercises", "grading", "hand_check", "lookup"),
     )  # fmt: skip

@@ -223,6 +223,8 @@ class Judge:
         self._set_divisor()
         self.variants = {name: [Variant(array, EXACT)] for name, array in self.exact.items()}
         self.spread = spreads(self.inputs, self.exact) if self.inputs.spread else {}
+        # Each step if the wrong numbers before it were a half of their last digit smaller, and larger.
+        self.edges: tuple[dict[str, Numbers], dict[str, Numbers]] = {}, {}
 
     def _set_divisor(self) -> None:
         divisor = divisor_of(self.inputs, self.exact)
@@ -248,10 +250,7 @@ class Judge:
                 self.variants |= {"divisor": [Variant(self.exact["divisor"], EXACT)]} if "divisor" in self.exact else {}
         for (step, place), (text, why) in self.claims.unreadable.items():
             found.append(self._verdict("wrong", step, place, text, None, "", why))
-        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self._blanks()]
-
-    def _blanks(self) -> list[tuple[str, Place]]:
-        return [(blank.step, blank.place) for blank in self.claims.missing()]
+        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()]
 
     # One step
 
@@ -270,6 +269,7 @@ class Judge:
     def _judge(self, step: str, claims: Sequence[Claim]) -> list[Verdict]:
         results = self._results(step)
         exact = results[0].array.copy() if results else np.full(self._shape(step, claims), np.nan)
+        self._carry_edges(step, results)
         verdicts = [self._verdict_on(claim, exact, results) for claim in claims]
         slips = self._slips(step, claims, verdicts, exact)
         verdicts = [
@@ -289,6 +289,8 @@ class Judge:
             printed[claim.place] = value
             if verdict.kind == "wrong":
                 slipped[claim.place] = slips[claim].value if claim in slips else value
+                for sign, edge in zip((-0.5, 0.5), self.edges if claim not in slips else (), strict=False):
+                    edge.setdefault(step, exact.copy())[claim.place] = value + sign * claim.written.last_digit
             elif verdict.kind != "follows":
                 sound[claim.place] = value
         carried = [Variant(result.array, result.level) for result in results if result.level]
@@ -299,6 +301,12 @@ class Judge:
         most = 4 if exact.size > MANY else MOST_VARIANTS
         self.variants[step] = kept if len(kept) <= most else [*kept[: most - 2], *kept[-2:]]
         return verdicts
+
+    def _carry_edges(self, step: str, results: Sequence[Result]) -> None:
+        for edge in self.edges:
+            if results and any(name in edge for name in results[0].way.needs):
+                needs = [edge.get(name, self.exact[name]) for name in results[0].way.needs]
+                edge[step] = results[0].way(needs)
 
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
         """The shape of a step that nothing before it determines."""
@@ -352,6 +360,11 @@ class Judge:
             if line:
                 right = self._right(claim, value)
                 return self._on("follows", claim, value, f"{line} from a wrong number before it; right is {right}")
+        low, high = (edge[claim.step][claim.place] if claim.step in edge else value for edge in self.edges)
+        margin = 0.5 * number.last_digit
+        if not are_same(low, high) and min(low, high) - margin <= number.value <= max(low, high) + margin:
+            right = self._right(claim, value)
+            return self._on("follows", claim, value, f"follows from a wrong number before it; right is {right}")
         if number.digits < number.least:
             as_written = replace(claim, written=replace(number, least=number.digits))
             if self._verdict_on(as_written, exact, results).kind != "wrong":

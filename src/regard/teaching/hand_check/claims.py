@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -28,37 +26,26 @@ class Claim:
     written: Written
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """A number that is missing, or a vector: its place ends before the last axis then."""
-
-    step: str
-    place: Place
-
-
-Located = TypeVar("Located", bound=Claim | Blank)
-
-
 @dataclass(eq=False)
 class Claims:
     """What was calculated by hand from some inputs."""
 
     inputs: Inputs
     numbers: list[Claim] = field(default_factory=list)
-    blanks: list[Blank] = field(default_factory=list)
+    blanks: list[tuple[str, Place]] = field(default_factory=list)  # the place of a vector ends before the last axis
     misfits: list[Misfit] = field(default_factory=list)
     unreadable: dict[tuple[str, Place], tuple[str, str]] = field(default_factory=dict)  # as written, and why
 
-    def missing(self) -> list[Blank]:
+    def missing(self) -> list[tuple[str, Place]]:
         """Blank cells whose number is nowhere in the notes; a key that a query may not see needs none."""
         numbers = {(claim.step, claim.place[:end]) for claim in self.numbers for end in range(len(claim.place) + 1)}
         visible = self.inputs.visible() if self.blanks else None
         return [
-            blank
-            for blank in sorted(dict.fromkeys(self.blanks), key=lambda blank: (STEPS.index(blank.step), blank.place))
-            if (blank.step, blank.place) not in numbers | self.unreadable.keys()
-            and blank.step not in self.inputs.parts
-            and (visible is None or AXES[blank.step][:2] != ("query", "key") or visible[blank.place[1:3]].any())
+            (step, place)
+            for step, place in sorted({*self.blanks}, key=lambda blank: (STEPS.index(blank[0]), blank[1]))
+            if (step, place) not in numbers | self.unreadable.keys()
+            and step not in self.inputs.parts
+            and (visible is None or AXES[step][:2] != ("query", "key") or visible[place[1:3]].any())
         ]
 
 
@@ -86,7 +73,7 @@ def _add(claims: Claims, cell: Cell, sizes: dict[str, int], document: Document, 
         return
     step, place = located
     if is_blank(cell.text):
-        claims.blanks.append(Blank(step, place))
+        claims.blanks.append((step, place))
         return
     try:
         number = written(cell.text, f"{cell.where}, {inputs.name(step, place)}", decimals)
@@ -121,11 +108,9 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     inputs = claims.inputs
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
-    axes: dict[str, int] = {
-        step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]
-    }
-    everything: Sequence[Claim | Blank] = (*claims.numbers, *claims.blanks)
-    kept = sorted({cell.place[axes[cell.step]] for cell in everything if len(cell.place) > axes.get(cell.step, 99)})
+    axes = {step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]}
+    places = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
+    kept = sorted({place[axes[step]] for step, place in places if len(place) > axes.get(step, len(place))})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))
     if inputs.x is not None:
         fewer.x, fewer.context = inputs.x[kept], inputs.x if inputs.context is None else inputs.context
@@ -135,13 +120,12 @@ def keep_claimed_queries(claims: Claims) -> Claims:
         rows = [inputs.visible(slice(query, query + 1)) for query in kept]
         fewer.mask = allowed(np.concatenate([row for row in rows if row is not None]))
 
-    def move(cell: Located) -> Located:
-        at = axes.get(cell.step, 99)
-        if len(cell.place) <= at:
-            return cell
-        return replace(cell, place=(*cell.place[:at], kept.index(cell.place[at]), *cell.place[at + 1 :]))
+    def move(step: str, place: Place) -> Place:
+        at = axes.get(step, len(place))
+        return (*place[:at], kept.index(place[at]), *place[at + 1 :]) if len(place) > at else place
 
-    return replace(claims, inputs=fewer, numbers=list(map(move, claims.numbers)), blanks=list(map(move, claims.blanks)))
+    numbers = [replace(claim, place=move(claim.step, claim.place)) for claim in claims.numbers]
+    return replace(claims, inputs=fewer, numbers=numbers, blanks=[(step, move(step, at)) for step, at in claims.blanks])
 
 
 def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:

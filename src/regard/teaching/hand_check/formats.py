@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from regard.tables import unguarded_cell
 from regard.teaching.hand_check.document import OCCURRENCE, Document, Index, Label, plain
 from regard.teaching.hand_check.notation import (
     AXES,
+    COMMA,
     HEADLESS,
     INPUTS,
     MATRICES,
@@ -432,7 +433,7 @@ def _head_in(caption: str) -> int | None:
     return None if number is None else int(number[:9])
 
 
-def _query_in(caption: str, words: Sequence[str]) -> str | None:
+def _query_in(caption: str, words: Collection[str]) -> str | None:
     """The word that a caption names: "Query cat, head 1: …", or the only word of the table in it."""
     if title := TITLE.fullmatch(caption):  # of a table that Regard wrote; queries of cross-attention label no row
         return title[1] or title[3]
@@ -482,7 +483,8 @@ def _add_text(document: Document, step: str, text: str, path: Sequence[Label], *
         document.add(step, "I" if text.strip() == "I" else rows, where=where, head=head)
         return
     is_single = len(path) == len(AXES.get(step, ()))
-    numbers = [text] if is_single and re.search(r"[^\d\s.,;+−-]", text) else split_numbers(text, where)
+    is_number = is_single and (re.search(r"[^\d\s.,;+−-]", text) or COMMA.fullmatch(text.strip().replace("−", "-")))
+    numbers = [text] if is_number else split_numbers(text, where)
     document.add(step, numbers[0] if is_single and len(numbers) == 1 else numbers, *path, where=where, head=head)
 
 
@@ -617,11 +619,12 @@ def _read_plain_text(content: bytes, document: Document, words: Sequence[str]) -
 
 def _read_lines(lines: Sequence[str], document: Document, words: Sequence[str]) -> None:
     """One fact per line; a line such as "Query cat, head 1:" names what follows."""
-    query, head = None, None
+    query, head, labels, read = None, None, {*words}, 0
     for number, line in enumerate(map(str.strip, lines), 1):
         try:
             if not _read_line(line, document, query, head, words, f"{document.source}, line {number}") and line:
-                query = _query_in(line, words) or query
+                labels |= {label for cell in document.cells[read:] for label in cell.labels if isinstance(label, str)}
+                query, read = _query_in(line, labels) or query, len(document.cells)
                 head = _head_in(line) if _head_in(line) is not None else head
         except RegardError as problem:
             document.problem(problem)

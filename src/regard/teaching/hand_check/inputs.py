@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ from regard.teaching.hand_check.places import (
 from regard.trace.labels import numbered
 
 Numbers = NDArray[np.float64]
-PRODUCTS = ("x W", "x W^T")
+Product = Literal["x W", "x W^T"]
+PRODUCTS: tuple[Product, Product] = ("x W", "x W^T")
 MOST_NAMED = 8
 MANY_CELLS = 10_000  # of a mask that tables print
 
@@ -48,7 +49,7 @@ class Inputs(Frame):
     mask: Mask | None = None
     mask_text: str = ""
     divisor: float | None = None  # None for √d_k
-    product: str = PRODUCTS[0]  # how W is written: in files, headings and exports
+    product: Product = PRODUCTS[0]  # how W is written: in files, headings and exports
     has_matrices: bool = False  # whether a W was given, rather than the identity assumed
     misfits: list[Misfit] = field(default_factory=list)
 
@@ -396,7 +397,7 @@ def _divisor(setting: Any) -> float | None:
     return divisor
 
 
-def parse_product(setting: Any) -> str:
+def parse_product(setting: Any) -> Product:
     """The convention of the projections: "x W", or "x W^T".
 
     >>> parse_product(None), parse_product("q = x · W_qᵀ")
@@ -407,8 +408,9 @@ def parse_product(setting: Any) -> str:
     if isinstance(setting, str):
         text = re.sub(r"(?i)^q\s*=\s*", "", setting.strip()).replace("E", "x").replace("X", "x")
         text = re.sub(r"[\s·*×@_]+", " ", text).replace("ᵀ", "^T").replace(" q", "").replace("^t", "^T")
-        if text in PRODUCTS:
-            return text
+        for product in PRODUCTS:
+            if text == product:
+                return product
     raise OptionError(f'`product` is {shown(setting)}; expected "x W" (as in q = x · W_q) or "x W^T".')
 
 

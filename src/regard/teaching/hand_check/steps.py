@@ -86,6 +86,18 @@ def ways_to(step: str, arrays: Arrays) -> list[Way]:
     return [way for way in WAYS[step] if arrays.keys() >= {*way.needs} and left_out.isdisjoint(way.needs)]
 
 
+def solve(inputs: Inputs) -> dict[str, Numbers]:
+    """Every step that the inputs determine, exactly."""
+    arrays = start(inputs)
+    for step in WAYS:
+        divisor = divisor_of(inputs, arrays)
+        if divisor is not None:
+            arrays["divisor"] = divisor
+        for way in ways_to(step, arrays)[:1] if step not in arrays else ():
+            arrays[step] = way([arrays[name] for name in way.needs])
+    return {step: array for step, array in arrays.items() if step in WAYS}
+
+
 # The computation
 
 
