@@ -15,7 +15,7 @@ from regard.teaching.block import block_lesson
 from regard.teaching.positions import position_lesson
 from regard.teaching.scaled_scores import scaling_lesson
 from regard.teaching.traced_attention import traced
-from regard.viewer.subject import describe, subject_of
+from regard.viewer.describe import describe
 
 E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
 
@@ -58,7 +58,7 @@ def test_every_format_of_a_trace_says_whether_its_numbers_were_typed_drawn_or_gi
     trace = TRACES[source]()
     assert trace.table("cat").source == f"{source}: “The cat sat”"
     assert json.loads(table_formats.trace_to_json(trace))["source"].startswith(source.removesuffix(", head 0"))
-    described = describe(subject_of(trace))
+    described = describe(Reading.of(trace))
     assert described["source"] == source.removesuffix(", head 0") and described["text"] == "The cat sat"
     if source.startswith("typed"):
         assert "typed by hand" in str(figure.heat_map(trace)).casefold()

@@ -239,7 +239,7 @@ def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPa
     models = {model.name: model for model in (small.writer(), small.encoder())}
     known = {name: Known(name, "a small model") for name in models}
     monkeypatch.setattr(library, "_known", lambda: known)
-    monkeypatch.setattr(library, "_kept", lambda: set(models))
+    monkeypatch.setattr(library, "models_here", lambda: set(models))
     made = library.Library("small-writer", load=models.__getitem__)
     with run_studio(made, development.SMALL) as address:
         yield address
@@ -283,7 +283,7 @@ def opening() -> bool:
 @pytest.fixture(autouse=True)
 def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "opening" not in request.fixturenames:
-        monkeypatch.setattr("regard.viewer.subject.start_of", lambda _: None)
+        monkeypatch.setattr("regard.viewer.describe.start_of", lambda _: None)
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
 
     def ask(message: dict[str, Any]) -> list[dict[str, Any]]:
         replies.clear()
-        talk.received(None, message)
+        talk.receive(None, message)
         return list(replies)
 
     opened.expose_function("askPython", ask)

@@ -136,10 +136,10 @@ class Meaning:
 @cache
 def answers(name: str) -> Any:
     """What answers the questions about a subject; under "meaning", texts can be embedded, on any machine."""
-    from regard.viewer.queries import Answers
+    from regard.viewer.queries import answers_for
     from regard.viewer.similar import Embedder
 
-    return Answers(subject(name), Embedder(lambda: name == "meaning", Meaning))
+    return answers_for(subject(name), Embedder(lambda: name == "meaning", Meaning))
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -22,7 +22,6 @@ import regard
 from regard.arrays import numpy_of
 from regard.viewer import next_token, web_model
 from regard.viewer import page as pages
-from regard.viewer.subject import subject_of
 
 from ..models.checkpoints import transformers, write
 from ..models.test_llama import SMALL
@@ -111,9 +110,9 @@ def test_silencing_a_head_is_followed_through_all_layers(small, tmp_path, new_pa
     settle(page)
     page.locator("[data-silences]").first.click()
     settle(page)
-    subject = subject_of(small.read(text))
-    changes = next_token.changes_of(subject, {"silenced": [[1, 0]]})
-    moved = 100 * next_token.flow(subject, changes, 3, lambda: None)[1]["moved"][-1]
+    reading = small.read(text)
+    changes = next_token.changes_of(reading, {"silenced": [[1, 0]]})
+    moved = 100 * next_token.flow(reading, changes, 3, lambda: None)[1]["moved"][-1]
     share = f"{moved:.1f}" if moved < 10 else f"{moved:.0f}"
     expect(page.get_by_text(f"The vector after the last layer moves by {share} % of its length.")).to_be_visible()
 

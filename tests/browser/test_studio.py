@@ -88,7 +88,7 @@ def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, run_studio: Any) -> 
         here.add(name)
 
     here = {"minilm"}
-    monkeypatch.setattr("regard.studio.library._kept", lambda: here)
+    monkeypatch.setattr("regard.studio.library.models_here", lambda: here)
     library = Library("words", load=lambda name: reader, fetch=fetch)
     library.model("words")
     with run_studio(library, "The cat sat", before_end=reader.go_on.set) as address:

@@ -15,6 +15,7 @@ from regard.output import see_report, text
 from regard.output.characters import printable_lines
 from regard.output.see_report import WordMap, sentence, weights_between_words
 from regard.reading import Reading, Token
+from regard.reading.sight import sight
 
 
 def read(words, mask=None, heads=2, seed=3, layers=2):
@@ -42,43 +43,43 @@ def shown_in(console_width, renderable, colour=True):
     ],
 )
 def test_the_query_is_a_pronoun_if_there_is_one(words, chosen):
-    assert see_report.sight(read(words)).word == chosen
+    assert sight(read(words)).word == chosen
 
 
 def test_the_report_opens_on_the_link_that_the_reading_opens_on():
     reading = read("cats , chase mice !")
-    found, link = see_report.sight(reading), reading.opening()
+    found, link = sight(reading), reading.opening()
     assert (found.query, found.partner, found.layer, found.head) == (link.query, link.key, link.layer, link.head)
 
 
 def test_in_a_causal_reading_words_with_little_choice_do_not_win():
     reading = read("a b c d e f g h", causal())
-    place = see_report.sight(reading).query
+    place = sight(reading).query
     rows = {reading.labels.index(row[0]): row[2] for row in reading.pairs() if row[2] is not None}
     assert place == max(rows, key=lambda one: rows[one] * one)
 
 
 def test_the_head_that_is_drawn_attends_most_to_the_partner():
     reading = read("the kids saw lions so they left")
-    found = see_report.sight(reading)
+    found = sight(reading)
     assert found.looks["Word"][0] == reading.labels[found.partner]
     assert (found.layer, found.head) == reading.heads_for("they", found.partner).rows[0][:2]
-    in_layer = see_report.sight(reading, "kids", layer=1)
+    in_layer = sight(reading, "kids", layer=1)
     assert in_layer.layer == 1
-    one = see_report.sight(reading, "kids", layer=0, head=1)
+    one = sight(reading, "kids", layer=0, head=1)
     assert (one.layer, one.head) == (0, 1)
     assert "at most" not in [column.name for column in one.looks.columns]
 
 
 def test_each_ranked_word_names_its_strongest_head():
     reading = read("the kids saw lions so they left")
-    for row in see_report.sight(reading).looks:
+    for row in sight(reading).looks:
         assert row[-3:-1] == reading.heads_for("they", row[0]).rows[0][:2]
         assert row[-1] == reading.heads_for("they", row[0]).rows[0][3]
 
 
 def test_a_single_word_attends_only_to_itself():
-    found = see_report.sight(read("alone"))
+    found = sight(read("alone"))
     assert found.partner is None
     assert "1.00" in text.plain(text.render(found.looks))
     json.loads(see_report.data(found))
@@ -164,14 +165,14 @@ def test_a_long_text_is_shortened_in_the_middle():
 def test_notebooks_pages_and_figures_show_it():
     reading = read("the <b>kids</b> saw lions so they left")
     assert "&lt;b&gt;kids" in reading._repr_html_()
-    page = see_report.page(see_report.sight(reading))
+    page = see_report.page(sight(reading))
     assert "<b>kids" not in page and "Certificate" in page
-    drawn = ElementTree.fromstring(str(see_report.figure(see_report.sight(reading))))
+    drawn = ElementTree.fromstring(str(see_report.figure(sight(reading))))
     assert drawn.tag.endswith("svg")
 
 
 def test_punctuation_is_not_a_partner_if_there_is_a_word():
     reading = read("she . , left", seed=1)
-    found = see_report.sight(reading, "she")
+    found = sight(reading, "she")
     assert reading.labels[found.partner] == "left"
-    assert reading.labels[see_report.sight(read(["she", ".", "."]), "she").partner] in (".", ".:2")
+    assert reading.labels[sight(read(["she", ".", "."]), "she").partner] in (".", ".:2")

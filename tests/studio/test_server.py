@@ -65,7 +65,7 @@ def test_any_text_is_a_text(text):
 
 def test_the_subject_of_the_command_line_is_open_from_the_start():
     reading = Words().read("a b c")
-    begun = client(studio(subject=reading)).get("/start").json()
+    begun = client(studio(shown=reading)).get("/start").json()
     assert begun["description"]["tokens"] == ["a", "b", "c"] and begun["reading"]
     assert client(studio(text="hello")).get("/start").json() == {"reading": None, "text": "hello", "model": "words"}
 
@@ -153,7 +153,7 @@ def test_an_answer_that_takes_too_long_is_cancelled(monkeypatch):
 
 
 def test_only_the_newest_readings_are_kept(monkeypatch):
-    made = studio(subject=Words().read("first"))
+    made = studio(shown=Words().read("first"))
     made.sessions._most = 3
     with client(made) as browser:
         names = [read(browser, f"text {place}")["reading"] for place in range(5)]
@@ -305,7 +305,7 @@ def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
         progress.reporter(name, 200)(50)
         fetched.append(name)
 
-    monkeypatch.setattr(library, "_kept", lambda: set(fetched))
+    monkeypatch.setattr(library, "models_here", lambda: set(fetched))
     made = server.Studio(library.Library("words", load=lambda name: Words(), fetch=fetch))
     with client(made) as browser:
         for path in ("/read", "/generate"):

@@ -6,7 +6,7 @@ from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading, Token
 from regard.viewer import frames
-from regard.viewer.queries import Answers
+from regard.viewer.queries import Answers, answers_for
 
 CAT_SAT = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
 LAYERS, HEADS, KEY_HEADS, COUNT, SIZE, VALUE_SIZE = 2, 6, 3, 11, 5, 7
@@ -51,7 +51,7 @@ def weights(is_causal=False, count=COUNT):
 
 
 def asked(subject, kind, **parameters):
-    answers = subject if isinstance(subject, Answers) else Answers(subject)
+    answers = subject if isinstance(subject, Answers) else answers_for(subject)
     return frames.unpack(answers.answer(kind, parameters))
 
 

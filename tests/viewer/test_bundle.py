@@ -6,11 +6,11 @@ import subprocess
 import pytest
 
 from regard.viewer import bundle
-from regard.viewer.bundle import BundleError, joined
+from regard.viewer.bundle import BundleError, join_modules
 
 
 def join(modules, entry="main.js", exported=()):
-    return joined(entry, modules.__getitem__, exported)
+    return join_modules(entry, modules.__getitem__, exported)
 
 
 def run(script, tmp_path):
@@ -18,7 +18,7 @@ def run(script, tmp_path):
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not there")
-    path = tmp_path / "joined.mjs"
+    path = tmp_path / "join_modules.mjs"
     path.write_text(script, encoding="utf-8")
     return subprocess.run([node, str(path)], capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 

@@ -15,10 +15,10 @@ from regard.heads.roles import shipped
 from regard.layers import Linear, MultiHead
 from regard.reading import Reading
 from regard.teaching.lookup import lookup
-from regard.viewer import subject as viewed
+from regard.viewer import describe as viewed
 from regard.viewer import training_page
 from regard.viewer.description import Description, TrainingHeader
-from regard.viewer.queries import Answers
+from regard.viewer.queries import Answers, answers_for
 
 from .cases import CAT_SAT, causal_reading, reading
 
@@ -66,7 +66,7 @@ def test_the_types_of_javascript_are_those_of_python():
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_description_has_its_type(name):
-    assert misfit(Answers(SUBJECTS[name]()).description(), Description) == ""
+    assert misfit(answers_for(SUBJECTS[name]()).description(), Description) == ""
 
 
 def test_what_heads_are_known_for_has_its_type(monkeypatch):
@@ -102,7 +102,7 @@ MASKS = [
 def test_the_mask_of_every_layer_is_described(place):
     queries, keys = np.random.default_rng(1).normal(size=(2, 2, 7, 4))
     attentions = [Attention(queries, keys, mask=mask) for mask in (MASKS[place], masks.causal(), MASKS[place])]
-    described = viewed.describe(viewed.subject_of(Reading.of(attentions, [keys] * 3, words=list("abcdefg"))))
+    described = viewed.describe(Reading.of(attentions, [keys] * 3, words=list("abcdefg")))
     assert described["mask_of_layer"][0] == described["mask_of_layer"][2]
     assert len(described["masks"]) == (1 if place == 1 else 2)
     for attention, at in zip(attentions, described["mask_of_layer"], strict=True):

@@ -10,7 +10,7 @@ from regard.attention.pooled import even_edges
 from regard.errors import OptionError
 from regard.masks import causal
 from regard.reading import Reading
-from regard.viewer import long_texts, subject
+from regard.viewer import long_texts
 from regard.viewer.queries import Answers
 
 from .cases import asked
@@ -21,7 +21,7 @@ COUNT, HEADS, SIZE = 611, 2, 5
 @pytest.fixture
 def small(monkeypatch):
     """Applies the limits of long texts to sizes that NumPy can compute."""
-    monkeypatch.setattr(subject, "LONG", 100)
+    monkeypatch.setattr(long_texts, "LONG", 100)
     monkeypatch.setattr(long_texts, "NEAR", 200**2)
     monkeypatch.setattr(long_texts, "QUICK", 64 * COUNT)
     monkeypatch.setattr(long_texts, "CELLS", 64)

@@ -68,7 +68,7 @@ def test_grams_give_the_norms_of_words(host):
 
 
 def test_long_texts_show_weights_alone(monkeypatch):
-    monkeypatch.setattr("regard.viewer.subject.MEASURED", COUNT - 1)
+    monkeypatch.setattr("regard.viewer.describe.MEASURED", COUNT - 1)
     header, _ = frames.unpack(Answers(reading()).answer("describe"))
     assert header["measures"] == ["weight"]
     with pytest.raises(regard.errors.RegardError, match="measure"):

@@ -15,8 +15,7 @@ from regard.errors import OptionError
 from regard.masks import causal, first, window
 from regard.reading import Reading
 from regard.teaching.lookup import lookup
-from regard.viewer import frames
-from regard.viewer import page as pages
+from regard.viewer import frames, page_parts
 from regard.viewer.page import page, save
 
 from .cases import CAT_SAT, COUNT, HEADS, KEY_HEADS, LAYERS, causal_reading, reading, weights
@@ -208,8 +207,8 @@ def test_a_page_of_512_tokens_is_small_enough(base_sized, tmp_path, options, mos
 
 def test_texts_that_are_too_long_give_a_one_line_error(monkeypatch):
     with pytest.raises(OptionError, match="regard studio"):
-        page(Attention(np.zeros((pages.LONGEST + 1, 1)), np.zeros((pages.LONGEST + 1, 1))))
-    monkeypatch.setattr(pages, "LARGEST", 1000)
+        page(Attention(np.zeros((page_parts.LONGEST + 1, 1)), np.zeros((page_parts.LONGEST + 1, 1))))
+    monkeypatch.setattr(page_parts, "LARGEST", 1000)
     with pytest.raises(OptionError, match="--layers"):
         page(reading())
     assert page(reading(), layers=0, heads=0)
@@ -218,7 +217,7 @@ def test_texts_that_are_too_long_give_a_one_line_error(monkeypatch):
 def test_a_failed_page_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
-    monkeypatch.setattr(pages, "layer_frame", lambda *_: 1 / 0)
+    monkeypatch.setattr(page_parts, "layer_frame", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(reading(), path)
     assert path.read_text() == "before" and [one.name for one in tmp_path.iterdir()] == ["page.html"]

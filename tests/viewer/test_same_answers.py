@@ -8,12 +8,12 @@ import pytest
 
 from regard.attention import Attention
 from regard.biases import alibi
+from regard.layers import LayerAttention
 from regard.masks import causal, first, window
+from regard.reading import Reading, Token
 from regard.viewer import frames, long_texts
-from regard.viewer import subject as subjects
 from regard.viewer.page import page
 from regard.viewer.queries import Answers
-from regard.viewer.subject import subject_of
 from regard.viewer.widget import Conversation
 
 from ..studio.cases import client, studio
@@ -32,9 +32,14 @@ def attention(queries=11, keys=11, size=1.0, **options):
     return Attention(q, k, **options)
 
 
-def subject(A, **about):
-    found = replace(subject_of(A), values=(np.ones((KEY_HEADS, A.shape[-1], 2)),))
-    return replace(found, **about)
+def subject(A, sinks=(), words=()):
+    """The attention of given words, with special tokens as sinks."""
+    inside = [place for first, last in words for place in range(first + 1, last)]
+    tokens = tuple(
+        Token(str(place), place, 0, 0, special=place in sinks, joined=place in inside) for place in range(A.shape[-1])
+    )
+    seen = (LayerAttention(A, np.ones((KEY_HEADS, A.shape[-1], 2))),)
+    return replace(Reading.of(A), tokens=tokens, seen=seen)
 
 
 SUBJECTS = {
@@ -54,7 +59,7 @@ SUBJECTS = {
 
 def queries_for(shown):
     """The queries: each kind, with and without sinks and the tokens themselves."""
-    last = shown.queries - 1
+    last = len(shown.queries) - 1
     asked = [("along", {"layer": 0, "heads": [1, 4]})]
     for by in ("token", "word"):
         asked += [("row", {"layer": 0, "heads": [0, 5], "query": query, "by": by}) for query in (0, 1, last)]
@@ -72,7 +77,7 @@ def queries_for(shown):
 
 
 def from_server(shown, asked):
-    made = studio(subject=shown)
+    made = studio(shown=shown)
     with client(made) as browser:
         name = browser.get("/start").json()["reading"]
         for kind, parameters in asked:
@@ -85,7 +90,7 @@ def from_widget(shown, asked):
     replies = queue.Queue()
     talk = Conversation(Answers(shown), lambda content, buffers=None: replies.put((content, buffers)))
     for kind, parameters in asked:
-        talk.received(None, {"id": "1", "kind": kind, "parameters": parameters})
+        talk.receive(None, {"id": "1", "kind": kind, "parameters": parameters})
         content, buffers = replies.get(timeout=60)
         assert content == {"id": "1"}
         yield frames.unpack(buffers[0])
@@ -120,9 +125,9 @@ def assert_same(kind, parameters, expected, found):
 @pytest.mark.parametrize("case", SUBJECTS)
 def test_every_host_gives_the_same_answers(case, is_long, monkeypatch):
     if is_long:  # what is done for texts of more than 4,096 tokens, here with all rows sampled
-        monkeypatch.setattr(subjects, "LONG", 2)
+        monkeypatch.setattr(long_texts, "LONG", 2)
     shown = SUBJECTS[case]()
-    assert shown.is_long is is_long
+    assert long_texts.is_long(shown) is is_long
     asked = queries_for(shown)
     of_all = zip(from_server(shown, asked), from_widget(shown, asked), ask_page(page(shown), asked), strict=True)
     for (kind, parameters), (expected, of_widget, of_page) in zip(asked, of_all, strict=True):
@@ -132,7 +137,7 @@ def test_every_host_gives_the_same_answers(case, is_long, monkeypatch):
 
 
 def test_links_of_sampled_rows_are_those_of_the_whole_text(monkeypatch):
-    monkeypatch.setattr(subjects, "LONG", 2)
+    monkeypatch.setattr(long_texts, "LONG", 2)
     monkeypatch.setattr(long_texts, "SAMPLED_ROWS", 5)
     shown = subject(attention(40, 40, mask=causal()), sinks=(0,))
     asked = ("links", {"layer": 0, "heads": [0, 3], "count": 1000, "sinks": False})

@@ -23,7 +23,7 @@ class Page:
         self.talk = widget.Conversation(answers, lambda content, buffers=None: self.replies.put((content, buffers)))
 
     def send(self, **message):
-        self.talk.received(None, message, [])
+        self.talk.receive(None, message, [])
 
     def reply(self):
         return self.replies.get(timeout=30)
@@ -48,7 +48,7 @@ def test_invalid_parameters_give_a_one_line_error(message):
 @pytest.mark.parametrize("message", [None, 5, [], "x", {}, {"id": 5, "kind": "row"}, {"id": "x" * 101}, {"cancel": []}])
 def test_unknown_messages_are_ignored(message):
     page = Page(Answers(reading()))
-    page.talk.received(None, message, [])
+    page.talk.receive(None, message, [])
     page.send(id="after", kind="describe")
     assert page.reply()[0] == {"id": "after"}
 

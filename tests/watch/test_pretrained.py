@@ -169,7 +169,7 @@ def test_the_studio_begins_with_the_model_of_transformers_and_reads_other_texts(
     made = served("The cat sat", "--model", f"hf:{folder(kind)}")
     library, name = made.library, made.library.usual
     assert name == f"{folder(kind)} (transformers)"
-    assert library.checked(None) == name and library.is_here(name)
+    assert library.check_name(None) == name and library.is_here(name)
     reader = library.model(name)
     layers: list[tuple[int, int]] = []
     assert reader.read("dogs ran away", on_layer=lambda *one: layers.append(one)).layers

@@ -19,9 +19,9 @@ from regard.errors import OptionError
 
 if TYPE_CHECKING:
     from regard.heads.sentence_relations import RelationAnswer
-    from regard.output.see_report import Sight
     from regard.reading import Reading
     from regard.reading.reader import Reader
+    from regard.reading.sight import Sight
     from regard.tables import Table
 
 MOST_TOKENS = 4096  # upper limit of --generate
@@ -190,10 +190,10 @@ def _answer(reading: Reading, asked: Focus, query: Any) -> RelationAnswer | None
 
 
 def _sight(reading: Reading, asked: Focus) -> Sight:
-    from regard.output import see_report
+    from regard.reading.sight import sight
 
     query = asked_for(asked.query, [word.text for word in reading.words])
-    return see_report.sight(reading, query, asked.layer, asked.head, _answer(reading, asked, query))
+    return sight(reading, query, asked.layer, asked.head, _answer(reading, asked, query))
 
 
 def _print(shown: Sight, asked: Focus, seconds: float, steps: bool) -> None:

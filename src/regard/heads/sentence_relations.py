@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.heads.roles import TREEBANK, KnownHeads, Role
 from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, word_set
 from regard.reading import Reading
+from regard.reading.highlights import FUNCTION_WORDS, PRONOUNS
 from regard.reading.links import UNRANKED
-from regard.reading.opening import FUNCTION_WORDS, PRONOUNS, weights_by_word
+from regard.reading.weights import WordWeights
 from regard.tables import printed_number
 
 LEAST_WEIGHT = 0.1  # of a link that answers a question
@@ -211,16 +212,13 @@ class TaggedSentence:
     """The words of a text and what attends to what, between words."""
 
     words: Sequence[str]
-    spans: Sequence[tuple[int, int]]  # the tokens [first, last) of each word
-    attentions: Sequence[Any]  # one per layer, (head, query, key), between tokens
+    weights: WordWeights
     sinks: Collection[int]  # positions of words that are set aside
 
     @classmethod
     def of(cls, reading: Reading) -> TaggedSentence:
         """The words of a reading."""
-        spans = [(word.first, word.last) for word in reading.words]
-        attentions = [seen.attention for seen in reading.seen]
-        return cls([word.text for word in reading.words], spans, attentions, reading.sink_words)
+        return cls([word.text for word in reading.words], reading.word_weights, reading.sink_words)
 
     @cached_property
     def classes(self) -> tuple[frozenset[str], ...]:
@@ -233,7 +231,7 @@ class TaggedSentence:
         queries = [place for place in range(len(self.words)) if place not in self.sinks][:MOST_QUERIES]
         if not queries:
             return []
-        weights = weights_by_word(self.attentions[layer], self.spans, queries, heads)
+        weights = self.weights.of_words(queries, layer, heads)
         weights[:, :, list(self.sinks)] = UNRANKED
         weights[:, np.arange(len(queries)), queries] = UNRANKED
         keys = weights.argmax(axis=-1)
@@ -254,7 +252,7 @@ def answers(known: KnownHeads, name: str, sentence: TaggedSentence) -> list[Rela
 
     Where no head is known for what a pronoun refers to, the strongest link from a pronoun back to a noun.
     """
-    roles = [role for role in known.asked(name) if role.layer < len(sentence.attentions)]
+    roles = [role for role in known.asked(name) if role.layer < len(sentence.weights.attentions)]
     found: list[RelationAnswer] = []
     dependents, heads = set[int](), set[int]()  # a word that is the verb of one answer is not the object of another
     for role in roles:
@@ -275,7 +273,7 @@ def answers(known: KnownHeads, name: str, sentence: TaggedSentence) -> list[Rela
     if not found and any(role.group == REFERENCE for role in roles):
         links = [
             link
-            for layer, attention in enumerate(sentence.attentions)
+            for layer, attention in enumerate(sentence.weights.attentions)
             for link in sentence.links(layer, range(attention.shape[0]))
             if abs(link.key - link.query) > 1  # many heads link neighbours, whatever these are
         ]

@@ -17,123 +17,43 @@ from rich.text import Text
 
 from regard.arrays import numpy_of
 from regard.heads.roles import TREEBANK, known
-from regard.heads.sentence_relations import RelationAnswer, TaggedSentence, said_of_answer, said_of_link
+from regard.heads.sentence_relations import TaggedSentence, said_of_answer, said_of_link
 from regard.output import colours, html, table_formats, text
 from regard.output.characters import printable, printable_lines
 from regard.output.panel import Booleans
 from regard.output.svg import Svg
 from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, WeightMatrix, heads, heat_map
 from regard.reading import Reading
-from regard.reading.numbering import position, sizes_in_words
+from regard.reading.layer_numbers import position, sizes_in_words
+from regard.reading.sight import Sight, sight
 from regard.reading.weights import WordWeights
-from regard.tables import Column, Table, printed_number
+from regard.tables import Table, printed_number
 
-MOST_PAIRS = 24  # rows of the table of pairs
-MOST_LOOKS = 8  # rows of the tables of words and of heads
 FEW_ROWS = 5  # a narrow table of at least twice as many rows is shown in two halves
 LONGEST_TEXT = 640  # longer texts are shortened
 APART = 4  # columns between two tables
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Sight:
-    """What to show of a reading: strongest pairs, the attention of one word, its heads, and one head's map."""
-
-    reading: Reading
-    query: int  # position of the query word
-    partner: int | None  # position of the word with the largest weight, punctuation aside
-    layer: int  # the head whose map is drawn
-    head: int
-    pairs: Table
-    looks: Table
-    heads: Table
-    answer: RelationAnswer | None = None  # the relation by which word and head were chosen
-
-    @property
-    def word(self) -> str:
-        """The query word as tables name it."""
-        return self.reading.labels[self.query]
-
-    @property
-    def known(self) -> str | None:
-        """What the head is known to do: "layer 2, head 0: object → verb 0.74 of 1,153 …"; None for unknown models."""
-        found = known(self.reading)
-        role = None if self.answer is None else self.answer.role
-        return None if found is None else found.said(self.layer, self.head, role)
-
-    @property
-    def here(self) -> str | None:
-        """What the head links in this text: "they → kids 0.81 here"; None for unknown models.
-
-        With the relation that it is known for only if this link can be one.
-        """
-        found = known(self.reading)
-        if found is None:
-            return None
-        sentence = TaggedSentence.of(self.reading)
-        if self.answer is not None:
-            return said_of_answer(found, sentence, self.answer)
-        link = sentence.link(self.layer, self.head, self.query)
-        return None if link is None else f"{said_of_link(found, sentence, link)}."
+def known_head(shown: Sight) -> str | None:
+    """What the head is known to do: "layer 2, head 0: object → verb 0.74 of 1,153 …"; None for unknown models."""
+    heads = known(shown.reading)
+    role = None if shown.answer is None else shown.answer.role
+    return None if heads is None else heads.said(shown.layer, shown.head, role)
 
 
-def sight(
-    reading: Reading,
-    query: Any = None,
-    layer: int | None = None,
-    head: int | None = None,
-    answer: RelationAnswer | None = None,
-) -> Sight:
-    """Choose what to show: the given or an interesting word, and the head with its largest weight on another word.
+def link_here(shown: Sight) -> str | None:
+    """What the head links in this text: "they → kids 0.81 here"; None for unknown models.
 
-    answer   chooses layer, head and query: the link that can be what was asked for
+    With the relation that it is known for only if this link can be one.
     """
-    if answer is not None:
-        layer, head, query = answer.link.layer, answer.link.head, answer.link.query
-    of_layer, of_head = reading._places(layer, head)
-    layer = None if of_layer is None else reading.layer_numbers[of_layer]  # −1 is the last one
-    head = None if of_head is None else reading.head_numbers[of_head]
-    place = None if query is None else reading.words.index(reading.word(query))
-    first = reading.opening(place, layer=layer, head=head)
-    place, partner = first.query, first.key if answer is None else answer.link.key
-    pairs = _pairs(reading, place, layer, head)
-    looks = reading.strongest(place, layer=layer, head=head)
-    heads = reading.heads_for(place, partner)
-    if partner is None:  # no other word except sinks
-        looks = reading.strongest(place, layer=layer, head=head, sinks=True, itself=True)
-    looks = _with_heads(reading, place, looks, layer, head)
-    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS), answer)
-
-
-def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:
-    """The first words, each with the head that gives it the largest weight."""
-    looks = _first(looks, MOST_LOOKS)
-    if layer is not None and head is not None:
-        return looks
-    found = list(reading._by_word.rows(reading.words[place], *reading._places(layer, head)))
-    of_head = Column("layer", "number", 0), Column("head", "number", 0), Column("at most", "number", shade=True)
-    rows = []
-    for row in looks:
-        key = reading.labels.index(row[0])
-        best = max(found, key=lambda one: float(one[2][key]))
-        rows.append((*row, *reading._numbers(best[0], best[1]), float(best[2][key])))
-    notes = (*looks.notes, "layer, head, at most: the head that gives this word the largest weight, and that weight.")
-    return replace(looks, columns=(*looks.columns, *of_head), rows=tuple(rows), notes=notes)
-
-
-def _pairs(reading: Reading, place: int, layer: int | None, head: int | None) -> Table:
-    """The pairs of all words, or of the words around one in a long text."""
-    count = len(reading.words)
-    if count <= MOST_PAIRS:
-        return reading.pairs(layer=layer, head=head)
-    start = min(max(0, place - MOST_PAIRS // 2), count - MOST_PAIRS)
-    table = reading.pairs(layer=layer, head=head, words=(start, start + MOST_PAIRS))
-    note = f"{MOST_PAIRS} of {count:,} words: those around {reading.labels[place]}."
-    return replace(table, notes=(*table.notes, note))
-
-
-def _first(table: Table, most: int) -> Table:
-    return replace(table, rows=table.rows[:most])
+    heads = known(shown.reading)
+    if heads is None:
+        return None
+    sentence = TaggedSentence.of(shown.reading)
+    if shown.answer is not None:
+        return said_of_answer(heads, sentence, shown.answer)
+    link = sentence.link(shown.layer, shown.head, shown.query)
+    return None if link is None else f"{said_of_link(heads, sentence, link)}."
 
 
 # Terminal
@@ -171,10 +91,10 @@ def terminal(shown: Sight) -> Iterator[RenderableType]:
         )
         yield Group(Beside(looks, heads), *_notes(notes))
     yield WordMap(shown.reading, shown.layer, shown.head, shown.query)
-    if shown.here is not None:
-        yield Text(f"Layer {shown.layer}, head {shown.head}: {shown.here.partition(': ')[2] or shown.here}")
-    if shown.known is not None and shown.answer is None:
-        yield Text(f"In general, measured on {TREEBANK}: {shown.known.partition(': ')[2]}.")
+    if (here := link_here(shown)) is not None:
+        yield Text(f"Layer {shown.layer}, head {shown.head}: {here.partition(': ')[2] or here}")
+    if (general := known_head(shown)) is not None and shown.answer is None:
+        yield Text(f"In general, measured on {TREEBANK}: {general.partition(': ')[2]}.")
 
 
 def _notes(notes: Sequence[str]) -> list[Text]:
@@ -302,8 +222,8 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
         "map": {
             "layer": shown.layer,
             "head": shown.head,
-            "here": shown.here,
-            "known": shown.known,
+            "here": link_here(shown),
+            "known": known_head(shown),
             "words": list(weights.key_words),
             "weights": [[_finite(weight) for weight in row] for row in weights.array.tolist()],
         },

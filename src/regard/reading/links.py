@@ -78,7 +78,7 @@ def strongest_links(
     return Links(np.asarray(queries, np.int64)[row], key, rows[row, key])
 
 
-def merged(parts: Sequence[Links], count: int) -> Links:
+def merge_links(parts: Sequence[Links], count: int) -> Links:
     """The strongest of several rankings of different queries, given in the order of their queries."""
     whole = Links(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     order = np.lexsort((whole.key, whole.query, -whole.weight))[:count]

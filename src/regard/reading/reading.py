@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,33 +19,24 @@ from regard.attention.index import LIMIT
 from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
-from regard.provenance import Source, provenance, quoted
+from regard.masks import allowed
+from regard.provenance import GIVEN, Source, provenance, quoted
+from regard.reading import seen_codec
 from regard.reading.certificate import Certificate, certify
+from regard.reading.highlights import Opening, opening
+from regard.reading.layer_numbers import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.links import UNRANKED, strongest, strongest_links
-from regard.reading.numbering import are_counted, in_words, numbers_for, position, sizes_in_words
-from regard.reading.opening import Opening, opening
-from regard.reading.seen_codec import (
-    check_numbers,
-    describe_seen,
-    describe_token,
-    field,
-    finite,
-    kept,
-    listed,
-    prompt_of,
-    seen_of,
-    token_of,
-    typed,
-)  # fmt: skip
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
-from regard.reading.words import Token, Word, joined_text, piece, tokens_of, words_of
+from regard.reading.words import Token, Word, join_tokens, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
+from regard.trace import Trace
 from regard.trace.labels import numbered, place_of, words_for
 
 if TYPE_CHECKING:
     from regard.reading.reader import Reader
-    from regard.trace import Trace
 
+T = TypeVar("T")
+LAYER, HEAD, WEIGHT = Column("layer", "number", 0), Column("head", "number", 0), Column("weight", "number", shade=True)
 FEW_WORDS = 12  # of a text, in the repr
 MOST_NAMED = 3  # sinks that a note names
 LONGEST_QUOTE = 70  # characters of a text that a note quotes
@@ -58,7 +49,7 @@ class Reading:
     A word is given as "they"; with its occurrence, as "the:2" or ("the", 2); or as a position among the words, from 0,
     special ones such as [CLS] included. Layers and heads have the model's own numbers, which count from 0; without one,
     a method averages over all of them. The weight on a word is the sum over its pieces, the weights of a word are means
-    over its pieces.
+    over its pieces. The examples of its methods go on with the `reading` of this one.
 
     >>> import numpy as np
     >>> from regard.attention import Attention
@@ -71,6 +62,18 @@ class Reading:
     ('The', 0.42...)
     ('sat', 0.42...)
     ('cat', 0.15...)
+    >>> reading.layers, reading.heads, reading.labels, [word.first for word in reading.words]
+    (1, 1, ('The', 'cat', 'sat'), [0, 1, 2])
+    >>> reading.attention(0)
+    Attention(head 1, query 3, key 3; head_dim 4, float64)
+    >>> reading.word_weights.mean_row(reading.word("The"), 0, 0).round(2), reading.output_weights(0)
+    (array([0.42, 0.16, 0.42]), None)
+    >>> reading.sinks, reading.sink_words  # neither special tokens nor a causal mask
+    ((), ())
+    >>> reading.is_square, reading.has_values, reading.nbytes
+    (True, True, 288)
+    >>> reading.source(0, 0), reading.unverified, reading.certificate.rows
+    ('given vectors, layer 0, head 0: “The cat sat”', '', 3)
     """
 
     text: str
@@ -79,13 +82,16 @@ class Reading:
     outputs: tuple[Array, ...] = ()  # attention @ values of each layer, as the model used it: (head, query, value_dim)
     states: tuple[Array, ...] = ()  # hidden states (token, width): embedded, then after each block
     blocks: tuple[Encoder, ...] = ()  # of the model
-    model: str = "given vectors"  # its name
+    model: str = GIVEN  # its name
     given: int | None = None  # tokens of the prompt, where the rest was generated
     reader: Reader | None = None  # the model that read it, which can read and write more; not saved
     file: str | None = None  # the name of the file it was loaded from; not saved
     layer_numbers: tuple[int, ...] = ()  # in the model, one per layer of `seen`; 0, 1, 2 … by default
     head_numbers: tuple[int, ...] = ()  # in each of these layers; 0, 1, 2 … by default
     is_text_known: bool = True  # whether the tokens are those that the model was called with; not saved
+    queries: range | tuple[str, ...] = ()  # the tokens that are queries, all by default; or queries of another text
+    trace: Trace | None = None  # every step, where the numbers are those of a trace; not saved
+    note: str | None = None  # what a page says of it; not saved
 
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
@@ -101,8 +107,9 @@ class Reading:
         if not layers:
             raise errors.ShapeError("`seen` holds no layer; a reading needs the attention of at least one.")
         object.__setattr__(self, "layer_numbers", numbers_for("layer", self.layer_numbers, layers))
+        object.__setattr__(self, "queries", self.queries or range(tokens))
         for place, (attention, values) in enumerate(self.seen):
-            fits = attention.ndim == 3 and attention.shape[1:] == (tokens, tokens)
+            fits = attention.ndim == 3 and attention.shape[1:] == (len(self.queries), tokens)
             check("The attention", place, attention, fits, "(head, query, key)")
             fits = values.ndim == 3 and tuple(values.shape[:2]) == (attention.keys.shape[0], tokens)
             check("The array of values", place, values, fits, "(head, key, value_dim)")
@@ -121,23 +128,30 @@ class Reading:
     @classmethod
     def of(
         cls,
-        attention: Attention | Sequence[Attention],
-        values: Any,
+        attention: Attention | Sequence[Attention] | Trace,
+        values: Any = None,
         words: Sequence[Any] | None = None,
         text: str | None = None,
-        model: str = "given vectors",
+        model: str = GIVEN,
     ) -> Reading:
-        """Any `Attention` of two or three axes as a reading, or several with their values, one per layer.
+        """Any `Attention` of two or three axes as a reading, or several with their values, one per layer; or a `Trace`.
+
+        Without values, the queries may be some of the tokens (by the attention's offset), or others altogether; and
+        what needs values is refused.
 
         words   one for each token, or `Token`s; their positions where none are given
         """
+        if isinstance(attention, Trace):
+            return _reading_of_trace(cls, attention)
+        if values is None and isinstance(attention, Attention):
+            return _reading_without_values(cls, attention)
         several = isinstance(attention, (list, tuple))
         attentions, of_layers = (list(attention), list(values)) if several else ([attention], [values])  # type: ignore[arg-type]
         if attentions:
             _check_count("values", len(of_layers), len(attentions), len(attentions))
         seen = tuple(_three_axes(one, its) for one, its in zip(attentions, of_layers, strict=False))
         if words is not None and not isinstance(words, str) and all(isinstance(word, Token) for word in words):
-            text, tokens = joined_text(words) if text is None else (text, tuple(words))
+            text, tokens = join_tokens(words) if text is None else (text, tuple(words))
         else:
             keys = seen[0].attention.shape[-1] if seen else 0
             text, tokens = tokens_of(words_for("words", words, keys, "key"), text)
@@ -147,37 +161,17 @@ class Reading:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """Tokens joined into words, special ones too.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> [word.text for word in reading.words]
-        ['The', 'cat', 'sat']
-        """
+        """Tokens joined into words, special ones too."""
         return words_of(self.tokens, self.text)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The words as tables name them: the second "the" is the:2.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.labels
-        ('The', 'cat', 'sat')
-        """
+        """The words as tables name them: the second "the" is the:2."""
         return tuple(numbered([word.text for word in self.words]))
 
     def word(self, given: Any, name: str = "word") -> Word:
         """A word by its text, "the:2", ("the", 2) or position; an error lists the words.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.word("cat").first, reading.word(2).text
         (1, 'sat')
         """
@@ -187,34 +181,19 @@ class Reading:
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """Tokens that take weight in every text: special ones, and the first token of a causal model.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.sinks  # neither special tokens nor a causal mask
-        ()
-        """
-        found = [place for place, token in enumerate(self.tokens) if token.special]
+        """Tokens that take weight in every text: special ones, and the first token of a causal model."""
+        sinks = [place for place, token in enumerate(self.tokens) if token.special]
         attention = self.seen[0].attention
-        if len(self.tokens) > 1 and attention.mask is not None and 0 not in found:
+        is_text = self.trace is None and self.has_values and self.is_square
+        if is_text and len(self.tokens) > 1 and attention.mask is not None and 0 not in sinks:
             first = numpy_of(attention.masked[0, 0, :])
             if np.isneginf(first[1:]).all() and not np.isneginf(first[0]):  # the first query sees only itself
-                found.insert(0, 0)
-        return tuple(found)
+                sinks.insert(0, 0)
+        return tuple(sinks)
 
     @cached_property
     def sink_words(self) -> tuple[int, ...]:
-        """Positions of the words that the sinks belong to.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.sink_words
-        ()
-        """
+        """Positions of the words that the sinks belong to."""
         sinks = set(self.sinks)
         return tuple(place for place, word in enumerate(self.words) if word.first in sinks)
 
@@ -222,40 +201,32 @@ class Reading:
 
     @property
     def layers(self) -> int:
-        """The number of layers.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.layers
-        1
-        """
+        """The number of layers."""
         return len(self.seen)
 
     @property
     def heads(self) -> int:
-        """The number of heads per layer.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.heads
-        1
-        """
+        """The number of heads per layer."""
         return int(self.seen[0].attention.shape[0])
 
-    def attention(self, layer: int) -> Attention:
-        """The lazy matrix of one layer, (head, query, key), between tokens.
+    @property
+    def is_square(self) -> bool:
+        """Whether every token is one query and one key, as in a text that a model has read."""
+        return self.queries == range(len(self.tokens))
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.attention(0)
-        Attention(head 1, query 3, key 3; head_dim 4, float64)
-        """
+    @property
+    def has_values(self) -> bool:
+        """Whether the values are known, which an `Attention` alone does not have."""
+        return bool(self.seen[0].values.shape[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all queries, keys and values."""
+        arrays = [array for A, values in self.seen for array in (A.queries, A.keys, values)]
+        return sum(int(np.prod(array.shape)) * int(array.dtype.itemsize) for array in arrays)
+
+    def attention(self, layer: int) -> Attention:
+        """The lazy matrix of one layer, (head, query, key), between tokens."""
         return self.seen[self._place(layer)].attention
 
     def _place(self, layer: int) -> int:
@@ -276,10 +247,6 @@ class Reading:
     ) -> Numbers:
         """All weights between words, or tokens, as an array: O(n²); an error above the limit.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.weights().round(2)
         array([[0.42, 0.16, 0.42],
                [0.16, 0.42, 0.42],
@@ -299,12 +266,28 @@ class Reading:
             return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
         total, layers = np.zeros((count, count)), self._by_word.layers(layer)
         for place in layers:
-            total += mean_over_heads(self.seen[place].attention, head)
+            total += mean_over_heads(self.seen[place].attention, self._by_word.heads(place, head))
         return total / len(layers)
 
     @cached_property
-    def _by_word(self) -> WordWeights:
+    def word_weights(self) -> WordWeights:
+        """Weights between words by the positions of layers and heads, which the tables below are made of."""
         return WordWeights(tuple(seen.attention for seen in self.seen), self.words)
+
+    @property
+    def _by_word(self) -> WordWeights:
+        self._check_square()
+        return self.word_weights
+
+    def _check_square(self) -> None:
+        if not self.is_square:
+            raise errors.unsupported(
+                "A table of words whose queries are not the tokens", "Use the `Attention` or the `Trace` itself."
+            )
+
+    def _check_values(self) -> None:
+        if not self.has_values:
+            raise errors.unsupported("This without values", "Give them: Reading.of(attention, values).")
 
     # Tables: one word or all, one layer and head or all of them
 
@@ -316,10 +299,6 @@ class Reading:
         Sinks are left out unless `sinks`, the word itself unless `itself`. The column *of the rest* is the share of
         what remains.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.strongest("cat")["Word"], reading.strongest("cat", itself=True)["Word"]
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
@@ -328,7 +307,7 @@ class Reading:
         own = self.words.index(asking)
         listed = self._listed(own, sinks, itself)
         order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
-        columns = [Column("Word", "word"), Column("weight", "number", shade=True)]
+        columns = [Column("Word", "word"), WEIGHT]
         cells: list[Any] = [[self.labels[place] for place in order], [float(found[place]) for place in order]]
         if not listed.all():
             columns.append(Column("of the rest", "number"))
@@ -355,10 +334,6 @@ class Reading:
 
         words   (start, stop): only these words as queries
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.pairs()["key"]
         ('sat', 'sat', 'The')
         """
@@ -386,30 +361,20 @@ class Reading:
 
         Sinks, the word itself and its neighbours are set aside; a given word, layer or head is kept.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
         >>> reading = Reading.of(Attention(E, E), E, words=["kids", "sat", "they"])
         >>> link = reading.opening()
         >>> reading.labels[link.query], reading.labels[link.key], link.layer, link.head
         ('they', 'kids', 0, 0)
         """
         query = None if word is None else self.words.index(self.word(word, "word"))
-        words = [one.text for one in self.words]
-        spans = [(one.first, one.last) for one in self.words]
-        attentions = [one.attention for one in self.seen]
         layer, head = self._places(layer, head)
-        link = opening(words, spans, attentions, set(self.sink_words), query=query, layer=layer, head=head)
+        link = opening(self._by_word, self.sink_words, query=query, layer=layer, head=head)
         layer, head = self._numbers(link.layer, link.head)
         return link._replace(layer=layer, head=head)
 
     def heads_for(self, word: Any, key: Any = None) -> Table:
         """All heads, ranked by the weight of one word on `key`, or on the other word it attends to most; O(n) per head.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> [(layer, head) for layer, head, *_ in reading.heads_for("cat", "sat")]
         [(0, 0)]
         """
@@ -425,10 +390,7 @@ class Reading:
             numbers = self._numbers(layer, head)
             rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
         rows.sort(key=lambda row: (-row[3], row[0], row[1]))
-        columns = [
-            Column("layer", "number", 0), Column("head", "number", 0), Column("key", "word"),
-            Column("weight", "number", shade=True), Column("to sinks", "number"),
-        ]  # fmt: skip
+        columns = [LAYER, HEAD, Column("key", "word"), WEIGHT, Column("to sinks", "number")]
         title = f"Heads in which {self.labels[own]} attends most to " + (
             "one word" if target is None else self.labels[target]
         )
@@ -448,10 +410,6 @@ class Reading:
     ) -> Table:
         """The k largest weights of one word on another, in any layer and head.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.top(2)["query"], reading.top(2)["key"]
         (('The', 'cat'), ('sat', 'sat'))
         """
@@ -475,10 +433,7 @@ class Reading:
             (*self._numbers(place, of_head), self.labels[query], self.labels[key], -weight)
             for weight, place, of_head, query, key in best
         )
-        columns = (
-            Column("layer", "number", 0), Column("head", "number", 0), Column("query", "word"), Column("key", "word"),
-            Column("weight", "number", shade=True),
-        )  # fmt: skip
+        columns = LAYER, HEAD, Column("query", "word"), Column("key", "word"), WEIGHT
         notes = self._sink_notes(in_sinks / rows_seen if rows_seen else 0.0, " on average")
         title = f"Largest weights, {self._scope(layer, head)}"
         return Table(title, columns, cells, tuple(notes), source=self.source(layer, head))
@@ -491,18 +446,15 @@ class Reading:
         A large weight can rest on a small value. Without `head`, the contributions of all heads are added before the
         norm is taken; without `layer`, the numbers are means over layers.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.norms("cat")["Word"], reading.norms("cat", itself=True)["Word"]
         (('sat', 'The'), ('sat', 'cat', 'The'))
         """
         asking = self.word(word, "word")
         own = self.words.index(asking)
+        self._check_values()
         place_of_layer, place_of_head = self._places(layer, head)
         layers = self._by_word.layers(place_of_layer)
-        matrices = [self._output_weights(place) for place in layers]
+        matrices = [self.output_weights(place) for place in layers]
         known = all(w_o is not None for w_o in matrices)
         of_layers = [
             self._by_word.contributions(asking, place, place_of_head, self.seen[place].values, w_o)
@@ -512,10 +464,8 @@ class Reading:
         listed = np.flatnonzero(self._listed(own, sinks, itself))
         order = listed[np.argsort(-total[listed], kind="stable")]
         through = " · W_O" if known else ""
-        columns = (
-            Column("Word", "word"), Column("weight", "number", shade=True), Column(f"‖v{through}‖", "number"),
-            Column(f"‖weight · v{through}‖", "number"),
-        )  # fmt: skip
+        norms = Column(f"‖v{through}‖", "number"), Column(f"‖weight · v{through}‖", "number")
+        columns = Column("Word", "word"), WEIGHT, *norms
         cells = ((self.labels[one], float(shares[one]), float(alone[one]), float(total[one])) for one in order)
         notes = self._sink_notes(shares[list(self.sink_words)].sum())
         if not known:
@@ -523,8 +473,8 @@ class Reading:
         title = f"Contribution of each word to {self.labels[own]}, {self._scope(layer, head)}"
         return Table(title, columns, tuple(cells), tuple(notes), source=self.source(layer, head))
 
-    def _output_weights(self, layer: int) -> Array | None:
-        """W_O of a layer, (width, head · value_dim), where it is known."""
+    def output_weights(self, layer: int) -> Array | None:
+        """W_O of the layer at a position, (width, head · value_dim), where it is known."""
         w_o = self.blocks[layer].attention.w_o if self.blocks else None
         return None if w_o is None else w_o.weight
 
@@ -563,9 +513,9 @@ class Reading:
             after = f"after layer {self.layer_numbers[place - 1]}" if place else "embedded"
             rows.append((after, cosine, apart, relative))
         columns = (
-            Column("State", "text"), Column("cosine", "number"), Column("distance", "number"),
-            Column("distance / length", "number"),
-        )  # fmt: skip
+            Column("State", "text"),
+            *(Column(name, "number") for name in ("cosine", "distance", "distance / length")),
+        )
         texts = self.text, other.text
         parts = [text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…" for text in texts]
         title = f"{here.text}: distance of its vectors in two texts"
@@ -609,16 +559,12 @@ class Reading:
 
         With a `word`, only its row, (token,), by products `u @ A` in O(n) memory.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.rollout().round(2)
         array([[0.71, 0.08, 0.21],
                [0.08, 0.71, 0.21],
                [0.11, 0.11, 0.79]])
         """
-        attentions = [seen.attention for seen in self.seen]
+        attentions = self._by_word.attentions
         if word is not None:
             asking = self.word(word, "word")
             row = np.zeros(len(self.tokens))
@@ -640,13 +586,11 @@ class Reading:
         """Every step of one layer, the first by default, as a `Trace`: of all tokens of a short text, or in O(n) of one
         word's last piece.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.explain("cat")
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
+        self._check_square()
+        self._check_values()
         place = 0 if layer is None else self._place(layer)
         asking = None if word is None else self.word(word, "word")
         query = None if asking is None else asking.last - 1
@@ -674,10 +618,6 @@ class Reading:
         Where no layer or head is given, the head is taken in which the word has its largest weight on another word
         (with `sinks` and `itself`: on any word).
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.table("cat")["score"]
         (0.0, 2.0, 2.0)
         """
@@ -716,14 +656,7 @@ class Reading:
         return range(start, stop)
 
     def source(self, layer: int | None = None, head: int | None = None) -> str:
-        """Where the numbers come from, in one sentence that files carry: model, layer, head and text.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).source(0, 0)
-        'given vectors, layer 0, head 0: “The cat sat”'
-        """
+        """Where the numbers come from, in one sentence that files carry: model, layer, head and text."""
         of_layer, of_head = self._places(layer, head)
         number = None if of_layer is None else self.layer_numbers[of_layer]
         heads = () if of_head is None else (self.head_numbers[of_head],)
@@ -760,27 +693,13 @@ class Reading:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """How exact these numbers are: rows of every head, checked against float64.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.certificate.rows, reading.certificate.row_sums < 1e-15
-        (3, True)
-        """
+        """How exact these numbers are: rows of every head, checked against float64."""
         return certify(self.seen, self.outputs)
 
     @property
     def unverified(self) -> str:
         """What the certificate cannot know of a loaded reading, or of a text given for a watched model that was called
         without token ids; empty for a text that was read here.
-
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> Reading.of(Attention(E, E), E, words=["The", "cat", "sat"]).unverified
-        ''
         """
         if self.file is None and not self.is_text_known:
             return "The text is not verified: the token ids that the model was called with are not known."
@@ -793,24 +712,23 @@ class Reading:
     def save(self, path: str | os.PathLike[str], *, blocks: bool = False) -> None:
         """Write the reading to a safetensors file; with `blocks`, the weights of the model's blocks as well.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     reading.save(f"{folder}/cat.safetensors")
         ...     Reading.load(f"{folder}/cat.safetensors")
         Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors, unverified: cat.safetensors)
         """
+        self._check_square()
         tensors: dict[str, Array] = {}
         written = enumerate(self.blocks if blocks else ())
         metadata = {
             "text": self.text,
-            "tokens": [describe_token(token) for token in self.tokens],
-            "layers": [describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)],
-            "outputs": kept("outputs", self.outputs, tensors),
-            "states": kept("states", self.states, tensors),
+            "tokens": [seen_codec.describe_token(token) for token in self.tokens],
+            "layers": [
+                seen_codec.describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)
+            ],
+            "outputs": seen_codec.add_tensors("outputs", self.outputs, tensors),
+            "states": seen_codec.add_tensors("states", self.states, tensors),
             "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
             "model": self.model,
             "given": self.given,
@@ -823,10 +741,6 @@ class Reading:
     def load(cls, path: str | os.PathLike[str]) -> Reading:
         """Read what `save` wrote, as NumPy arrays. Nothing is unpickled; an error says what is wrong with a file.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     reading.save(f"{folder}/cat.safetensors")
@@ -834,29 +748,31 @@ class Reading:
         ('The', 'cat', 'sat')
         """
 
-        def numbers_in(metadata: dict[str, Any], name: str) -> tuple[int, ...]:
-            numbers = metadata.get(name, [])  # missing in files of before
-            return field({name: numbers}, name, lambda rows: tuple(typed("a number", one, int) for one in listed(rows)))
+        def build(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
+            def each(name: str, build_one: Callable[[Any], T]) -> tuple[T, ...]:
+                return seen_codec.field(
+                    metadata, name, lambda rows: tuple(map(build_one, seen_codec.of_type("it", rows, list)))
+                )
 
-        def built(tensors: dict[str, Array], metadata: dict[str, Any]) -> Reading:
-            check_numbers(tensors)
-            text = field(metadata, "text", lambda text: typed("it", text, str))
-            tokens = field(metadata, "tokens", lambda rows: tuple(token_of(row, text) for row in listed(rows)))
+            metadata = {"layer_numbers": [], "head_numbers": [], **metadata}  # missing in files of before
+            seen_codec.check_numbers(tensors)
+            text = seen_codec.field(metadata, "text", lambda text: seen_codec.of_type("it", text, str))
+            tokens = each("tokens", lambda row: seen_codec.token_of(row, text))
             return cls(
                 text,
                 tokens,
-                field(metadata, "layers", lambda layers: tuple(seen_of(layer, tensors) for layer in listed(layers))),
-                field(metadata, "outputs", lambda names: tuple(finite(name, tensors) for name in listed(names))),
-                field(metadata, "states", lambda names: tuple(finite(name, tensors) for name in listed(names))),
-                field(metadata, "blocks", lambda blocks: tuple(block_of(block, tensors) for block in listed(blocks))),
-                field(metadata, "model", lambda model: typed("it", model, str)),
-                field(metadata, "given", lambda prompt: prompt_of(prompt, len(tokens))),
+                each("layers", lambda layer: seen_codec.seen_of(layer, tensors)),
+                each("outputs", lambda name: seen_codec.finite_tensor(name, tensors)),
+                each("states", lambda name: seen_codec.finite_tensor(name, tensors)),
+                each("blocks", lambda block: block_of(block, tensors)),
+                seen_codec.field(metadata, "model", lambda model: seen_codec.of_type("it", model, str)),
+                seen_codec.field(metadata, "given", lambda prompt: seen_codec.prompt_of(prompt, len(tokens))),
                 file=Path(path).name,
-                layer_numbers=numbers_in(metadata, "layer_numbers"),
-                head_numbers=numbers_in(metadata, "head_numbers"),
+                layer_numbers=each("layer_numbers", lambda number: seen_codec.of_type("a number", number, int)),
+                head_numbers=each("head_numbers", lambda number: seen_codec.of_type("a number", number, int)),
             )
 
-        return codec.load_as(path, "reading", built)
+        return codec.load_as(path, "reading", build)
 
     def save_html(
         self,
@@ -873,10 +789,6 @@ class Reading:
         steps          include the values, so that every step can be followed; a third smaller without
         beside         another reading, to compare with: *Love Apple phones* beside *Love apple pie*
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -909,12 +821,58 @@ class Reading:
 
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
     """The block of a model that a file describes."""
-    return typed("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+    return seen_codec.of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
 
 
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:
     if came != expected:
         raise errors.ShapeError(f"`{name}` holds {came} for {count(layers, 'layer')}; expected {expected}, or none.")
+
+
+def _reading_of_trace(cls: type[Reading], trace: Trace) -> Reading:
+    first, count = trace.own_key, len(trace.query_words)
+    text, tokens = tokens_of(trace.words, trace.source.text or None)
+    seen = (LayerAttention(attention_of(trace), trace["value"]),)
+    queries = trace.query_words if first is None else range(first, first + count)
+    return cls(
+        text, tokens, seen, model="", head_numbers=trace.source.heads, queries=queries, trace=trace, note=trace.note
+    )
+
+
+def attention_of(trace: Trace) -> Attention:
+    """The attention of a trace; mask and bias are recovered from its stages."""
+    origin = trace.origin
+    bias = None
+    if "biased" in trace:
+        bias = numpy_of(trace["biased"] - (trace["capped"] if "capped" in trace else trace["scaled"]))
+    return Attention(
+        numpy_of(trace["query"]),
+        numpy_of(trace["key"]),
+        scale=origin.scale,
+        mask=allowed(numpy_of(trace["masked"]) != -np.inf) if "masked" in trace else None,
+        bias=bias,
+        softcap=origin.softcap or None,
+        sinks=None if origin.sinks is None else np.asarray(numpy_of(origin.sinks)),
+        similarity="cosine" if origin.is_cosine else "dot",
+        offset=trace.own_key or 0,
+    )
+
+
+def _reading_without_values(cls: type[Reading], attention: Attention) -> Reading:
+    """Of the first sequence: the tokens have no text but their positions."""
+    note = None
+    if attention.ndim == 4:
+        if attention.shape[0] > 1:
+            note = f"Sequence 0 of {attention.shape[0]}: A.select(batch=…) shows another."
+        attention = attention.select(batch=0)
+    keys = attention.shape[-1]
+    seen = _three_axes(attention, np.zeros((attention.keys.shape[0] if attention.ndim == 3 else 1, keys, 0)))
+    count = attention.shape[-2]
+    start = 0 if attention.offset is None and count == keys else attention.offset
+    first = -1 if start is None else int(np.ravel(numpy_of(start))[0])
+    among = first >= 0 and first + count <= keys
+    queries = range(first, first + count) if among else tuple(map(str, range(count)))
+    return cls("", tokens_of(tuple(map(str, range(keys))), "")[1], (seen,), queries=queries, note=note)
 
 
 def _three_axes(attention: Any, values: Any) -> LayerAttention:

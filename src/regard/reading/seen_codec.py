@@ -30,7 +30,7 @@ OPTIONS = ("scale", "mask", "bias", "softcap", "sinks", "similarity", "offset")
 T = TypeVar("T")
 
 
-def kept(names: str, arrays: tuple[Array, ...], tensors: dict[str, Array]) -> list[str]:
+def add_tensors(names: str, arrays: tuple[Array, ...], tensors: dict[str, Array]) -> list[str]:
     """Add arrays to the tensors as "states.0", "states.1", …; their names."""
     found = {f"{names}.{place}": array for place, array in enumerate(arrays)}
     tensors |= found
@@ -52,11 +52,11 @@ def describe_seen(name: str, seen: LayerAttention, tensors: dict[str, Array]) ->
 def seen_of(described: dict[str, Any], tensors: dict[str, Array]) -> LayerAttention:
     """The attention and values that `describe_seen` described."""
     options = {name: codec.build(described[name], tensors, KINDS) for name in OPTIONS}
-    queries, keys, values = (finite(described[name], tensors) for name in ("queries", "keys", "values"))
+    queries, keys, values = (finite_tensor(described[name], tensors) for name in ("queries", "keys", "values"))
     return LayerAttention(Attention(queries, keys, **options), values)
 
 
-def finite(name: Any, tensors: Mapping[str, Array]) -> Array:
+def finite_tensor(name: Any, tensors: Mapping[str, Array]) -> Array:
     """The tensor of this name; a ValueError if it is missing or holds NaN or infinity."""
     array = codec.tensor(name, tensors)
     if not _is_finite(array):
@@ -86,7 +86,7 @@ def token_of(described: Any, text: str) -> Token:
         raise ValueError("a token is not a list of text, id, start, stop, special, joined")
     spelling, number, start, stop, special, joined = described
     for value, kind in ((spelling, str), (number, int), (start, int), (stop, int), (special, bool), (joined, bool)):
-        typed("a field of a token", value, kind)
+        of_type("a field of a token", value, kind)
     if number < 0:
         raise ValueError(f"the id of a token is {number}")
     if not 0 <= start <= stop <= len(text):
@@ -96,7 +96,7 @@ def token_of(described: Any, text: str) -> Token:
 
 def prompt_of(described: Any, tokens: int) -> int | None:
     """The number of tokens of the prompt; a ValueError if there are not so many."""
-    if described is not None and not 0 <= typed("the number", described, int) <= tokens:
+    if described is not None and not 0 <= of_type("the number", described, int) <= tokens:
         raise ValueError(f"the prompt has {described} of {tokens} tokens")
     return described  # type: ignore[no-any-return]
 
@@ -115,12 +115,7 @@ def field(metadata: Mapping[str, Any], name: str, build: Callable[[Any], T]) -> 
         raise ValueError(f"`{name}`: {problem}") from problem
 
 
-def listed(value: Any) -> list[Any]:
-    """A list; a ValueError for anything else."""
-    return typed("it", value, list)
-
-
-def typed(name: str, value: Any, kind: type[T]) -> T:
+def of_type(name: str, value: Any, kind: type[T]) -> T:
     """A value of this type; a ValueError for any other, True and False as integers included."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{name} is of type {type(value).__name__}, not {kind.__name__}")

@@ -22,6 +22,7 @@ from regard.reading.words import Word
 Numbers = NDArray[np.float64]
 Unit = Literal["word", "token"]
 BLOCK = 1 << 20  # weights in a block of rows: 8 MiB of float64
+MOST_ROWS = 12  # words that `of_words` computes of layers with more weights than this
 
 
 class WordRows(NamedTuple):
@@ -33,7 +34,7 @@ class WordRows(NamedTuple):
     weights: Numbers  # (head, query word, key word)
 
 
-def selected(axis: str, given: int | None, count: int) -> range:
+def _select(axis: str, given: int | None, count: int) -> range:
     """The given layer or head, or all of them for None."""
     if given is None:
         return range(count)
@@ -55,32 +56,59 @@ class WordWeights:
 
     def layers(self, layer: int | None) -> range:
         """The selected layers."""
-        return selected("layer", layer, len(self.attentions))
+        return _select("layer", layer, len(self.attentions))
 
     def heads(self, layer: int, head: int | None) -> range:
         """The selected heads of a layer."""
-        return selected("head", head, self.attentions[layer].shape[0])
+        return _select("head", head, self.attentions[layer].shape[0])
 
-    def summed(self, of_tokens: Any) -> Numbers:
+    def place_of(self, token: int) -> int:
+        """The position of the word that a token belongs to."""
+        return int(np.searchsorted(self.edges, token, "right")) - 1
+
+    def sum_pieces(self, of_tokens: Any) -> Numbers:
         """Sums over the tokens of each word, along the last axis."""
         sums: Numbers = np.add.reduceat(np.asarray(of_tokens, np.float64), self.edges[:-1], axis=-1)
         return sums
 
-    def of_word(self, word: Word, layer: int, heads: range) -> Numbers:
-        """The weights of one word on every word in some heads of a layer, (head, word); O(n)."""
-        rows = numpy_of(self.attentions[layer][heads.start : heads.stop, word.first : word.last, :])
-        return self.summed(rows.mean(axis=1, dtype=np.float64))  # (head, piece, key) → (head, word)
+    def row(self, pieces: slice, layer: int, heads: Sequence[int]) -> Numbers:
+        """The weights of a word, given by its queries, on every word in some heads of a layer, (head, word); O(n)."""
+        return self.sum_pieces(self._mean_rows(pieces, layer, heads))
+
+    def _mean_rows(self, pieces: slice, layer: int, heads: Sequence[int]) -> Numbers:
+        """The weights of a word on every token, (head, key): the mean over its pieces."""
+        chosen: Any = slice(heads.start, heads.stop) if isinstance(heads, range) else list(heads)
+        mean: Numbers = numpy_of(self.attentions[layer][chosen, pieces, :]).mean(axis=1, dtype=np.float64)
+        return mean
+
+    def of_words(self, words: Sequence[int], layer: int, heads: range) -> Numbers:
+        """The weights of words at some positions on every word, (head, query, word); in long texts zero but for a few.
+
+        These few are evenly spaced: the strongest links of a text are looked for among them.
+        """
+        attention, chosen = self.attentions[layer], slice(heads.start, heads.stop)
+        whole = len(heads) * attention.shape[1] * attention.shape[2] <= BLOCK
+        dense = numpy_of(attention[chosen, :, :]) if whole else None
+        computed = set(words[:: 1 if whole else -(-len(words) // MOST_ROWS)])
+        means = np.zeros((len(heads), len(words), attention.shape[2]))
+        for row, place in enumerate(words):
+            if place in computed:
+                pieces = slice(self.words[place].first, self.words[place].last)
+                rows = numpy_of(attention[chosen, pieces, :]) if dense is None else dense[:, pieces]
+                means[:, row] = rows.mean(axis=1, dtype=np.float64)
+        return self.sum_pieces(means)
 
     def rows(self, word: Word, layer: int | None, head: int | None) -> Iterator[tuple[int, int, Numbers]]:
         """Layer, head, and the weights of one word on every word, (word,), for every selected head; O(n) each."""
         for place in self.layers(layer):
             heads = self.heads(place, head)
-            for number, row in zip(heads, self.of_word(word, place, heads), strict=True):
+            for number, row in zip(heads, self.row(slice(word.first, word.last), place, heads), strict=True):
                 yield place, number, row
 
     def mean_row(self, word: Word, layer: int | None, head: int | None) -> Numbers:
         """The weights of one word, averaged over the selected heads and layers: (word,)."""
-        layers = [self.of_word(word, place, self.heads(place, head)).mean(axis=0) for place in self.layers(layer)]
+        pieces = slice(word.first, word.last)
+        layers = [self.row(pieces, place, self.heads(place, head)).mean(axis=0) for place in self.layers(layer)]
         mean: Numbers = np.mean(layers, axis=0)
         return mean
 
@@ -120,7 +148,7 @@ class WordWeights:
         """
         attention, heads, edges = self.attentions[layer], self.heads(layer, head), self.edges
         group = attention.shape[0] // values.shape[0]
-        rows = numpy_of(attention[heads.start : heads.stop, word.first : word.last, :]).mean(axis=1, dtype=np.float64)
+        rows = self._mean_rows(slice(word.first, word.last), layer, heads)
         weighted, plain = [], []
         for row, number in zip(rows, heads, strict=True):
             value = numpy_of(values[number // group]).astype(np.float64)  # (key, value_dim)
@@ -130,7 +158,7 @@ class WordWeights:
         if w_o is not None:
             dim = values.shape[-1]
             part = numpy_of(w_o)[:, heads.start * dim : heads.stop * dim].astype(np.float64)
-        shares = self.summed(rows).mean(axis=0)
+        shares = self.sum_pieces(rows).mean(axis=0)
         return np.stack([shares, _lengths(plain, part), _lengths(weighted, part)])
 
 
@@ -162,12 +190,13 @@ def value_grams(values: Array, w_o: Array | None, heads: int, words: Sequence[tu
     return np.maximum(np.stack(found), 0) if all(b - a == 1 for a, b in words) else np.stack(found)
 
 
-def mean_over_heads(attention: Attention, head: int | None = None) -> Numbers:
-    """The weights of a layer between tokens, (token, token), averaged over the selected heads; built head by head."""
-    heads = selected("head", head, attention.shape[0])
-    total = np.zeros(attention.shape[1:])
-    for place in heads:
-        total += numpy_of(attention.select(head=place).dense(limit=None))
+def mean_over_heads(attention: Attention, heads: Sequence[int] | None = None, queries: Any = None) -> Numbers:
+    """The weights of all or some queries, (query, key), averaged over all or some heads; built head by head."""
+    heads = range(attention.shape[0]) if heads is None else heads
+    total = np.zeros(attention.shape[1:] if queries is None else (len(queries), attention.shape[2]))
+    for head in heads:
+        of_head = attention.select(head=head).dense(limit=None) if queries is None else attention[head, queries, :]
+        total += numpy_of(of_head)
     return total / len(heads)
 
 

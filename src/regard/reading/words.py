@@ -61,7 +61,7 @@ def piece(token: Token, text: str) -> str:
     return _spelling((token,), text)
 
 
-def joined_text(tokens: Sequence[Token]) -> tuple[str, tuple[Token, ...]]:
+def join_tokens(tokens: Sequence[Token]) -> tuple[str, tuple[Token, ...]]:
     """A text made of these tokens, and the tokens with their positions in it; special ones have empty spans."""
     text, placed = "", []
     for token in tokens:

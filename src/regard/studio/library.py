@@ -7,8 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from regard.models import store
+from regard.models.model import model
 from regard.reading.reader import Reader
 from regard.studio.auth import Refused
+from regard.viewer.similar import models_here
 
 LOADED = 2  # models in memory at once
 QUICK = 1_500  # characters that a small model reads between two keystrokes
@@ -23,9 +26,9 @@ class Library:
         load: Callable[[str], Reader] | None = None,
         fetch: Callable[[str], Any] | None = None,
     ) -> None:
-        self._load = _load if load is None else load
-        self._fetch = _fetch if fetch is None else fetch
-        self._names = {name: known.what for name, known in _known().items()}
+        self._load = model if load is None else load
+        self._fetch = store.get if fetch is None else fetch
+        self._names = {name: known.what for name, known in store.CATALOGUE.items()}
         self.usual = chosen or "minilm"
         if self.usual not in self._names:
             self._names[self.usual] = "named on the command line"
@@ -33,9 +36,9 @@ class Library:
         self._lock = threading.Lock()
         self._loading = threading.Lock()
 
-    def listed(self) -> list[dict[str, Any]]:
+    def list_models(self) -> list[dict[str, Any]]:
         """All models that can be requested."""
-        known = _known()
+        known = store.CATALOGUE
         return [
             {
                 "name": name,
@@ -50,9 +53,9 @@ class Library:
 
     def is_here(self, name: str) -> bool:
         """Whether it needs no download."""
-        return name in self._loaded or name not in _known() or name in _kept()
+        return name in self._loaded or name not in store.CATALOGUE or name in models_here()
 
-    def checked(self, name: Any) -> str:
+    def check_name(self, name: Any) -> str:
         """A known name; the default for None."""
         if name is None:
             return self.usual
@@ -63,7 +66,7 @@ class Library:
     def check_here(self, name: str) -> None:
         """Refuse a model that would have to be downloaded first."""
         if not self.is_here(name):
-            size = f"{_known()[name].size / 1e6:,.0f} MB"
+            size = f"{store.CATALOGUE[name].size / 1e6:,.0f} MB"
             raise Refused(409, f"{name} is not on this machine: it has to be downloaded first ({size}).", download=name)
 
     def fetch(self, name: str, report: Callable[[str, int, int], None]) -> None:
@@ -75,7 +78,7 @@ class Library:
 
     def longer(self, name: str, tokens: int) -> list[str]:
         """Other models that read so many tokens."""
-        return [other for other, known in _known().items() if other != name and known.longest >= tokens]
+        return [other for other, known in store.CATALOGUE.items() if other != name and known.longest >= tokens]
 
     def is_quick(self, name: str, text: str) -> bool:
         """Whether a text is read quickly enough to answer within the request."""
@@ -94,27 +97,3 @@ class Library:
                 while len(self._loaded) > LOADED:
                     self._loaded.popitem(last=False)
             return found
-
-
-def _load(name: str) -> Reader:
-    from regard.models.model import model
-
-    return model(name)
-
-
-def _fetch(name: str) -> Any:
-    from regard.models import store
-
-    return store.get(name)
-
-
-def _known() -> dict[str, Any]:
-    from regard.models.store import CATALOGUE
-
-    return CATALOGUE
-
-
-def _kept() -> set[str]:
-    from regard.models.store import all_kept
-
-    return {kept.name for kept in all_kept()}

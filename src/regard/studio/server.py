@@ -58,13 +58,12 @@ from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
 from regard.viewer import bundle, frames, params
-from regard.viewer.queries import Answers
+from regard.viewer.params import MOST_GENERATED, MOST_TEXT
+from regard.viewer.queries import Answers, LookupAnswers, answers_for
 from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
 
-MOST_TEXT = 400_000  # characters
 MOST_BODY = 4 << 20  # bytes of JSON
 MOST_FILE = 1 << 30  # bytes of a saved reading
-MOST_TOKENS = 2048  # to be generated
 SECONDS = 30.0  # per answer
 SECONDS_WHOLE = 180.0  # per map: an exact map of a long text takes a pass over all its weights
 BODY_SECONDS = 20.0  # without a byte of a body
@@ -78,14 +77,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Studio:
     """The application's state and routes."""
 
-    def __init__(self, library: Library, text: str | None = None, subject: Any = None) -> None:
+    def __init__(self, library: Library, text: str | None = None, shown: Any = None) -> None:
         self.library = library
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
         self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
         self.texts = RecentTexts()
-        self.first: str | None = None if subject is None else self.sessions.put(subject, keep=True)[0]
+        self.first: str | None = None if shown is None else self.sessions.put(shown, keep=True)[0]
 
     def application(self) -> Starlette:
         """The ASGI application, without access control."""
@@ -148,16 +147,16 @@ class Studio:
     async def _start(self, request: Request) -> Response:
         found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
         if self.first is not None:
-            found |= await self._described(request, self.first)
+            found |= await self._describe(request, self.first)
         return _reply(found)
 
     async def _models(self, _request: Request) -> Response:
-        return _reply({"models": self.library.listed()})
+        return _reply({"models": self.library.list_models()})
 
     async def _read(self, request: Request) -> Response:
         given = await _json(request, ("text", "model"))
         text = params.text("text", given.get("text"), MOST_TEXT)
-        return await self._read_text(request, text, self.library.checked(given.get("model")))
+        return await self._read_text(request, text, self.library.check_name(given.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
         self.library.check_here(name)
@@ -168,7 +167,7 @@ class Studio:
                 token.stop()
                 found = self._reading_of(name, text)
                 token.stop()  # the client may have sent the next text already
-                return self._opened(found)
+                return self._open_reading(found)
 
             return _reply(await self.workers.answer(work, _gone(request), SECONDS) | stored)
 
@@ -176,7 +175,9 @@ class Studio:
             job.tell(message=f"Loading {name}.")
             self.library.model(name)
             job.tell(message=f"{name} is reading {len(text):,} characters.", progress=0.0)
-            return self._opened(self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))) | stored
+            return (
+                self._open_reading(self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))) | stored
+            )
 
         return _reply({"job": self.jobs.start(long_work).name, **stored}, 202)
 
@@ -195,7 +196,7 @@ class Studio:
         return _reply({"text": self.texts.get(request.path_params["text"])})
 
     async def _download(self, request: Request) -> Response:
-        name = self.library.checked(request.path_params["model"])
+        name = self.library.check_name(request.path_params["model"])
 
         def work(job: Job) -> dict[str, Any]:
             def report(what: str, arrived: int, total: int) -> None:
@@ -211,8 +212,8 @@ class Studio:
     async def _generate(self, request: Request) -> Response:
         given = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
         text = params.text("text", given.get("text"), MOST_TEXT)
-        name = self.library.checked(given.get("model"))
-        tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
+        name = self.library.check_name(given.get("model"))
+        tokens = params.count("tokens", given.get("tokens"), MOST_GENERATED, 64)
         sampling = params.sampling(given)
         self.library.check_here(name)
 
@@ -229,23 +230,23 @@ class Studio:
                 job.tell(text="".join(written), progress=len(written) / tokens, message=said)
 
             job.tell(message=f"{name} is reading the prompt.", text="")
-            return self._opened(model.generate(text, tokens, on_token=on_token, **sampling))
+            return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _open(self, request: Request) -> Response:
         """A file: a saved reading is recognised by its header, anything else is a text."""
         with _uploaded() as (file, path):
-            start = await _stored(request, file)
+            start = await _store_body(request, file)
             if not is_saved(start):
                 text = await asyncio.to_thread(_text_in, path)
-                return await self._read_text(request, text, self.library.checked(request.query_params.get("model")))
+                return await self._read_text(request, text, self.library.check_name(request.query_params.get("model")))
 
             def work(token: CancelToken) -> dict[str, Any]:
                 try:
                     found = replace(Reading.load(path), file="the opened file")
                     token.stop()
-                    return self._opened(found)
+                    return self._open_reading(found)
                 except RegardError as problem:
                     raise Refused(400, str(problem).replace(str(path), "The file")) from None
 
@@ -261,9 +262,9 @@ class Studio:
 
     async def _reading(self, request: Request) -> Response:
         name = request.path_params["reading"]
-        return _reply(await self._described(request, name))
+        return _reply(await self._describe(request, name))
 
-    async def _described(self, request: Request, name: str) -> dict[str, Any]:
+    async def _describe(self, request: Request, name: str) -> dict[str, Any]:
         answers = self.sessions.get(name)
         found = await self.workers.answer(lambda _token: answers.description(), _gone(request), SECONDS)
         return {"reading": name, "description": found}
@@ -272,8 +273,8 @@ class Studio:
         self.sessions.remove(request.path_params["reading"])
         return _reply({})
 
-    def _opened(self, subject: Any) -> dict[str, Any]:
-        name, answers = self.sessions.put(subject)
+    def _open_reading(self, reading: Reading) -> dict[str, Any]:
+        name, answers = self.sessions.put(reading)
         return {"reading": name, "description": answers.description()}
 
     # Jobs
@@ -355,7 +356,7 @@ def _uploaded() -> Iterator[tuple[Any, Path]]:
             Path(file.name).unlink(missing_ok=True)
 
 
-async def _stored(request: Request, file: Any) -> bytes:
+async def _store_body(request: Request, file: Any) -> bytes:
     """Write the body to a file; returns its first bytes."""
     start = b""
     async for part in _limited(request, MOST_FILE):
@@ -498,21 +499,21 @@ MOST_OPEN_BYTES = 1 << 30
 
 
 class Sessions:
-    """Open subjects by name."""
+    """Open readings by name."""
 
     def __init__(
         self, embedder: Embedder = ON_THIS_MACHINE, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES
     ) -> None:
         self._embedder = embedder
-        self._answers: OrderedDict[str, Answers] = OrderedDict()
+        self._answers: OrderedDict[str, Answers | LookupAnswers] = OrderedDict()
         self._kept: set[str] = set()
         self._lock = threading.Lock()
         self._most, self._most_bytes = most, most_bytes
         self.closed = False  # whether memory of closed readings is still to be returned to the system
 
-    def put(self, subject: Any, keep: bool = False) -> tuple[str, Answers]:
-        """Open a subject under a new name; with `keep` it is never evicted."""
-        answers, name = Answers(subject, self._embedder), secrets.token_hex(8)
+    def put(self, shown: Any, keep: bool = False) -> tuple[str, Answers | LookupAnswers]:
+        """Open a reading or a look-up under a new name; with `keep` it is never evicted."""
+        answers, name = answers_for(shown, self._embedder), secrets.token_hex(8)
         with self._lock:
             self._answers[name] = answers
             if keep:
@@ -520,8 +521,8 @@ class Sessions:
             self._make_room(name)
         return name, answers
 
-    def get(self, name: str) -> Answers:
-        """The answers of an open subject."""
+    def get(self, name: str) -> Answers | LookupAnswers:
+        """The answers about an open reading."""
         with self._lock:
             if name not in self._answers:
                 raise Refused(404, "This reading has been closed: read the text again.")
@@ -529,7 +530,7 @@ class Sessions:
             return self._answers[name]
 
     def remove(self, name: str) -> None:
-        """Close a subject."""
+        """Close a reading."""
         with self._lock:
             if name not in self._kept:
                 self._close(name)
@@ -542,7 +543,7 @@ class Sessions:
 
     def _make_room(self, newest: str) -> None:
         def size(name: str) -> int:
-            return self._answers[name].subject.bytes_of_arrays()
+            return self._answers[name].nbytes
 
         for name in list(self._answers):
             others = [other for other in self._answers if other not in self._kept]

@@ -2,7 +2,8 @@
 
 frames.py      wire format of every answer: a JSON header, then arrays
 params.py      validation of query parameters
-subject.py     one form for everything that can be viewed, and the `describe` answer
+description.py the types of what a page is told
+describe.py    the `describe` answer about a reading or a look-up
 queries.py     `Answers`: a query in, a frame out
 long_texts.py  exact pooled maps of long texts, and estimates from sampled rows
 bundle.py      the JavaScript modules as one script

@@ -13,45 +13,45 @@ from typing import Any
 from regard.arrays import Array
 from regard.layers import Decoder, Encoder, FeedForward, LayerNorm, Learned, Linear, MultiHead, Transformer
 from regard.layers.norms import Norm
-from regard.viewer.subject import Subject
+from regard.reading import Reading
 
 Stage = dict[str, Any]
 
 
-def architecture(subject: Subject) -> dict[str, Any]:
-    """What is known of the model behind a subject: stages from the tokens to the result, and where the subject lies."""
-    model = _transformer(subject)
+def architecture(reading: Reading) -> dict[str, Any]:
+    """What is known of the model behind a reading: stages from the tokens to the result, and where a trace lies."""
+    model = _transformer(reading)
     if model is not None:
         stages = stages_of(model)
-    elif subject.blocks:
-        stages = [_stack("encoder", subject.blocks)]
+    elif reading.blocks:
+        stages = [_stack("encoder", reading.blocks)]
     else:
-        stages = [_of_attention(subject)]
+        stages = [_of_attention(reading)]
     total = None if model is None else model.count()
     width = stages[0].get("width") if model is None else model.embedding.width
     return {
-        "model": subject.model,
+        "model": reading.model,
         "stages": stages,
         "parameters": total,
         "width": width,
-        "tokens": subject.queries,
-        "longest": None if subject.reader is None else subject.reader.longest,
-        "place": _place(subject, model),
+        "tokens": len(reading.queries),
+        "longest": None if reading.reader is None else reading.reader.longest,
+        "place": _place(reading, model),
     }
 
 
-def _transformer(subject: Subject) -> Transformer | None:
-    if subject.reader is not None:
-        return subject.reader.transformer
-    origin = None if subject.trace is None else subject.trace.origin
+def _transformer(reading: Reading) -> Transformer | None:
+    if reading.reader is not None:
+        return reading.reader.transformer
+    origin = None if reading.trace is None else reading.trace.origin
     return None if origin is None else origin.model
 
 
-def _place(subject: Subject, model: Transformer | None) -> dict[str, Any] | None:
+def _place(reading: Reading, model: Transformer | None) -> dict[str, Any] | None:
     """Where a trace lies: in which block, and whether in its cross-attention; None where every layer is shown."""
-    if subject.trace is None or model is None or subject.trace.origin.place is None:
+    if reading.trace is None or model is None or reading.trace.origin.place is None:
         return None
-    block, which = subject.trace.origin.place
+    block, which = reading.trace.origin.place
     encoders = len(model.encoders)
     stack = "encoder" if block < encoders else "decoder"
     return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
@@ -63,13 +63,13 @@ def stages_of(model: Transformer) -> list[Stage]:
     if model.encoders:
         stages.append(_stack("encoder", model.encoders))
     if model.memory_norm is not None:
-        stages.append(_norm("memory_norm", "Norm", model.memory_norm))
+        stages.append(_norm("memory_norm", model.memory_norm))
     if model.encoders and model.decoders and model.target_embedding is not None:
         stages.append(_table("target_embedding", "Embedding of targets", model.target_embedding.weight))
     if model.decoders:
         stages.append(_stack("decoder", model.decoders))
     if model.norm is not None:
-        stages.append(_norm("norm", "Norm", model.norm))
+        stages.append(_norm("norm", model.norm))
     if model.head is not None:
         head = _linear("head", "Next token", model.head, "W")
         tied = model.head.weight is model.embedding.weight
@@ -91,7 +91,7 @@ def _embedding(model: Transformer) -> Stage:
             "note": "learned, added" if learned else "sines and cosines, added",
         })  # fmt: skip
     if model.embedding_norm is not None:
-        parts.append(_norm("embedding_norm", "Norm", model.embedding_norm))
+        parts.append(_norm("embedding_norm", model.embedding_norm))
     return {**stage, "parts": parts, "parameters": stage["parameters"] + sum(part["parameters"] for part in parts)}
 
 
@@ -132,7 +132,7 @@ def _parts(block: Encoder | Decoder) -> list[Stage]:
     first = block.norm_first
 
     def around(name: str, norm: Norm, stage: Stage) -> list[Stage]:
-        both = [_norm(name, "Norm", norm), stage]
+        both = [_norm(name, norm), stage]
         return both if first else both[::-1]
 
     found = around("norm_1", block.norm_1, _attention("attention", "Attention", block.attention))
@@ -172,9 +172,9 @@ def _feed_forward(layer: FeedForward) -> Stage:
     }
 
 
-def _norm(name: str, title: str, norm: Norm) -> Stage:
+def _norm(name: str, norm: Norm) -> Stage:
     kind = "layer norm" if isinstance(norm, LayerNorm) else "RMS norm"
-    return {"id": name, "title": title, "parameters": norm.count(), "shapes": [], "note": kind}
+    return {"id": name, "title": "Norm", "parameters": norm.count(), "shapes": [], "note": kind}
 
 
 def _linear(name: str, title: str, linear: Linear, label: str) -> Stage:
@@ -186,9 +186,9 @@ def _table(name: str, title: str, weight: Array) -> Stage:
     return {"id": name, "title": title, "parameters": sizes[0] * sizes[1], "shapes": [["E", sizes]], "note": ""}
 
 
-def _of_attention(subject: Subject) -> Stage:
+def _of_attention(reading: Reading) -> Stage:
     """Attention alone: given vectors, or a model whose weights are not known."""
-    attention = subject.attentions[0]
+    attention = reading.seen[0].attention
     stage = {
         "id": "attention",
         "title": "Attention",
@@ -199,5 +199,5 @@ def _of_attention(subject: Subject) -> Stage:
         "shapes": [],
         "note": "" if attention.mask is None else attention.mask.expression,
     }
-    block = {"id": "block", "title": "Layer", "first": 0, "count": subject.layers, "parameters": None, "parts": [stage]}
-    return {"id": "encoder", "title": "Layers", "count": subject.layers, "parameters": None, "parts": [block]}
+    block = {"id": "block", "title": "Layer", "first": 0, "count": reading.layers, "parameters": None, "parts": [stage]}
+    return {"id": "encoder", "title": "Layers", "count": reading.layers, "parameters": None, "parts": [block]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,23 +12,13 @@ from regard.arrays import numpy_of
 from regard.layers import Encoder, LayerNorm, Linear
 from regard.layers.norms import Norm
 from regard.layers.positions import Rotary
-from regard.viewer.subject import Subject
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
+from regard.viewer.frames import Parts
 
 MOST = 24 << 20  # numbers of a block that is sent
 ATTENTION = ("q", "k", "v", "o")
 
 
-def block_of(subject: Subject, layer: int) -> Encoder | None:
-    """The block that computed a layer; None where it is not known."""
-    return subject.blocks[layer] if layer < len(subject.blocks) else None
-
-
-def block_weights(block: Encoder, *, feed_forward: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+def block_weights(block: Encoder, *, feed_forward: bool = True) -> Parts:
     """Everything of a block: a header, and arrays.
 
     w_q, w_k, w_v (head · head_dim, width), w_o (width, head · value_dim), w_up, w_gate (hidden, width), w_down (width,
@@ -72,11 +62,8 @@ def size_of(arrays: Mapping[str, Any]) -> int:
     return sum(array.size for array in arrays.values())
 
 
-def answer(subject: Subject, layer: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The weights of a block, in 16 bits where that keeps them."""
-    block = block_of(subject, layer)
-    if block is None:
-        raise errors.option("layer", layer, "a layer of a model whose weights are known")
+def answer(block: Encoder) -> Parts:
+    """The weights of a block; without its feed-forward where that is too large."""
     header, arrays = block_weights(block)
     if size_of(arrays) > MOST:
         header, arrays = block_weights(block, feed_forward=False)

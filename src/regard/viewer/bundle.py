@@ -7,7 +7,7 @@ returns its exports, dependencies first:
 ...     "b.js": "export const two = 2;\n",
 ...     "a.js": 'import { two } from "./b.js";\nexport const four = two * two;\n',
 ... }
->>> print(joined("a.js", modules.__getitem__, exported=("four",)))
+>>> print(join_modules("a.js", modules.__getitem__, exported=("four",)))
 const module_1 = (() => {
 const two = 2;
 return { two };
@@ -60,7 +60,7 @@ class _Module:
     exports: tuple[tuple[str, str], ...]  # (exported name, local name)
 
 
-def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ()) -> str:
+def join_modules(entry: str, read: Callable[[str], str], exported: Sequence[str] = ()) -> str:
     """The entry and its dependencies as one script, which exports only the names in `exported`."""
     order: dict[str, _Module] = {}
     _collect(entry, read, order, ())
@@ -79,7 +79,7 @@ def joined(entry: str, read: Callable[[str], str], exported: Sequence[str] = ())
 @lru_cache(maxsize=8)
 def script(entry: str, exported: tuple[str, ...] = ()) -> str:
     """One of the viewer's modules with its dependencies."""
-    return joined(entry, web_file, exported)
+    return join_modules(entry, web_file, exported)
 
 
 @lru_cache(maxsize=1)
@@ -126,13 +126,13 @@ def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], a
     except (OSError, KeyError):
         asked = f", which {above[-1]} imports" if above else ""
         raise BundleError(f"There is no module {path}{asked}.") from None
-    module = _parsed(path, text)
+    module = _parse(path, text)
     for needed, _ in module.imports:
         _collect(needed, read, order, (*above, path))
     order[path] = module
 
 
-def _parsed(path: str, text: str) -> _Module:
+def _parse(path: str, text: str) -> _Module:
     """Parse a module. Edits are located with comments blanked out and applied from the end of the text."""
     bare = _blank_comments(text)
     imports: list[tuple[str, tuple[tuple[str, str], ...]]] = []
@@ -154,11 +154,11 @@ def _parsed(path: str, text: str) -> _Module:
         edits.append(
             (default.start(), default.start(1) if default[1] else default.end(), "" if named else f"const {DEFAULT} = ")
         )
-    left = _LEFT.search(_edited(bare, edits))
+    left = _LEFT.search(_edit(bare, edits))
     if left is not None:
         said = left[0].strip()
         raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be bundled.")
-    return _Module(path, _without_comments(_edited(text, edits)), tuple(imports), tuple(exports))
+    return _Module(path, _without_comments(_edit(text, edits)), tuple(imports), tuple(exports))
 
 
 def _source(path: str, given: str) -> str:
@@ -171,7 +171,7 @@ def _source(path: str, given: str) -> str:
     return found
 
 
-def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
+def _edit(text: str, edits: list[tuple[int, int, str]]) -> str:
     for start, stop, instead in sorted(edits, reverse=True):
         text = text[:start] + instead + text[stop:]
     return text

@@ -15,16 +15,17 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import errors
 from regard.arrays import numpy_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+Floats = NDArray[Any]
+Integers = NDArray[np.int64]
+Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 ALIGNMENT = 8
 DTYPES = {"f4": "<f4", "f2": "<f2", "i4": "<i4", "u1": "u1", "u2": "<u2"}
 _NARROWED = {"f8": "f4", "i8": "i4", "b1": "u1"}

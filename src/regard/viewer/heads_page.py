@@ -14,9 +14,10 @@ from regard import atomic_file, codec, errors
 from regard.arrays import numpy_of
 from regard.examples import named
 from regard.heads import profile, roles
-from regard.reading.numbering import are_counted
+from regard.reading.layer_numbers import are_counted
 from regard.viewer import frames
-from regard.viewer.page import block, document
+from regard.viewer.page import document
+from regard.viewer.page_parts import block
 
 if TYPE_CHECKING:
     from regard.heads.roles import KnownHeads

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,22 +22,23 @@ from regard.attention.pooled import even_edges
 from regard.engines import slicing
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
-from regard.viewer.subject import Subject
+from regard.reading import Reading
+from regard.viewer.frames import Floats, Integers
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-    Integers = NDArray[np.int64]
-
-Stop = Callable[[], None]
+Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
 Found = tuple[Any, dict[str, Any]]  # a map, and its part of the header
 
+LONG = 4096  # tokens: a matrix of more than 4096² weights per head is not computed whole unless asked for
 NEAR = 12_000**2  # weights: pooled in an eighth of a second on two cores
 QUICK = 1 << 28  # weights for which row states may be computed for a first map
 CELLS = 2048  # along each side
 BLOCK = 1 << 26  # weights between two checks for cancellation: a few hundredths of a second
 LEAST = 48 << 20  # bytes of cells always kept: one head, both pools
+
+
+def is_long(reading: Reading) -> bool:
+    """Whether a matrix is too large to be computed whole unless asked for."""
+    return len(reading.queries) * len(reading.tokens) > LONG**2
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class MapRequest:
 
 
 class Pyramids:
-    """The heads of a long subject that were shown; keeps the cells of the most recent ones."""
+    """The heads of a long text that were shown; keeps the cells of the most recent ones."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._limit = max(LEAST, subject.bytes_of_arrays() // 8) if subject.is_long else 0
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._limit = max(LEAST, reading.nbytes // 8)
         self._heads: OrderedDict[tuple[int, int], Head] = OrderedDict()
         self._lock = threading.Lock()
         self._turns = Turns()
@@ -86,7 +87,7 @@ class Pyramids:
             self._tidy((layer, head))
             return of_head.from_cells(asked)
         with self._turns.first():
-            array, said = sampled_map(self._subject.attentions[layer], head, asked, stop)
+            array, said = sampled_map(self._reading.seen[layer].attention, head, asked, stop)
         return array, {"exact": said is None, "sampled": said}
 
     def progress(self, layer: int, head: int, pool: str) -> float:
@@ -96,7 +97,7 @@ class Pyramids:
         return 0.0 if found is None else found.progress.get(pool, 0.0)
 
     def bytes_kept(self) -> int:
-        """Memory used beside the subject itself."""
+        """Memory used beside the reading itself."""
         with self._lock:
             return sum(of_head.bytes for of_head in self._heads.values())
 
@@ -104,7 +105,7 @@ class Pyramids:
         with self._lock:
             found = self._heads.get((layer, head))
             if found is None:
-                found = self._heads[layer, head] = Head(self._subject.attentions[layer].select(head=head).scores)
+                found = self._heads[layer, head] = Head(self._reading.seen[layer].attention.select(head=head).scores)
             self._heads.move_to_end((layer, head))
             return found
 
@@ -180,9 +181,9 @@ class Head:
         exact = all(np.isin(edges, there).all() for edges, there in zip(wanted, own, strict=True))
         cells = self._cells[asked.pool]
         if asked.pool == "max":
-            found = _largest(_largest(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
+            found = _max_cells(_max_cells(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
         else:
-            sums = _shared_out(_shared_out(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
+            sums = _share_cells(_share_cells(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
             found = _means(sums, *wanted)
         size = [-(-self.queries // (len(own[0]) - 1)), -(-self.keys // (len(own[1]) - 1))]
         return found, {"exact": exact, "cell": size}
@@ -254,13 +255,13 @@ def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
     return found
 
 
-def _shared_out(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+def _share_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
     """Sums of cells over ranges with other edges, along the first axis; a cell across an edge counts by its share.
 
-    >>> _shared_out(np.array([[2.0], [4.0], [8.0]]), np.array([0, 2, 4, 6]), np.array([1, 4, 6])).tolist()
+    >>> _share_cells(np.array([[2.0], [4.0], [8.0]]), np.array([0, 2, 4, 6]), np.array([1, 4, 6])).tolist()
     [[5.0], [8.0]]
     """
-    first, last = _touched(own, wanted)
+    first, last = _overlaps(own, wanted)
     # A loop over a few hundred ranges takes a third of the time of np.add.reduceat along this axis.
     found = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
     left = (wanted[:-1] - own[first]) / (own[first + 1] - own[first])
@@ -270,12 +271,12 @@ def _shared_out(cells: Floats, own: Integers, wanted: Integers) -> Floats:
     return found
 
 
-def _largest(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+def _max_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
     """The largest cell that overlaps each range, along the first axis."""
-    return np.stack([cells[start:stop].max(axis=0) for start, stop in zip(*_touched(own, wanted), strict=True)])
+    return np.stack([cells[start:stop].max(axis=0) for start, stop in zip(*_overlaps(own, wanted), strict=True)])
 
 
-def _touched(own: Integers, wanted: Integers) -> tuple[Integers, Integers]:
+def _overlaps(own: Integers, wanted: Integers) -> tuple[Integers, Integers]:
     """The cells that overlap each range, [first, last)."""
     return np.searchsorted(own, wanted[:-1], "right") - 1, np.searchsorted(own, wanted[1:], "left")
 
@@ -292,7 +293,7 @@ class Sample:
     """Statistics, and what they were sampled from."""
 
     arrays: dict[str, Floats]
-    said: str | None
+    how: str | None
 
 
 def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
@@ -315,56 +316,56 @@ def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) 
     array = np.concatenate(found)
     if shown > SAMPLED_MAP_ROWS:
         array = array[np.arange(shown) * SAMPLED_MAP_ROWS // shown]
-    return array, _said(asked.rows[1] - asked.rows[0], len(rows))
+    return array, _describe_sample(asked.rows[1] - asked.rows[0], len(rows))
 
 
-def sampled_statistics(subject: Subject, attention: Attention, stop: Stop) -> Sample:
+def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> Sample:
     """Means over sampled rows that see a key, (head,)."""
-    rows, said = _rows(subject.queries)
+    rows, said = _rows(len(reading.queries))
     found: dict[str, list[float]] = {name: [] for name in ("entropy", "distance", "sinks", "peak")}
     for head in range(attention.shape[0]):
-        of_rows = _of_rows(subject, attention, head, rows, stop)
+        of_rows = _of_rows(reading, attention, head, rows, stop)
         seeing = of_rows["peak"] > 0
         for name in found:
             found[name].append(float(of_rows[name][seeing].mean()) if seeing.any() else 0.0)
     return Sample({name: np.array(numbers) for name, numbers in found.items()}, said)
 
 
-def sampled_along(subject: Subject, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
+def sampled_along(reading: Reading, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
     """Per token: attention received, extrapolated from the sampled rows; the rest from the nearest sampled row."""
-    rows, said = _rows(subject.queries)
-    nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(subject.queries))
+    rows, said = _rows(len(reading.queries))
+    nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(len(reading.queries)))
     found: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
     for head in heads:
-        of_rows = _of_rows(subject, attention, head, rows, stop)
-        found["received"].append(of_rows["received"] * (subject.queries / len(rows)))
+        of_rows = _of_rows(reading, attention, head, rows, stop)
+        found["received"].append(of_rows["received"] * (len(reading.queries) / len(rows)))
         found["entropy"].append(of_rows["entropy"][nearest])
         found["distance"].append(of_rows["distance"][nearest])
     return Sample({name: np.stack(numbers) for name, numbers in found.items()}, said)
 
 
-def sampled_blocks(subject: Subject) -> tuple[list[Integers], str | None]:
+def sampled_blocks(reading: Reading) -> tuple[list[Integers], str | None]:
     """The sampled queries, in blocks that bound the memory of their weights."""
-    rows, said = _rows(subject.queries)
-    return list(_blocks(rows, subject.keys)), said
+    rows, said = _rows(len(reading.queries))
+    return list(_blocks(rows, len(reading.tokens))), said
 
 
-def _of_rows(subject: Subject, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
-    keys = np.arange(subject.keys, dtype=np.float32)
+def _of_rows(reading: Reading, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
+    keys = np.arange(len(reading.tokens), dtype=np.float32)
     found: dict[str, list[Floats]] = {name: [] for name in ("entropy", "peak", "sinks", "distance")}
-    received = np.zeros(subject.keys)
-    for block in _blocks(rows, subject.keys):
+    received = np.zeros(len(reading.tokens))
+    for block in _blocks(rows, len(reading.tokens)):
         stop()
         weight = numpy_of(attention[head, block, :]).astype(np.float32)
         received += weight.sum(axis=0)
         found["peak"].append(weight.max(axis=1))
-        found["sinks"].append(weight[:, list(subject.sinks)].sum(axis=1))
+        found["sinks"].append(weight[:, list(reading.sinks)].sum(axis=1))
         logarithm = np.log(np.maximum(weight, np.float32(1e-38)))
         found["entropy"].append(-np.einsum("rk,rk->r", weight, logarithm))
-        if subject.first_query is None:
+        if not isinstance(reading.queries, range):
             found["distance"].append(np.full(len(block), np.nan, np.float32))
         else:
-            apart = np.abs(keys - (block[:, None] + subject.first_query)).astype(np.float32)
+            apart = np.abs(keys - (block[:, None] + reading.queries.start)).astype(np.float32)
             found["distance"].append(np.einsum("rk,rk->r", weight, apart))
     return {"received": received, **{name: np.concatenate(parts) for name, parts in found.items()}}
 
@@ -373,13 +374,13 @@ def _rows(count: int) -> tuple[Integers, str | None]:
     """Evenly spaced rows, from the middle of their ranges."""
     sampled = min(SAMPLED_ROWS, count)
     edges = even_edges(0, count, sampled)
-    return (edges[:-1] + edges[1:] - 1) // 2, _said(count, sampled)
+    return (edges[:-1] + edges[1:] - 1) // 2, _describe_sample(count, sampled)
 
 
-def _said(count: int, sampled: int) -> str | None:
+def _describe_sample(count: int, sampled: int) -> str | None:
     """How rows were sampled, in words.
 
-    >>> _said(100_000, 512), _said(1_000, 700), _said(500, 500)
+    >>> _describe_sample(100_000, 512), _describe_sample(1_000, 700), _describe_sample(500, 500)
     ('every 195th row', '700 of 1,000 rows', None)
     """
     if sampled >= count:

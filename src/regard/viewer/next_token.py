@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +16,15 @@ from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.heads.ablation_effects import without_heads
-from regard.layers import Heads, MultiHead
+from regard.layers import Heads, MultiHead, Transformer
 from regard.layers.encoder import result_of
 from regard.masks import causal
 from regard.models.forward import packed, run
+from regard.reading import Reading
+from regard.reading.reader import Reader
 from regard.viewer import params
-from regard.viewer.subject import Subject
+from regard.viewer.frames import Floats, Parts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-
-Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 NAMED = 200  # of the most likely tokens, whose texts are sent
 LONGEST = 2048  # tokens of a text whose layers are computed again
 ROWS = 256  # tokens whose logits are computed at once
@@ -58,17 +54,34 @@ class Changes:
         return min(layers, default=None)
 
 
-def changes_of(subject: Subject, given: Mapping[str, Any]) -> Changes:
+def reader_of(reading: Reading) -> Reader:
+    """The model that read the text."""
+    if reading.reader is None:
+        raise errors.Unsupported("The model that read this text is not at hand: read the text again.")
+    return reading.reader
+
+
+def transformer_of(reading: Reading) -> Transformer:
+    """The layers of the model that read the text."""
+    transformer = reader_of(reading).transformer
+    if transformer is None:
+        raise errors.unsupported(
+            f"Computing layers of {reading.model} again", "Read the text with a model that Regard computes itself."
+        )
+    return transformer
+
+
+def changes_of(reading: Reading, given: Mapping[str, Any]) -> Changes:
     """The changes that a page asks for, checked."""
-    layer = params.place("layer", given.get("layer", 0), subject.layers)
-    heads = subject.attentions[layer].shape[0]
+    layer = params.place("layer", given.get("layer", 0), reading.layers)
+    heads = reading.seen[layer].attention.shape[0]
     pairs = given.get("silenced", [])
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise errors.option("silenced", pairs, "a list of [layer, head]")
     off = []
     for pair in pairs:
-        place = params.place("silenced", pair[0], subject.layers)
-        off.append((place, params.place("silenced", pair[1], subject.attentions[place].shape[0])))
+        place = params.place("silenced", pair[0], reading.layers)
+        off.append((place, params.place("silenced", pair[1], reading.seen[place].attention.shape[0])))
     divisor = given.get("divisor")
     return Changes(
         tuple(sorted(set(off))),
@@ -80,21 +93,22 @@ def changes_of(subject: Subject, given: Mapping[str, Any]) -> Changes:
     )
 
 
-def next_token(subject: Subject, query: int) -> Parts:
+def next_token(reading: Reading, query: int) -> Parts:
     """The logits of the token after one position, largest first, and the texts of the most likely tokens."""
-    return _said(subject, query, numpy_of(subject.states[-1])[query])
+    return _next_logits(reading, query, numpy_of(reading.states[-1])[query])
 
 
-def likelihood(subject: Subject, stop: Callable[[], None]) -> Parts:
+def likelihood(reading: Reading, stop: Callable[[], None]) -> Parts:
     """How likely the model found each token after those before it: probability and rank, from 0; the first has none."""
-    model, states = subject.require_reader(), numpy_of(subject.states[-1])
-    count = len(subject.ids)
+    model, states = reader_of(reading), numpy_of(reading.states[-1])
+    ids = [token.id for token in reading.tokens]
+    count = len(ids)
     found = np.full((2, count), np.nan, np.float32)
     for first in range(0, count - 1, ROWS):
         stop()
         rows = slice(first, min(first + ROWS, count - 1))
         logits = numpy_of(model.next_logits(states[rows])).astype(np.float64)
-        own = logits[np.arange(len(logits)), list(subject.ids[rows.start + 1 : rows.stop + 1])][:, None]
+        own = logits[np.arange(len(logits)), ids[rows.start + 1 : rows.stop + 1]][:, None]
         top = logits.max(axis=1, keepdims=True)
         places = slice(rows.start + 1, rows.stop + 1)
         found[0, places] = (np.exp(own - top) / np.exp(logits - top).sum(axis=1, keepdims=True))[:, 0]
@@ -102,34 +116,34 @@ def likelihood(subject: Subject, stop: Callable[[], None]) -> Parts:
     return {}, {"probability": found[0], "rank": found[1]}
 
 
-def flow(subject: Subject, changes: Changes, query: int, stop: Callable[[], None]) -> Parts:
+def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None]) -> Parts:
     """How far a change moves one token's vector after every layer; and where the model writes, the next token.
 
     moved (layer + 1,): ‖h′ − h‖ / ‖h‖ of the embedding and after each layer.
     """
-    if subject.keys > LONGEST:
+    if len(reading.tokens) > LONGEST:
         raise errors.OptionError(
-            f"The text has {subject.keys:,} tokens; changes are followed through texts of at most {LONGEST:,}."
+            f"The text has {len(reading.tokens):,} tokens; changes are followed through texts of at most {LONGEST:,}."
         )
-    states = _changed_states(subject, changes, stop)
+    states = _changed_states(reading, changes, stop)
     moved = []
-    for before, after in zip(subject.states, states, strict=True):
+    for before, after in zip(reading.states, states, strict=True):
         one, other = (numpy_of(rows)[query].astype(np.float64) for rows in (before, after))
         moved.append(float(np.linalg.norm(other - one)) / max(float(np.linalg.norm(one)), 1e-30))
     found: Parts = ({"query": query}, {})
-    if subject.require_reader().writes:
-        found = _said(subject, query, numpy_of(states[-1])[query])
+    if reader_of(reading).writes:
+        found = _next_logits(reading, query, numpy_of(states[-1])[query])
     return found[0], {**found[1], "moved": np.array(moved, np.float32)}
 
 
-def _changed_states(subject: Subject, changes: Changes, stop: Callable[[], None]) -> list[Array]:
+def _changed_states(reading: Reading, changes: Changes, stop: Callable[[], None]) -> list[Array]:
     """The states after every layer, computed again from the first layer that is changed."""
     first = changes.first
     if first is None:
-        return list(subject.states)
-    model = without_heads(subject.require_transformer(), changes.silenced)
-    together = packed([subject.ids])
-    states, at = list(subject.states[: first + 1]), first
+        return list(reading.states)
+    model = without_heads(transformer_of(reading), changes.silenced)
+    together = packed([[token.id for token in reading.tokens]])
+    states, at = list(reading.states[: first + 1]), first
     if changes.of_head:
         for step in run(model, together, changes.layer, first=at, states=states[-1]):
             stop()
@@ -164,13 +178,13 @@ def changed_head(attention: Attention, changes: Changes) -> Attention:
     return replace(attention, scale=scale / changes.temperature, mask=mask)
 
 
-def _said(subject: Subject, query: int, state: Floats) -> Parts:
-    model = subject.require_reader()
+def _next_logits(reading: Reading, query: int, state: Floats) -> Parts:
+    model = reader_of(reading)
     logits = numpy_of(model.next_logits(state[None]))[0].astype(np.float32)
     order = np.argsort(-logits, kind="stable")
-    follows = query + 1 < len(subject.ids)
-    rank = int(np.nonzero(order == subject.ids[query + 1])[0][0]) if follows else None
-    named = [*order[:NAMED].tolist(), *([subject.ids[query + 1]] if follows else [])]
+    follows = query + 1 < len(reading.tokens)
+    rank = int(np.nonzero(order == reading.tokens[query + 1].id)[0][0]) if follows else None
+    named = [*order[:NAMED].tolist(), *([reading.tokens[query + 1].id] if follows else [])]
     pieces = [model.tokeniser.piece(number) for number in named]
     header = {
         "query": query,

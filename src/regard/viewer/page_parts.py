@@ -1,32 +1,286 @@
-"""What a page holds besides the attention of its layers: states, weights of blocks, the next token, similar texts.
+"""What a page holds: the description, the attention of each layer, and what else fits: states, weights, next tokens.
 
-Each part is one frame, left out where it would be too large.
+Each part is one frame; what would be too large is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
+from regard import errors, validate
 from regard.arrays import Array, numpy_of
+from regard.attention import Attention
+from regard.engines.interface import Scores
+from regard.reading import Reading
+from regard.reading.layer_numbers import are_counted, in_words, position
 from regard.viewer import block_weights, frames, next_token, similar
 from regard.viewer.architecture import architecture
-from regard.viewer.queries import embedding_steps
-from regard.viewer.subject import Subject, answered
+from regard.viewer.describe import describe, measures_of, query_kinds, start_of
+from regard.viewer.description import Start
+from regard.viewer.frames import Floats
+from regard.viewer.measures import grams, over_layers
+from regard.viewer.next_token import reader_of
+from regard.viewer.queries import Answers, embedding_steps, steps_after
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-
+LONGEST = 16_384  # tokens
+LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
+ROOMY = 24 << 20  # bytes of queries, keys and values up to which states and weights are added
+THUMBNAIL = 48  # cells along each side
+OVER_LAYERS = ("mean", "rollout")
+MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
 LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
 MOST_STATES = 2 << 20  # numbers
 MOST_WEIGHTS = 5 << 18  # numbers of blocks: the attention of two layers of width 384
 MOST_POSITIONS = 600  # whose next token is held
 HEAD, BUCKET = 256, 64  # logits one by one, then buckets of so many
 NAMED = 40  # tokens whose texts are held, at each position
+ACCURATE = 1.5e-3  # largest error of a weight from rounded vectors; a page promises 2e-3
+TRIED = 512  # rows compared; all of them in shorter texts
+TRIED_WEIGHTS = 1 << 21  # at once
+MOST_STEPS = 2 << 20  # bytes of the steps after attention, for all queries and layers
+
+
+def block(name: str, frame: bytes) -> str:
+    """A frame as an element that no text can break out of."""
+    return f'<script type="application/x-regard" id="regard-{name}">{b64encode(frame).decode()}</script>\n'
+
+
+def check_size(reading: Reading, kept: PageContents) -> None:
+    """Refuse what is too long or too large for a page."""
+    count = max(len(reading.queries), len(reading.tokens))
+    if count > LONGEST:
+        raise errors.OptionError(
+            f"The text has {count:,} tokens; a page holds at most {LONGEST:,}.\n`regard studio` shows longer texts."
+        )
+    size = size_of(reading, kept)
+    if size > LARGEST:
+        raise errors.OptionError(
+            f"Queries, keys and values take {size >> 20:,} MiB in 16 bits; a page holds at most {LARGEST >> 20}.\n"
+            "Keep fewer layers or heads: layers=[3, 5], heads=[1], or --layers 3,5 --heads 1."
+        )
+
+
+def blocks(
+    reading: Reading, kept: PageContents, steps: bool, start: Mapping[str, int] | None, prefix: str = ""
+) -> tuple[Iterator[str], Iterator[str]]:
+    """What is needed to begin, with the layer that is shown first; and all the rest. `prefix` is that of the ids."""
+
+    def part(name: str, frame: bytes) -> str:
+        return block(prefix + name, frame)
+
+    after = steps_frames(reading, kept) if steps else {}
+    has = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for"]
+    has += ["vectors"] if steps else []
+    has += ["steps"] if after else []
+    layers = kept.layers_of(reading)
+    wanted = int((start or start_of(reading) or {}).get("layer", 0))
+    shown = wanted if wanted in layers else layers[0]
+    room = (ROOMY - size_of(reading, kept)) // 2
+    more = extra_parts(reading, shown, room) if kept.layers is None else {}
+    has += sorted({name.partition("-")[0] for name in more})
+    shown_as = measures_of(reading)
+    if not steps:
+        shown_as = [measure for measure in shown_as if measure != "norm"]
+    has += ["value_grams"] if "norm" in shown_as else []
+    if len(reading.tokens) > MEASURED:
+        shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
+    description = describe(reading, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
+    if start is not None:
+        description["start"] = cast(Start, dict(start))
+    if "embed" in more:
+        description["compared"] = similar.COMPARED
+
+    def of_layer(layer: int) -> Iterator[str]:
+        heads = kept.heads_of(reading, layer)
+        yield part(f"thumbnails-{layer}", thumbnails_frame(reading, layer, THUMBNAIL, heads))
+        yield part(f"layer-{layer}", layer_frame(reading, layer, steps, heads))
+
+    def first() -> Iterator[str]:
+        yield part("describe", frames.pack(description))
+        yield part("statistics", Answers(reading).answer("statistics"))
+        yield from of_layer(shown)
+
+    def rest() -> Iterator[str]:
+        for layer in layers:
+            if layer != shown:
+                yield from of_layer(layer)
+        for layer, frame in after.items():
+            yield part(f"steps-{layer}", frame)
+        for name, frame in more.items():
+            yield part(name, frame)
+        over = [name for name in OVER_LAYERS if name in shown_as]
+        if over:
+            matrices = {str(name): over_layers(reading, name).astype(np.float16) for name in over}
+            yield part("over-layers", frames.pack({}, matrices))
+
+    return first(), rest()
+
+
+@dataclass(frozen=True)
+class PageContents:
+    """The layers and heads that a page holds; None is all of them."""
+
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+
+    def layers_of(self, reading: Reading) -> tuple[int, ...]:
+        """Positions of the kept layers."""
+        return tuple(range(reading.layers)) if self.layers is None else self.layers
+
+    def heads_of(self, reading: Reading, place: int) -> tuple[int, ...]:
+        """Positions of the kept heads of one layer."""
+        count = reading.seen[place].attention.shape[0]
+        return tuple(range(count)) if self.heads is None else tuple(head for head in self.heads if head < count)
+
+
+def kept_of(reading: Reading, layers: Any, heads: Any) -> PageContents:
+    """The `layers` and `heads` of a page, checked: each a number in the model or several; None keeps all."""
+    most = min(attention.shape[0] for attention, _ in reading.seen)
+    of_heads = _positions("heads", heads, reading.head_numbers[:most])
+    return PageContents(_positions("layers", layers, reading.layer_numbers), of_heads)
+
+
+def _positions(name: str, given: Any, numbers: Sequence[int]) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    count = len(numbers)
+    if not count:
+        raise errors.option(name, given, "None: there are none to choose from")
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if are_counted(numbers):
+        found = {validate.integer(name, one, 0, count - 1) for one in several}
+    else:
+        found = {position(name.removesuffix("s"), validate.integer(name, one, 0), numbers) for one in several}
+    if not found:
+        expected = f"integer from 0 to {count - 1}" if are_counted(numbers) else f"of {in_words(numbers)}"
+        raise errors.option(name, [], f"at least one {expected}")
+    return tuple(sorted(found))
+
+
+def size_of(reading: Reading, kept: PageContents) -> int:
+    """Bytes of the kept queries, keys and values in 16 bits."""
+    size = 0
+    for place in kept.layers_of(reading):
+        attention, values = reading.seen[place]
+        share = len(kept.heads_of(reading, place)) / attention.shape[0]
+        size += sum(int(2 * share * np.prod(array.shape)) for array in (attention.queries, attention.keys, values))
+    return size
+
+
+def thumbnails_frame(reading: Reading, layer: int, cells: int, heads: Sequence[int]) -> bytes:
+    """Small maps of some heads, in 16 bits."""
+    attention = reading.seen[layer].attention.select(head=list(heads))
+    shape = (min(cells, attention.shape[1]), min(cells, attention.shape[2]))
+    maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
+    return frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
+
+
+def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]) -> bytes:
+    """Queries, keys and what else decides the scores of some heads; values where they are wanted."""
+    whole = reading.seen[place].attention
+    attention = whole if len(heads) == whole.shape[0] else whole.select(head=list(heads))
+    scores = attention.scores
+    queries, keys = (numpy_of(array[0]) for array in (scores.queries, scores.keys))
+    times: dict[str, float] = {}
+    arrays: dict[str, Any] = {}
+    if _is_accurate(attention, _rounded(attention, queries, keys)):
+        arrays["q"], times["q_times"] = _half(queries)
+        arrays["k"], times["k_times"] = _half(keys)
+    else:
+        arrays["q"], arrays["k"] = queries.astype(np.float32), keys.astype(np.float32)
+    group = len(queries) // len(keys)
+    header: dict[str, Any] = {"heads": heads, "key_heads": [slot // group for slot in range(len(heads))]}
+    of_layer = reading.seen[place].values
+    if values and reading.has_values:
+        used = [head * len(of_layer) // whole.shape[0] for head in heads]
+        stored = sorted(set(used))
+        arrays["v"], times["v_times"] = _half(numpy_of(of_layer)[stored])
+        if "norm" in measures_of(reading):
+            arrays["gram"] = grams(reading, place)[list(heads)].astype(np.float32)
+        header["value_heads"] = [stored.index(one) for one in used]
+    offset = scores.offset if isinstance(scores.offset, int) else int(numpy_of(scores.offset)[0])
+    header |= {"scale": float(scores.scale), "softcap": attention.softcap, "offset": offset, **times}
+    visible, how = _visible(scores)
+    header |= {"mask": how, "relative_zero": scores.relative_zero}
+    arrays |= visible
+    if scores.bias is not None:
+        arrays["bias"] = numpy_of(scores.bias[0]).astype(np.float32)
+    if scores.relative is not None:
+        arrays["relative"] = numpy_of(scores.relative).astype(np.float32)
+    if scores.sinks is not None:
+        arrays["sinks"] = numpy_of(scores.sinks).astype(np.float32)
+    return frames.pack(header, arrays)
+
+
+def _half(array: Floats) -> tuple[Floats, float]:
+    """As float16, and the factor to multiply by: above 1 if the numbers exceed the range of float16."""
+    largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+    times = max(1.0, largest / LARGEST_HALF)
+    return (array / times).astype(np.float16), times
+
+
+def _rounded(attention: Attention, queries: Floats, keys: Floats) -> Attention:
+    """The attention of the vectors as rounded for a page."""
+    back = []
+    for array in (queries, keys):
+        half, times = _half(array)
+        back.append(half.astype(np.float32) * np.float32(times))
+    bias: Any = attention.bias
+    if bias is not None and hasattr(bias, "shape"):
+        bias = numpy_of(bias).astype(np.float32)
+    sinks = None if attention.sinks is None else numpy_of(attention.sinks)
+    return replace(attention, queries=back[0], keys=back[1], bias=bias, sinks=sinks, similarity="dot")
+
+
+def _is_accurate(attention: Attention, narrow: Attention) -> bool:
+    heads, count, keys = attention.shape
+    step = max(1, TRIED_WEIGHTS // max(1, heads * keys))
+    apart = max(1, -(-count // TRIED))
+    for start in range(0, count, step * apart):
+        rows = slice(start, start + step * apart, apart)
+        fault = np.abs(numpy_of(attention[:, rows, :]) - numpy_of(narrow[:, rows, :]))
+        if not np.nanmax(fault, initial=0.0) < ACCURATE:
+            return False
+    return True
+
+
+def _visible(scores: Scores) -> tuple[dict[str, Any], str]:
+    """Visible keys of each query: all, one or two intervals, or a dense array."""
+    visible = scores.visible
+    if visible is None:
+        return {}, "none"
+    if visible.rest is not None:
+        return {"visible": numpy_of(visible.tile(slice(None), slice(None)))[0]}, "dense"
+    names = ("first", "last", "second_first", "second_last")
+    ends = {name: getattr(visible, name) for name in names}
+    return {name: numpy_of(end)[0].astype(np.int32) for name, end in ends.items() if end is not None}, "intervals"
+
+
+def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:
+    """The steps after attention of all queries, one frame per kept layer; empty where too large or not known."""
+    if reading.trace is None and (not reading.blocks or not reading.states):
+        return {}
+    found: dict[int, bytes] = {}
+    left = MOST_STEPS
+    for place in kept.layers_of(reading):
+        rows = []
+        for query in range(len(reading.queries)):
+            header, arrays = steps_after(reading, place, query)
+            rows.append(arrays)
+            left -= 2 * sum(array.size for array in arrays.values())
+            if left < 0:
+                return {}
+        stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
+        found[place] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
+    return found
+
+
+# What a page holds besides the attention of its layers
 
 
 def short(array: Array) -> Floats:
@@ -36,40 +290,40 @@ def short(array: Array) -> Floats:
     return found
 
 
-def parts(subject: Subject, shown: int, room: int) -> dict[str, bytes]:
+def extra_parts(reading: Reading, shown: int, room: int) -> dict[str, bytes]:
     """The frames by name.
 
     shown   the layer that the page opens with, whose weights come first
     room    numbers of states, and of weights, that the page may hold besides its layers
     """
-    has = answered(subject)
+    has = query_kinds(reading)
     found: dict[str, bytes] = {}
     if "architecture" in has:
-        found["architecture"] = frames.pack(architecture(subject))
-    if "states" in has and sum(np.size(state) for state in subject.states) <= min(MOST_STATES, room):
-        found["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in subject.states]))})
+        found["architecture"] = frames.pack(architecture(reading))
+    if "states" in has and sum(np.size(state) for state in reading.states) <= min(MOST_STATES, room):
+        found["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in reading.states]))})
         if "embedding" in has:
-            header, arrays = embedding_steps(subject, range(subject.keys))
+            header, arrays = embedding_steps(reading, range(len(reading.tokens)))
             found["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
     if "block" in has:
-        found |= dict(_blocks(subject, shown, min(MOST_WEIGHTS, room)))
-    if "next" in has and subject.queries <= MOST_POSITIONS:
-        found["next"] = _next_tokens(subject)
-        header, arrays = next_token.likelihood(subject, lambda: None)
+        found |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
+    if "next" in has and len(reading.queries) <= MOST_POSITIONS:
+        found["next"] = _next_tokens(reading)
+        header, arrays = next_token.likelihood(reading, lambda: None)
         found["likelihood"] = frames.pack(header, arrays)
     if "embed" in has:
-        texts = [subject.text, *similar.COMPARED]
-        header, arrays = similar.embedded(subject.require_reader(), [text[: similar.LONGEST] for text in texts])
+        texts = [reading.text, *similar.COMPARED]
+        header, arrays = similar.embed(reader_of(reading), [text[: similar.LONGEST] for text in texts])
         found["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
     return found
 
 
-def _blocks(subject: Subject, shown: int, left: int) -> Iterator[tuple[str, bytes]]:
+def _block_parts(reading: Reading, shown: int, left: int) -> Iterator[tuple[str, bytes]]:
     """Weights of blocks while they fit, the shown layer first; its attention alone where the rest is too large."""
-    layers = sorted(range(len(subject.blocks)), key=lambda layer: (layer != shown, layer))
+    layers = sorted(range(len(reading.blocks)), key=lambda layer: (layer != shown, layer))
     for layer in layers:
         for feed_forward in (True, False):
-            header, arrays = block_weights.block_weights(subject.blocks[layer], feed_forward=feed_forward)
+            header, arrays = block_weights.block_weights(reading.blocks[layer], feed_forward=feed_forward)
             size = block_weights.size_of(arrays)
             if size <= left:
                 left -= size
@@ -77,17 +331,17 @@ def _blocks(subject: Subject, shown: int, left: int) -> Iterator[tuple[str, byte
                 break
 
 
-def _next_tokens(subject: Subject) -> bytes:
+def _next_tokens(reading: Reading) -> bytes:
     """The logits after every position, largest first, relative to the largest: single ones, then means of buckets."""
-    model, states = subject.require_reader(), numpy_of(subject.states[-1])
+    model, states = reader_of(reading), numpy_of(reading.states[-1])
     texts: dict[int, tuple[str, bool]] = {}
     heads, tails, ids, ranks = [], [], [], []
-    for query in range(subject.queries):
+    for query in range(len(reading.queries)):
         logits = numpy_of(model.next_logits(states[query : query + 1]))[0].astype(np.float64)
         order = np.argsort(-logits, kind="stable")
         falling = logits[order] - logits[order[0]]
         named = order[:NAMED].tolist()
-        follows = subject.ids[query + 1] if query + 1 < len(subject.ids) else None
+        follows = reading.tokens[query + 1].id if query + 1 < len(reading.tokens) else None
         texts |= {number: model.tokeniser.piece(number) for number in (*named, follows) if number is not None}
         ranks.append(-1 if follows is None else int(np.nonzero(order == follows)[0][0]))
         ids.append([*named, -1 if follows is None else follows])

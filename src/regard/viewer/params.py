@@ -12,6 +12,8 @@ MOST_CELLS = 1024  # along each side of a map
 MOST_LINKS = 1000
 MOST_KEYS = 4096  # vectors per answer
 MOST_TOKENS = 64  # whose states of all layers are one answer
+MOST_TEXT = 400_000  # characters of a text to read
+MOST_GENERATED = 2048  # tokens
 MOST_LETTERS = 10_000  # in a query to a dictionary
 
 

@@ -1,7 +1,7 @@
-"""Queries about a subject, answered as frames.
+"""Queries about a reading or a look-up, answered as frames.
 
 >>> from regard.attention import Attention
->>> from regard.viewer import frames, long_texts, params
+>>> from regard.viewer import frames
 >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
 >>> answers = Answers(Attention(E, E).explain(E, words=["The", "cat", "sat"]))
 >>> header, arrays = frames.unpack(answers.answer("row", {"layer": 0, "heads": [0], "query": 1}))
@@ -11,29 +11,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.reading import links
+from regard.reading import Reading, links
+from regard.reading.reader import Reader
+from regard.reading.weights import mean_over_heads
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
 from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, similar
 from regard.viewer.architecture import architecture
+from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
-from regard.viewer.long_texts import MapRequest, Pyramids
-from regard.viewer.subject import Subject, answered, describe, known_heads, measures_of, subject_of
+from regard.viewer.frames import Floats, Parts
+from regard.viewer.long_texts import MapRequest, Pyramids, Stop, is_long
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[Any]
-
-Stop = Callable[[], None]  # called between steps; raises if the query was cancelled
 POOLS = ("mean", "max")
 QUALITIES = ("exact", "first")
 
@@ -42,259 +40,308 @@ def go_on() -> None:
     """Never stop."""
 
 
-class Answers:
-    """Answers every query of a view about one subject; thread-safe."""
+def answers_for(shown: Any, embedder: similar.Embedder = similar.ON_THIS_MACHINE) -> Answers | LookupAnswers:
+    """The answers about anything that a page can show."""
+    return LookupAnswers(shown, embedder) if isinstance(shown, Lookup) else Answers(shown, embedder)
 
-    def __init__(self, subject: Any, embedder: similar.Embedder = similar.ON_THIS_MACHINE) -> None:
-        self.subject: Subject = subject_of(subject)
+
+def reading_of(shown: Any) -> Reading:
+    """A reading, a trace or an attention as a reading."""
+    if isinstance(shown, Reading):
+        return shown
+    if isinstance(shown, (Trace, Attention)):
+        return Reading.of(shown)
+    raise errors.option("subject", type(shown).__name__, "a Reading, a Trace, an Attention or a look-up")
+
+
+class _Parameters:
+    """The parameters of one query about a reading; each is checked when it is used."""
+
+    def __init__(self, reading: Reading, given: Any, names: Sequence[str]) -> None:
+        self._reading = reading
+        self.given = params.parameters({} if given is None else given, names)
+
+    def word(self, name: str, choices: Sequence[str]) -> str:
+        return params.word(name, self.given.get(name), choices)
+
+    @cached_property
+    def layer(self) -> int:
+        return params.place("layer", self.given.get("layer", 0), self._reading.layers)
+
+    @property
+    def attention(self) -> Attention:
+        return self._reading.seen[self.layer].attention
+
+    @cached_property
+    def head(self) -> int:
+        return params.place("head", self.given.get("head"), self.attention.shape[0])
+
+    @cached_property
+    def heads(self) -> list[int]:
+        return params.places("heads", self.given.get("heads"), self.attention.shape[0])
+
+    @cached_property
+    def query(self) -> int:
+        return params.place("query", self.given.get("query"), len(self._reading.queries))
+
+    @property
+    def by_word(self) -> bool:
+        return self.word("by", ("token", "word")) == "word"
+
+    @property
+    def measure(self) -> str:
+        return self.word("measure", measures_of(self._reading))
+
+    @property
+    def tokens(self) -> list[int]:
+        return params.places("tokens", self.given.get("tokens"), len(self._reading.tokens), params.MOST_KEYS)
+
+
+class Answers:
+    """Answers every query of a view about one reading; thread-safe."""
+
+    def __init__(self, shown: Any, embedder: similar.Embedder = similar.ON_THIS_MACHINE) -> None:
+        self.reading = reading_of(shown)
         self._embedder = embedder
-        self._pyramids = Pyramids(self.subject)
+        self._pyramids = Pyramids(self.reading)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
 
+    @property
+    def reader(self) -> Reader | None:
+        """The model that read the text, where it is at hand."""
+        return self.reading.reader
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is shown."""
+        return self.reading.nbytes
+
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
-        validate.choice("kind", kind, ["describe", "meaning", *answered(self.subject)])
+        validate.choice("kind", kind, ["describe", "meaning", *query_kinds(self.reading)])
+        asked = _Parameters(self.reading, parameters, NAMES[kind])
         stop()
         with np.errstate(all="ignore"):
             # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
-            found: bytes = getattr(self, f"_{kind}")({} if parameters is None else parameters, stop)
-            return found
+            frame: bytes = getattr(self, f"_{kind}")(asked, stop)
+            return frame
 
     def description(self) -> Description:
         """The `describe` answer, ready for JSON."""
-        has = answered(self.subject)
-        description = describe(self.subject, has=[*has, "meaning"] if self._embedder.is_here() else has)
+        has = query_kinds(self.reading)
+        description = describe(self.reading, has=[*has, "meaning"] if self._embedder.is_here() else has)
         if "embed" in has:
             description["compared"] = similar.COMPARED
         return description
 
-    # Queries
-
-    def _describe(self, given: Any, stop: Stop) -> bytes:
-        params.parameters(given, ())
+    def _describe(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(self.description())
 
-    def _tile(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"))
-        layer, attention = self._layer(given)
-        head = params.place("head", given.get("head"), attention.shape[0])
+    def _tile(self, asked: _Parameters, stop: Stop) -> bytes:
+        given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
         rows = params.span("rows", given.get("rows"), attention.shape[1])
         columns = params.span("columns", given.get("columns"), attention.shape[2])
         shape = params.cells(given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
-        pool = params.word("pool", given.get("pool"), POOLS)
-        quality = params.word("quality", given.get("quality"), QUALITIES)
+        pool, quality, measure = asked.word("pool", POOLS), asked.word("quality", QUALITIES), asked.measure
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
-        measure = params.word("measure", given.get("measure"), measures_of(self.subject))
-        asked = MapRequest(rows, columns, shape, pool)
+        region = MapRequest(rows, columns, shape, pool)
         if measure != "weight":
-            whole = measures.of_head(self.subject, layer, head) if measure == "norm" else self._matrix(measure)
-            found = measures.pooled(whole, asked.row_edges, asked.column_edges, pool)
-        elif self.subject.is_long:
-            found, about = self._pyramids.tile(layer, head, asked, quality == "exact", stop)
+            whole = measures.of_head(self.reading, layer, head) if measure == "norm" else self._matrix(measure)
+            cells = measures.pool_matrix(whole, region.row_edges, region.column_edges, pool)
+        elif is_long(self.reading):
+            cells, about = self._pyramids.tile(layer, head, region, quality == "exact", stop)
             header |= about
         else:
             of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # keeps its row statistics
-            found = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
-        return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": found})
+            cells = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
+        return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": cells})
 
-    def _progress(self, given: Any, stop: Stop) -> bytes:
+    def _progress(self, asked: _Parameters, stop: Stop) -> bytes:
         """How far the exact pass over a head of a long text is."""
-        given = params.parameters(given, ("layer", "head", "pool"))
-        layer, attention = self._layer(given)
-        head = params.place("head", given.get("head"), attention.shape[0])
-        pool = params.word("pool", given.get("pool"), POOLS)
-        return frames.pack({"share": self._pyramids.progress(layer, head, pool)})
+        return frames.pack({"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))})
 
-    def _row(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "heads", "query", "by", "measure"))
-        _, attention = self._layer(given)
-        heads = params.places("heads", given.get("heads"), attention.shape[0])
-        query = params.place("query", given.get("query"), attention.shape[1])
-        by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
-        measure = params.word("measure", given.get("measure"), measures_of(self.subject))
+    def _row(self, asked: _Parameters, stop: Stop) -> bytes:
+        heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
+        pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
         if measure in ("mean", "rollout"):
-            found = self._matrix(measure)[query][None] if not by_word else self._word_row(measure, query)
+            row = self._matrix(measure)[pieces].mean(axis=0)[None]
+            row = self.reading.word_weights.sum_pieces(row) if by_word else row
         elif by_word:
-            found = word_row(self.subject, attention, heads, query)
+            row = self.reading.word_weights.row(pieces, asked.layer, heads)
         else:
-            found = weights_row(attention, heads, query)
-        return frames.pack({"query": query, "heads": heads}, {"weight": found})
-
-    def _word_row(self, measure: str, query: int) -> Floats:
-        first, last = word_around(self.subject, query)
-        rows = self._matrix(measure)[first:last].mean(axis=0)
-        found: Floats = np.add.reduceat(rows, [start for start, _ in self.subject.words])[None]
-        return found
+            row = numpy_of(asked.attention[heads, query, :])
+        return frames.pack({"query": query, "heads": heads}, {"weight": row})
 
     def _matrix(self, measure: str) -> Floats:
         """The mean over all layers and heads, or the rollout, kept once computed."""
         if measure not in self._over_layers:
-            self._over_layers[measure] = measures.over_layers(self.subject, measure)
-        found: Floats = self._over_layers[measure]
-        return found
+            self._over_layers[measure] = measures.over_layers(self.reading, measure)
+        matrix: Floats = self._over_layers[measure]
+        return matrix
 
-    def _value_grams(self, given: Any, stop: Stop) -> bytes:
-        layer, _ = self._layer(params.parameters(given, ("layer",)))
-        return frames.pack({"layer": layer}, {"gram": measures.grams(self.subject, layer)})
+    def _value_grams(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack({"layer": asked.layer}, {"gram": measures.grams(self.reading, asked.layer)})
 
-    def _statistics(self, given: Any, stop: Stop) -> bytes:
-        params.parameters(given, ())
-        subject, found, sampled = self.subject, [], None
-        for attention in subject.attentions:
+    def _statistics(self, asked: _Parameters, stop: Stop) -> bytes:
+        of_layers, sampled = [], None
+        for attention, _ in self.reading.seen:
             stop()
-            if subject.is_long:
-                sample = long_texts.sampled_statistics(subject, attention, stop)
-                sampled = sample.said
-                found.append(sample.arrays)
+            if is_long(self.reading):
+                sample = long_texts.sampled_statistics(self.reading, attention, stop)
+                sampled = sample.how
+                of_layers.append(sample.arrays)
             else:
-                found.append(head_statistics(subject, attention))
-        known = known_heads(subject)
-        return frames.pack({"sampled": sampled, "patterns": known and known["labels"]}, _stacked(found))
+                of_layers.append(head_statistics(self.reading, attention))
+        most = max(attention.shape[0] for attention, _ in self.reading.seen)
+        stacked = np.full((4, len(of_layers), most), np.nan, np.float32)  # NaN for heads that a layer does not have
+        names = ("entropy", "distance", "sinks", "peak")
+        for layer, arrays in enumerate(of_layers):
+            for place, name in enumerate(names):
+                stacked[place, layer, : len(arrays[name])] = arrays[name]
+        known = known_heads(self.reading)
+        header = {"sampled": sampled, "patterns": known and known["labels"]}
+        return frames.pack(header, dict(zip(names, stacked, strict=True)))
 
-    def _thumbnails(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "shape"))
-        _, attention = self._layer(given)
-        wanted = given.get("shape", [64, 64])
-        most = (min(attention.shape[1], params.MOST_CELLS), min(attention.shape[2], params.MOST_CELLS))
-        shape = params.cells(wanted, params.MOST_CELLS, params.MOST_CELLS)
-        shape = (min(shape[0], most[0]), min(shape[1], most[1]))
-        if not self.subject.is_long:
+    def _thumbnails(self, asked: _Parameters, stop: Stop) -> bytes:
+        attention, most = asked.attention, params.MOST_CELLS
+        rows, columns = params.cells(asked.given.get("shape", [64, 64]), most, most)
+        shape = (min(rows, attention.shape[1]), min(columns, attention.shape[2]))
+        if not is_long(self.reading):
             return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
         whole = MapRequest((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
-        found = []
+        maps = []
         for head in range(attention.shape[0]):
             stop()
-            found.append(long_texts.sampled_map(attention, head, whole, stop))
-        return frames.pack({"sampled": found[0][1]}, {"weight": np.stack([array for array, _ in found])})
+            maps.append(long_texts.sampled_map(attention, head, whole, stop))
+        return frames.pack({"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])})
 
-    def _along(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "heads"))
-        _, attention = self._layer(given)
-        heads = params.places("heads", given.get("heads"), attention.shape[0])
-        if self.subject.is_long:
-            sample = long_texts.sampled_along(self.subject, attention, heads, stop)
-            return frames.pack({"sampled": sample.said, "heads": heads}, sample.arrays)
-        found = token_statistics(self.subject, attention)
-        return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in found.items()})
+    def _along(self, asked: _Parameters, stop: Stop) -> bytes:
+        heads = asked.heads
+        if is_long(self.reading):
+            sample = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
+            return frames.pack({"sampled": sample.how, "heads": heads}, sample.arrays)
+        of_tokens = token_statistics(self.reading, asked.attention)
+        return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
 
-    def _links(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "heads", "count", "itself", "sinks"))
-        _, attention = self._layer(given)
-        heads = params.places("heads", given.get("heads"), attention.shape[0])
+    def _links(self, asked: _Parameters, stop: Stop) -> bytes:
+        given, attention, heads = asked.given, asked.attention, asked.heads
         count = params.count("count", given.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", given.get("itself"), False)
-        sinks = params.switch("sinks", given.get("sinks"), True)
-        blocks, said = blocks_of(self.subject), None
-        if self.subject.is_long:
-            blocks, said = long_texts.sampled_blocks(self.subject)
-        first, aside = self.subject.first_query, () if sinks else self.subject.sinks
-        best = []
+        aside = () if params.switch("sinks", given.get("sinks"), True) else self.reading.sinks
+        blocks, sampled = query_blocks(self.reading), None
+        if is_long(self.reading):
+            blocks, sampled = long_texts.sampled_blocks(self.reading)
+        queries, best = self.reading.queries, []
         for block in blocks:
             stop()
             rows = mean_over_heads(attention, heads, block)
-            own = None if first is None else block + first
+            own = block + queries.start if isinstance(queries, range) else None
             best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
-        return frames.pack({"sampled": said, "heads": heads}, links.merged(best, count)._asdict())
+        return frames.pack({"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict())
 
-    def _heads_for(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("query", "key", "by"))
-        query = params.place("query", given.get("query"), self.subject.queries)
-        key = params.place("key", given.get("key"), self.subject.keys)
-        by_word = params.word("by", given.get("by"), ("token", "word")) == "word"
-        return frames.pack({"query": query, "key": key}, heads_for(self.subject, query, key, by_word, stop))
+    def _heads_for(self, asked: _Parameters, stop: Stop) -> bytes:
+        query, key = asked.query, params.place("key", asked.given.get("key"), len(self.reading.tokens))
+        return frames.pack({"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop))
 
-    def _vectors(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "head", "query", "keys"))
-        layer, attention = self._layer(given)
-        head = params.place("head", given.get("head"), attention.shape[0])
-        query = None if given.get("query") is None else params.place("query", given["query"], attention.shape[1])
-        keys = given.get("keys")
+    def _vectors(self, asked: _Parameters, stop: Stop) -> bytes:
+        attention, head, most = asked.attention, asked.head, params.MOST_KEYS
+        query = None if asked.given.get("query") is None else asked.query
+        keys = asked.given.get("keys")
         if keys is not None:
-            keys = params.places("keys", keys, attention.shape[2], params.MOST_KEYS)
-        elif attention.shape[2] > params.MOST_KEYS or (query is None and attention.shape[1] > params.MOST_KEYS):
-            raise errors.option("keys", None, f"the positions of at most {params.MOST_KEYS} keys, and a query")
-        return frames.pack(*head_vectors(attention, self.subject.values[layer], head, query, keys))
+            keys = params.places("keys", keys, attention.shape[2], most)
+        elif attention.shape[2] > most or (query is None and attention.shape[1] > most):
+            raise errors.option("keys", None, f"the positions of at most {most} keys, and a query")
+        values = self.reading.seen[asked.layer].values if self.reading.has_values else None
+        return frames.pack(*head_vectors(attention, values, head, query, keys))
 
-    def _steps(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "head", "query"))
-        layer, attention = self._layer(given)
-        params.place("head", given.get("head", 0), attention.shape[0])
-        query = params.place("query", given.get("query"), attention.shape[1])
-        return frames.pack(*steps_after(self.subject, layer, query))
+    def _steps(self, asked: _Parameters, stop: Stop) -> bytes:
+        params.place("head", asked.given.get("head", 0), asked.attention.shape[0])
+        return frames.pack(*steps_after(self.reading, asked.layer, asked.query))
 
-    def _states(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("layer", "tokens"))
-        states = self.subject.states
-        tokens = params.places("tokens", given.get("tokens"), len(states[0]), params.MOST_KEYS)
-        if given.get("layer") is not None:
-            layer = params.place("layer", given["layer"], len(states))
+    def _states(self, asked: _Parameters, stop: Stop) -> bytes:
+        states, tokens = self.reading.states, asked.tokens
+        if asked.given.get("layer") is not None:
+            layer = params.place("layer", asked.given["layer"], len(states))
             return frames.pack({"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]})
         if len(tokens) > params.MOST_TOKENS:
             raise errors.option("tokens", f"{len(tokens)} tokens", f"at most {params.MOST_TOKENS}, or one layer")
         of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
         return frames.pack({"layer": None, "tokens": tokens}, {"state": of_layers})
 
-    def _embedding(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("tokens",))
-        tokens = params.places("tokens", given.get("tokens"), self.subject.keys, params.MOST_KEYS)
-        return frames.pack(*embedding_steps(self.subject, tokens))
+    def _embedding(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(*embedding_steps(self.reading, asked.tokens))
 
-    def _block(self, given: Any, stop: Stop) -> bytes:
-        layer, _ = self._layer(params.parameters(given, ("layer",)))
-        return frames.pack(*block_weights.answer(self.subject, layer))
+    def _block(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(*block_weights.answer(self.reading.blocks[asked.layer]))
 
-    def _architecture(self, given: Any, stop: Stop) -> bytes:
-        params.parameters(given, ())
-        return frames.pack(architecture(self.subject))
+    def _architecture(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(architecture(self.reading))
 
-    def _next(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("query",))
-        query = params.place("query", given.get("query", self.subject.queries - 1), self.subject.queries)
-        return frames.pack(*next_token.next_token(self.subject, query))
+    def _next(self, asked: _Parameters, stop: Stop) -> bytes:
+        query = asked.query if "query" in asked.given else len(self.reading.queries) - 1
+        return frames.pack(*next_token.next_token(self.reading, query))
 
-    def _flow(self, given: Any, stop: Stop) -> bytes:
-        known = ("layer", "head", "query", "silenced", "divisor", "temperature", "mask")
-        given = params.parameters(given, known)
-        query = params.place("query", given.get("query"), self.subject.queries)
-        return frames.pack(*next_token.flow(self.subject, next_token.changes_of(self.subject, given), query, stop))
+    def _flow(self, asked: _Parameters, stop: Stop) -> bytes:
+        query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
+        return frames.pack(*next_token.flow(self.reading, changes, query, stop))
 
-    def _likelihood(self, given: Any, stop: Stop) -> bytes:
-        params.parameters(given, ())
-        return frames.pack(*next_token.likelihood(self.subject, stop))
+    def _likelihood(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(*next_token.likelihood(self.reading, stop))
 
-    def _embed(self, given: Any, stop: Stop) -> bytes:
-        texts = params.parameters(given, ("texts",)).get("texts")
-        return frames.pack(*similar.embedded(self.subject.require_reader(), texts))
+    def _embed(self, asked: _Parameters, stop: Stop) -> bytes:
+        return frames.pack(*similar.embed(next_token.reader_of(self.reading), asked.given.get("texts")))
 
-    def _meaning(self, given: Any, stop: Stop) -> bytes:
-        """Vectors by the default model, whatever read the text."""
-        given = params.parameters(given, ("texts",))
-        if not self._embedder.is_here():
-            fix = f"Download it: regard models get {similar.DEFAULT}"
-            raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
-        return frames.pack(*similar.embedded(self._embedder.model(), given.get("texts")))
-
-    def _lookup(self, given: Any, stop: Stop) -> bytes:
-        given = params.parameters(given, ("query", "temperature"))
-        assert self.subject.lookup is not None
-        return frames.pack(*looked_up(self.subject.lookup, given.get("query"), given.get("temperature")))
-
-    def _layer(self, given: Mapping[str, Any]) -> tuple[int, Attention]:
-        layer = params.place("layer", given.get("layer", 0), self.subject.layers)
-        return layer, self.subject.attentions[layer]
+    def _meaning(self, asked: _Parameters, stop: Stop) -> bytes:
+        return meaning(self._embedder, asked.given)
 
 
-def _stacked(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """(layer, head); NaN for heads that a layer does not have."""
-    most = max(len(next(iter(of_layer.values()))) for of_layer in found)
-    names = ("entropy", "distance", "sinks", "peak")
-    stacked = {name: np.full((len(found), most), np.nan, np.float32) for name in names}
-    for layer, of_layer in enumerate(found):
-        for name in names:
-            numbers = numpy_of(of_layer[name])
-            stacked[name][layer, : len(numbers)] = numbers
-    return stacked
+# The names of each query's parameters.
+NAMES: dict[str, tuple[str, ...]] = {
+    "describe": (), "architecture": (), "likelihood": (), "statistics": (), "block": ("layer",), "next": ("query",),
+    "tile": ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"),
+    "progress": ("layer", "head", "pool"), "row": ("layer", "heads", "query", "by", "measure"),
+    "value_grams": ("layer",), "thumbnails": ("layer", "shape"), "along": ("layer", "heads"),
+    "links": ("layer", "heads", "count", "itself", "sinks"), "heads_for": ("query", "key", "by"),
+    "vectors": ("layer", "head", "query", "keys"), "steps": ("layer", "head", "query"), "states": ("layer", "tokens"),
+    "embedding": ("tokens",), "embed": ("texts",), "meaning": ("texts",),
+    "flow": ("layer", "head", "query", "silenced", "divisor", "temperature", "mask"),
+}  # fmt: skip
+
+
+class LookupAnswers:
+    """Answers the queries of a page about a dictionary that is looked up softly."""
+
+    reader: Reader | None = None
+    nbytes = 0
+
+    def __init__(self, lookup: Lookup, embedder: similar.Embedder = similar.ON_THIS_MACHINE) -> None:
+        self._lookup = lookup
+        self._embedder = embedder
+
+    def description(self) -> Description:
+        """The `describe` answer, ready for JSON."""
+        description = describe_lookup(self._lookup)
+        description["has"] += ["meaning"] if self._embedder.is_here() else []
+        return description
+
+    def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
+        """The frame that answers a query."""
+        names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
+        given = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
+        stop()
+        if kind == "meaning":
+            return meaning(self._embedder, given)
+        with np.errstate(all="ignore"):
+            return frames.pack(*look_up(self._lookup, given) if kind == "lookup" else [self.description()])
+
+
+def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> bytes:
+    """Vectors of texts by the default model, whatever read the text."""
+    if not embedder.is_here():
+        fix = f"Download it: regard models get {similar.DEFAULT}"
+        raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
+    return frames.pack(*similar.embed(embedder.model(), given.get("texts")))
 
 
 # Exact weights and statistics of texts that are not long
@@ -302,99 +349,73 @@ def _stacked(found: list[dict[str, Any]]) -> dict[str, Any]:
 BLOCK = 1 << 22  # weights per block
 
 
-def weights_row(attention: Attention, heads: Sequence[int], query: int) -> Floats:
-    """The weights of one query, (head, key); O(heads · n)."""
-    found: Floats = numpy_of(attention[list(heads), query, :])
-    return found
+def own_key(reading: Reading, query: int) -> int | None:
+    """The key position of a query; None if it is not among the keys."""
+    own = reading.queries[query]
+    return own if isinstance(own, int) and own < len(reading.tokens) else None
 
 
-def word_row(subject: Subject, attention: Attention, heads: Sequence[int], query: int) -> Floats:
-    """The same by word, (head, word): averaged over the query word's pieces, summed over each key word's pieces."""
-    first, last = word_around(subject, query)
-    rows = sum(weights_row(attention, heads, piece) for piece in range(first, last)) / (last - first)
-    starts = [start for start, _ in subject.words]
-    found: Floats = np.add.reduceat(rows, starts, axis=-1)
-    return found
-
-
-def word_around(subject: Subject, query: int) -> tuple[int, int]:
+def word_around(reading: Reading, query: int) -> slice:
     """The queries that belong to the same word as this one."""
-    own = subject.own_key(query)
-    if own is None or subject.query_tokens is not None:
-        return query, query + 1
-    shift = own - query
-    starts = np.array([start for start, _ in subject.words])
-    first, last = subject.words[int(np.searchsorted(starts, own, "right")) - 1]
-    return max(first - shift, 0), min(last - shift, subject.queries)
+    own = own_key(reading, query)
+    if own is None:
+        return slice(query, query + 1)
+    word, shift = reading.words[reading.word_weights.place_of(own)], own - query
+    return slice(max(word.first - shift, 0), min(word.last - shift, len(reading.queries)))
 
 
-def heads_for(subject: Subject, query: int, key: int, by_word: bool, stop: Stop = go_on) -> dict[str, Floats]:
+def heads_for(reading: Reading, query: int, key: int, by_word: bool, stop: Stop = go_on) -> dict[str, Floats]:
     """Every head by the weight of one query on one key, strongest first: layer, head, weight; O(n) per head."""
-    starts = np.array([start for start, _ in subject.words])
-    column = int(np.searchsorted(starts, key, "right")) - 1 if by_word else key
-    found = []
-    for layer, attention in enumerate(subject.attentions):
+    weights, ranked = reading.word_weights, []
+    for layer, (attention, _) in enumerate(reading.seen):
         stop()
-        heads = range(attention.shape[0])
-        rows = word_row(subject, attention, heads, query) if by_word else weights_row(attention, heads, query)
-        found += [(layer, head, float(rows[head, column])) for head in heads]
-    found.sort(key=lambda one: (-one[2], one[0], one[1]))
-    layers, numbers, weights = zip(*found, strict=True)
+        if by_word:
+            of_heads = weights.row(word_around(reading, query), layer, range(attention.shape[0]))
+        else:
+            of_heads = numpy_of(attention[:, query, :])
+        column = of_heads[:, weights.place_of(key) if by_word else key]
+        ranked += [(-float(weight), layer, head) for head, weight in enumerate(column)]
+    weight, layers, heads = zip(*sorted(ranked), strict=True)
     return {
         "layer": np.array(layers, np.int32),
-        "head": np.array(numbers, np.int32),
-        "weight": np.array(weights, np.float32),
+        "head": np.array(heads, np.int32),
+        "weight": -np.array(weight, np.float32),
     }
 
 
-def head_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
-    """Means over all rows that see a key, (head,): entropy, distance, mass on sinks, peak."""
+def head_statistics(reading: Reading, attention: Attention) -> dict[str, Floats]:
+    """Means over all rows that see a key, (head,): entropy, distance, weight on sinks, peak."""
     entropy, peak = numpy_of(attention.entropy()), numpy_of(attention.peak())
     seeing = peak > 0
-    found = {"entropy": entropy, "peak": peak, "distance": distance(subject, attention)}
-    if subject.sinks:
-        found["sinks"] = numpy_of(attention.weight_on(list(subject.sinks)))
-    else:
-        found["sinks"] = np.zeros_like(entropy)
+    on_sinks = numpy_of(attention.weight_on(list(reading.sinks))) if reading.sinks else np.zeros_like(entropy)
+    of_rows = {"entropy": entropy, "peak": peak, "distance": distance(reading, attention), "sinks": on_sinks}
     count = np.maximum(seeing.sum(axis=-1), 1)
-    return {name: np.where(seeing, array, 0).sum(axis=-1) / count for name, array in found.items()}
+    return {name: np.where(seeing, array, 0).sum(axis=-1) / count for name, array in of_rows.items()}
 
 
-def distance(subject: Subject, attention: Attention) -> Floats:
+def distance(reading: Reading, attention: Attention) -> Floats:
     """Mean distance of each query's attention, (head, query); NaN where queries are not among the keys."""
-    if subject.first_query is None:
-        return np.full(attention.shape[:2], np.nan)
-    found: Floats = numpy_of(attention.distance())
-    return found
+    among = isinstance(reading.queries, range)
+    return numpy_of(attention.distance()) if among else np.full(attention.shape[:2], np.nan)
 
 
-def token_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
+def token_statistics(reading: Reading, attention: Attention) -> dict[str, Floats]:
     """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
     return {
         "received": numpy_of(attention.column_sums()),
         "entropy": numpy_of(attention.entropy()),
-        "distance": distance(subject, attention),
+        "distance": distance(reading, attention),
     }
 
 
-def mean_over_heads(attention: Attention, heads: Sequence[int], queries: Any) -> Floats:
-    """The weights of some queries, (query, key), averaged over heads."""
-    found = np.zeros((len(queries), attention.shape[-1]), np.float64)
-    for head in heads:
-        found += numpy_of(attention[head, queries, :])
-    mean: Floats = found / len(heads)
-    return mean
-
-
-def blocks_of(subject: Subject) -> list[Any]:
+def query_blocks(reading: Reading) -> list[Any]:
     """All queries, in blocks that bound the memory of their weights."""
-    step = max(1, BLOCK // max(subject.keys, 1))
-    return [np.arange(start, min(start + step, subject.queries)) for start in range(0, subject.queries, step)]
+    count, step = len(reading.queries), max(1, BLOCK // max(len(reading.tokens), 1))
+    return [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 # Queries, keys and values of one head, the steps after attention, and look-ups
 
-Parts = tuple[dict[str, Any], dict[str, Any]]  # a header and arrays
 AFTER = ("concatenated", "projected", "attended", "fed_forward", "result")
 LONGEST_EXPLAINED = 4096  # tokens: explaining one query recomputes the keys and values of all tokens
 
@@ -416,57 +437,43 @@ def head_vectors(
         masked = numpy_of(attention.masked[head, query, :])[some]
         arrays["visible"] = masked != -np.inf
         if attention.bias is not None:
-            arrays["bias"] = (numpy_of(attention.biased[head, query, :]) - numpy_of(attention.capped[head, query, :]))[
-                some
-            ]
+            biased, capped = (numpy_of(stage[head, query, :]) for stage in (attention.biased, attention.capped))
+            arrays["bias"] = (biased - capped)[some]
     sink = None if attention.sinks is None else float(numpy_of(attention.sinks)[head])
     header = {"scale": float(scores.scale), "softcap": attention.softcap, "sink": sink, "keys": keys}
     return header, {name: array.astype(np.float32) if name != "visible" else array for name, array in arrays.items()}
 
 
-def steps_after(subject: Subject, layer: int, query: int) -> Parts:
-    """The steps after attention for one query, as far as the subject's layers are known."""
-    trace = _trace(subject, layer, query)
+def steps_after(reading: Reading, layer: int, query: int) -> Parts:
+    """The steps after attention for one query, as far as the layers are known."""
+    trace, blocks, states = reading.trace, reading.blocks, reading.states
+    if trace is None and blocks and states and len(reading.queries) <= LONGEST_EXPLAINED:
+        trace = blocks[layer].explain(states[layer], query=query)
     if trace is not None:
-        row = query if len(trace.query_words) == subject.queries else 0
+        row = query if len(trace.query_words) == len(reading.queries) else 0
         arrays = {"outputs": numpy_of(trace["output"])[:, row]}
         arrays |= {name: numpy_of(trace[name])[row] for name in AFTER if name in trace}
         formulas = {step.name: step.formula for step in trace.steps}
         before = "positioned" if "positioned" in trace else "embedding"
-        own = subject.own_key(query)
+        own = own_key(reading, query)
         if before in trace and own is not None and own < len(trace[before]):
             arrays["state"] = numpy_of(trace[before])[own]
         return {"formulas": formulas, "names": list(arrays)}, arrays
-    values = subject.values[layer]
-    if values is None:
-        raise errors.option("steps", layer, "a subject with values", "An Attention alone has no values.")
-    outputs = _outputs(subject.attentions[layer], values, query)
+    outputs = _outputs(*reading.seen[layer], query)
     formulas = {"outputs": "output = Σ weight · v", "concatenated": "the outputs of all heads, concatenated"}
-    return {"formulas": formulas, "names": ["outputs", "concatenated"]}, {
-        "outputs": outputs,
-        "concatenated": outputs.reshape(-1),
-    }
+    return {"formulas": formulas, "names": list(formulas)}, {"outputs": outputs, "concatenated": outputs.reshape(-1)}
 
 
-def embedding_steps(subject: Subject, tokens: Sequence[int]) -> Parts:
+def embedding_steps(reading: Reading, tokens: Sequence[int]) -> Parts:
     """How the first layer's input came about: the token's row of the table, + position, normed; (token, width) each."""
-    model = subject.require_transformer()
-    found = {step.name: numpy_of(step.value) for step in model.embedding_steps(np.array(subject.ids), separate=True)}
-    arrays = {"embedding": found["embedding"][tokens]}
-    if "positioned" in found:
-        arrays["position"] = (found["positioned"] - found["embedding"])[tokens]
-    if "normed" in found:
-        arrays["normed"] = found["normed"][tokens]
+    model, ids = next_token.transformer_of(reading), np.array([token.id for token in reading.tokens])
+    steps = {step.name: numpy_of(step.value) for step in model.embedding_steps(ids, separate=True)}
+    arrays = {"embedding": steps["embedding"][tokens]}
+    if "positioned" in steps:
+        arrays["position"] = (steps["positioned"] - steps["embedding"])[tokens]
+    if "normed" in steps:
+        arrays["normed"] = steps["normed"][tokens]
     return {"tokens": list(tokens), "scale": model.embedding_scale}, arrays
-
-
-def _trace(subject: Subject, layer: int, query: int) -> Trace | None:
-    if subject.trace is not None:
-        return subject.trace
-    if layer >= len(subject.blocks) or layer >= len(subject.states) or subject.queries > LONGEST_EXPLAINED:
-        return None
-    trace: Trace = subject.blocks[layer].explain(subject.states[layer], query=query)
-    return trace
 
 
 def _outputs(attention: Attention, values: Array, query: int) -> Any:
@@ -481,18 +488,17 @@ def _outputs(attention: Attention, values: Array, query: int) -> Any:
     )
 
 
-def looked_up(lookup: Lookup, query: Any, temperature: Any) -> Parts:
+def look_up(lookup: Lookup, given: Mapping[str, Any]) -> Parts:
     """The weights and similarities of all keys, and the value."""
-    asked = _lookup_query(query)
-    answer = lookup.soft(asked, params.number("temperature", temperature))
-    similarity = lookup._scores((asked,))[0]
+    query, temperature = _lookup_query(given.get("query")), params.number("temperature", given.get("temperature"))
+    answer = lookup.soft(query, temperature)
     header = {
         "value": said(answer.value),
         "notes": answer.notes,
-        "temperature": lookup.temperature_for(params.number("temperature", temperature)),
-        "hard": said(lookup.hard(asked).value),
+        "temperature": lookup.temperature_for(temperature),
+        "hard": said(lookup.hard(query).value),
     }
-    return header, {"weight": answer.weights, "similarity": similarity}
+    return header, {"weight": answer.weights, "similarity": lookup._scores((query,))[0]}
 
 
 def _lookup_query(given: Any) -> Any:

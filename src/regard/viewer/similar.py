@@ -28,7 +28,7 @@ COMPARED = (
 )
 
 
-def embedded(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def embed(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """One vector of length 1 per text, (text, width)."""
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise errors.option("texts", texts, f"a list of 1 to {MOST_TEXTS} texts")
@@ -44,17 +44,19 @@ class Embedder:
     model: Callable[[], Reader]
 
 
-def _is_kept() -> bool:
+def models_here() -> set[str]:
+    """The names of the models on this machine."""
     from regard.models import store
 
-    return any(kept.name == DEFAULT for kept in store.all_kept())
+    return {kept.name for kept in store.all_kept()}
 
 
-@lru_cache(maxsize=1)
-def _opened() -> Reader:
+@lru_cache(maxsize=2)
+def open_here(name: str) -> Reader:
+    """A model that is on this machine."""
     from regard.models.model import model
 
-    return model(DEFAULT)
+    return model(name)
 
 
-ON_THIS_MACHINE = Embedder(_is_kept, _opened)
+ON_THIS_MACHINE = Embedder(lambda: DEFAULT in models_here(), lambda: open_here(DEFAULT))

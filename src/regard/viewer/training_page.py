@@ -14,7 +14,8 @@ from regard import atomic_file, errors
 from regard.training.record import LARGEST_WEIGHT, Record
 from regard.viewer import frames
 from regard.viewer.description import Probe, TrainingHeader
-from regard.viewer.page import block, document
+from regard.viewer.page import document
+from regard.viewer.page_parts import block
 
 ENTRY = "hosts/training.js"
 LARGEST = 96 << 20  # bytes of attention weights in the page

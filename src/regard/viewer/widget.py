@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from secrets import token_hex
 from typing import Any
@@ -21,12 +21,12 @@ from regard import errors
 from regard.errors import RegardError
 from regard.reading.reader import Reader
 from regard.viewer import bundle, frames, params
-from regard.viewer.queries import Answers, Stop
+from regard.viewer.long_texts import Stop
+from regard.viewer.queries import Answers, LookupAnswers, answers_for
+from regard.viewer.similar import models_here, open_here
 
 ENTRY = "hosts/widget.js"
 WAITING = 64  # queries waiting at once
-MOST_TEXT = 400_000  # characters of a text to read
-MOST_TOKENS = 2048  # to be generated
 STILL = 512  # tokens up to which a still picture ranks the links of a reading; of longer ones it is one head's map
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -35,7 +35,7 @@ def widget(subject: Any) -> Any:
     """A reading, a trace, an attention or a look-up as an anywidget."""
     if find_spec("anywidget") is None:
         raise errors.missing_package("A widget", "anywidget")
-    return _widget_class()(Answers(subject))
+    return _widget_class()(answers_for(subject))
 
 
 def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -78,7 +78,7 @@ class QueryCancelled(Exception):
 class Conversation:
     """Answers a page's queries in order on one thread; cancelled ones are skipped."""
 
-    def __init__(self, answers: Answers, send: Callable[..., None]) -> None:
+    def __init__(self, answers: Answers | LookupAnswers, send: Callable[..., None]) -> None:
         self._answers = answers
         self._others = Others(answers)
         self._send = send
@@ -86,7 +86,7 @@ class Conversation:
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, "regard-widget")
 
-    def received(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
+    def receive(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
         """A message from the page."""
         if not isinstance(content, dict):
             return
@@ -153,11 +153,11 @@ class Others:
     KINDS = ("models", "read", "generate", "close")
     MOST = 6  # kept open
 
-    def __init__(self, first: Answers) -> None:
+    def __init__(self, first: Answers | LookupAnswers) -> None:
         self._first = first
         self._open: dict[str, Answers] = {}
 
-    def named(self, name: Any) -> Answers:
+    def named(self, name: Any) -> Answers | LookupAnswers:
         """The answers of a reading; the first one without a name."""
         if name is None:
             return self._first
@@ -169,27 +169,27 @@ class Others:
         """The frame that answers one of `KINDS`."""
         given = {} if given is None else given
         if kind == "models":
-            own = self._first.subject.reader
-            return frames.pack({"models": sorted({*_kept(), *([] if own is None else [own.name])})})
+            own = self._first.reader
+            return frames.pack({"models": sorted({*models_here(), *([] if own is None else [own.name])})})
         if kind == "close":
             self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
             return frames.pack({})
         sampled = ("tokens", "temperature", "top_k", "top_p", "seed") if kind == "generate" else ()
         given = params.parameters(given, ("text", "model", *sampled))
-        text = params.text("text", given.get("text"), MOST_TEXT)
+        text = params.text("text", given.get("text"), params.MOST_TEXT)
         model = self._model(given.get("model"))
         if kind == "read":
-            return self._opened(model.read(text, on_layer=lambda _done, _of: stop()))
+            return self._open_reading(model.read(text, on_layer=lambda _done, _of: stop()))
         written: list[str] = []
 
         def on_token(piece: str) -> None:
             written.append(piece)
             news({"text": "".join(written), "progress": len(written) / tokens})
 
-        tokens = params.count("tokens", given.get("tokens"), MOST_TOKENS, 64)
-        return self._opened(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
+        tokens = params.count("tokens", given.get("tokens"), params.MOST_GENERATED, 64)
+        return self._open_reading(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
 
-    def _opened(self, reading: Any) -> bytes:
+    def _open_reading(self, reading: Any) -> bytes:
         name, answers = token_hex(8), Answers(reading)
         self._open[name] = answers
         while len(self._open) > self.MOST:
@@ -197,29 +197,16 @@ class Others:
         return frames.pack({"reading": name, "description": answers.description()})
 
     def _model(self, name: Any) -> Reader:
-        own = self._first.subject.reader
+        own = self._first.reader
         if own is not None and name in (None, own.name):
             return own
-        if name not in _kept():
+        if name not in models_here():
             raise errors.OptionError(
                 f"No model {name!r} is on this machine, and the one that read this text is not at hand."
                 if own is None
                 else f"No model {name!r} is on this machine: `regard models` lists those that are."
             )
-        return _by_name(str(name))
-
-
-def _kept() -> set[str]:
-    from regard.models import store
-
-    return {kept.name for kept in store.all_kept()}
-
-
-@lru_cache(maxsize=2)
-def _by_name(name: str) -> Reader:
-    from regard.models.model import model
-
-    return model(name)
+        return open_here(str(name))
 
 
 @cache
@@ -228,10 +215,10 @@ def _widget_class() -> Any:
     import anywidget
     from traitlets import Bytes, Unicode
 
-    def start(self: Any, answers: Answers) -> None:
+    def start(self: Any, answers: Answers | LookupAnswers) -> None:
         anywidget.AnyWidget.__init__(self, still=token_hex(8), wasm=bundle.wasm())
         self._conversation = Conversation(answers, self.send)
-        self.on_msg(self._conversation.received)
+        self.on_msg(self._conversation.receive)
 
     def close(self: Any) -> None:
         self._conversation.close()

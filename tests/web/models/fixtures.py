@@ -13,10 +13,11 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.models.generate import Sampling
 from regard.models.model import Model
+from regard.reading import Reading
 from regard.viewer import frames, next_token, web_model
+from regard.viewer.describe import query_kinds
 from regard.viewer.queries import Answers
 from regard.viewer.similar import Embedder
-from regard.viewer.subject import Subject, answered, subject_of
 
 ALIKE = ("The kids were scared.", "The children were afraid, and left.")
 
@@ -57,10 +58,10 @@ def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
             f"weights{layer}": numpy_of(attention.dense()),
         }
     arrays["embed"] = model.embed(list(ALIKE))
-    subject, flows = subject_of(reading), []
+    flows = []
     for place, given in enumerate(case.changes):
-        changes = next_token.changes_of(subject, {name: part for name, part in given.items() if name != "query"})
-        states = next_token._changed_states(subject, changes, lambda: None)
+        changes = next_token.changes_of(reading, {name: part for name, part in given.items() if name != "query"})
+        states = next_token._changed_states(reading, changes, lambda: None)
         arrays[f"changed{place}"] = np.stack([numpy_of(rows) for rows in states])
         flows.append(dict(given))
     written: list[dict[str, Any]] = []
@@ -82,10 +83,10 @@ def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
 
-def queries_of(subject: Subject) -> list[tuple[str, dict[str, Any]]]:
+def queries_of(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
     """Every kind of query, in a first and a last layer and head, by token and by word, of every measure."""
-    last, layer = subject.queries - 1, subject.layers - 1
-    head = subject.attentions[layer].shape[0] - 1
+    last, layer = len(reading.queries) - 1, reading.layers - 1
+    head = reading.seen[layer].attention.shape[0] - 1
     region = {"layer": layer, "head": head, "rows": [1, last], "columns": [0, last], "shape": [2, 3]}
     asked: list[tuple[str, dict[str, Any]]] = [("statistics", {}), ("architecture", {}), ("likelihood", {})]
     asked += [("tile", {**region, "pool": pool}) for pool in ("mean", "max")]
@@ -103,13 +104,13 @@ def queries_of(subject: Subject) -> list[tuple[str, dict[str, Any]]]:
     asked += [("steps", {"layer": layer, "query": 2}), ("next", {"query": 1}), ("next", {})]
     asked += [("embed", {"texts": list(ALIKE)}), ("flow", {"query": last, "silenced": [[0, 1], [layer, 0]]})]
     asked.append(("flow", {"query": 2, "layer": 1, "head": head, "divisor": 2.5, "silenced": []}))
-    return [(kind, parameters) for kind, parameters in asked if kind in answered(subject)]
+    return [(kind, parameters) for kind, parameters in asked if kind in query_kinds(reading)]
 
 
 def write_answers(folder: Path, case: Case) -> None:
     """What Python answers about a reading: a description, queries, and a frame for each."""
     answers = Answers(case.model.read(case.text), Embedder(lambda: False, lambda: case.model))
-    asked = queries_of(answers.subject)
+    asked = queries_of(answers.reading)
     for place, (kind, parameters) in enumerate(asked):
         (folder / f"answer-{place}.bin").write_bytes(answers.answer(kind, parameters))
     content = {"description": answers.description(), "queries": asked}

@@ -1,4 +1,4 @@
-/** What a page shows of a reading that a model in the page made: the description that `regard/viewer/subject.py` writes. */
+/** What a page shows of a reading that a model in the page made: the description that `regard/viewer/describe.py` writes. */
 import { weightsOfRows } from "../sources/layer.js";
 import { opening } from "./opening.js";
 import { utf16Spans } from "./tokenizers/code_points.js";
@@ -95,9 +95,9 @@ function expressionOf({ causal, window }) {
 
 /** Layer, head and query token of the strongest link between content words. @param {Reading} reading @param {(layer: number) => import("../sources/layer.js").Layer} layerOf */
 function startOf(reading, layerOf) {
-  const { words, encoded, model, count } = reading;
+  const { words, model, count } = reading;
   const { layer, head, query } = opening({
-    words: words.map(({ first, last }) => encoded.texts.slice(first, last).join("")),
+    words: words.map(({ text }) => text),
     spans: words.map(({ first, last }) => [first, last]),
     layers: model.layers.encoders.length,
     heads: (of) => model.layers.encoders[of].attention.heads,

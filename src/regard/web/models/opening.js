@@ -1,4 +1,4 @@
-/** Where a page opens: the strongest link between content words, as `regard/reading/opening.py` says it. */
+/** Where a page opens: the strongest link between content words, as `regard/reading/highlights.py` says it. */
 
 const PRONOUNS = new Set("they he she them him it her his hers their theirs its themselves itself himself herself".split(" "));
 const FUNCTION_WORDS = new Set([

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from regard import Attention
-from regard.reading.opening import opening
+from regard.reading import Word
+from regard.reading.highlights import opening
+from regard.reading.weights import WordWeights
 
 
 class Weights:
@@ -18,6 +20,10 @@ class Weights:
         return self.array[where]
 
 
+def by_word(words, spans, attentions):
+    return WordWeights(tuple(attentions), tuple(Word(text, *span) for text, span in zip(words, spans, strict=True)))
+
+
 def found(text, links, *, heads=3, layers=2, sinks=(), **given):
     """The opening of a text whose only weights are `links`: (layer, head, query, key): weight."""
     words = text.split()
@@ -25,7 +31,7 @@ def found(text, links, *, heads=3, layers=2, sinks=(), **given):
     for place, weight in links.items():
         arrays[place] = weight
     spans = [(place, place + 1) for place in range(len(words))]
-    chosen = opening(words, spans, [Weights(array) for array in arrays], set(sinks), **given)
+    chosen = opening(by_word(words, spans, [Weights(array) for array in arrays]), set(sinks), **given)
     return words[chosen.query], None if chosen.key is None else words[chosen.key], chosen.layer, chosen.head
 
 
@@ -64,10 +70,10 @@ def test_pieces_of_words_are_joined():
     rng = np.random.default_rng(5)
     attention = Attention(rng.normal(size=(2, 7, 5)) * 3, rng.normal(size=(2, 7, 5)))
     spans = [(0, 1), (1, 4), (4, 5), (5, 7)]
-    chosen = opening(["kids", "lions", "and", "ran"], spans, [attention], set())
+    chosen = opening(by_word(["kids", "lions", "and", "ran"], spans, [attention]), set())
     dense = attention.dense()
-    by_word = np.add.reduceat(dense, [0, 1, 4, 5], axis=2)
-    means = np.stack([by_word[:, first:last].mean(axis=1) for first, last in spans], axis=1)
+    summed = np.add.reduceat(dense, [0, 1, 4, 5], axis=2)
+    means = np.stack([summed[:, first:last].mean(axis=1) for first, last in spans], axis=1)
     assert chosen.weight == pytest.approx(means[chosen.head, chosen.query, chosen.key], abs=1e-12)
     apart = [means[:, query, key].max() for query, key in ((0, 3), (3, 0), (1, 3), (3, 1))]
     assert chosen.weight == pytest.approx(max(apart))

@@ -10,9 +10,10 @@ from regard.attention import Attention
 from regard.masks import causal
 from regard.output import see_report
 from regard.reading import Reading
+from regard.reading.sight import sight
 from regard.viewer import frames, page
+from regard.viewer.describe import describe
 from regard.viewer.queries import Answers
-from regard.viewer.subject import describe, subject_of
 
 WORDS = ["the", "kids", "saw", "lions", "so", "they", "left"]
 
@@ -81,7 +82,7 @@ def test_a_layer_that_was_not_recorded_is_named_with_those_that_were():
     with pytest.raises(errors.OutOfRange, match="recorded: 3, 7"):
         reading.explain("they", layer=1)
     with pytest.raises(errors.OutOfRange, match="recorded: 3, 7"):
-        see_report.sight(reading, layer=1)
+        sight(reading, layer=1)
     with pytest.raises(errors.OutOfRange, match="recorded: 3, 7"):
         page.page(reading, layers=[1])
 
@@ -104,8 +105,8 @@ def test_a_saved_reading_keeps_them(tmp_path):
 
 def test_the_report_and_its_figures_name_them():
     reading = reading_of()
-    shown = see_report.sight(reading, "they")
-    counted = see_report.sight(plain(reading), "they")
+    shown = sight(reading, "they")
+    counted = sight(plain(reading), "they")
     assert [(shown.layer, shown.head)] == named([(counted.layer, counted.head)])
     assert f"Layer {shown.layer}, head {shown.head}" in str(see_report.figure(shown))
     figure = str(see_report.heads_figure(shown))
@@ -114,14 +115,14 @@ def test_the_report_and_its_figures_name_them():
     assert (found["layer_numbers"], found["head_numbers"]) == ([3, 7], [1, 5])
     assert (found["map"]["layer"], found["map"]["head"]) == (shown.layer, shown.head)
     assert {(row["layer"], row["head"]) for row in found["heads_for"]} <= {(a, b) for a in (3, 7) for b in (1, 5)}
-    best = json.loads(see_report.data(see_report.sight(plain(reading), "they")))
+    best = json.loads(see_report.data(sight(plain(reading), "they")))
     expected = named((row["layer"], row["head"]) for row in best["looks"])
     assert [(row["layer"], row["head"]) for row in found["looks"]] == expected
 
 
 def test_a_page_carries_them_and_keeps_layers_by_them():
     reading = reading_of()
-    description = describe(subject_of(reading))
+    description = describe(reading)
     assert (description["layer_numbers"], description["head_numbers"]) == ((3, 7), (1, 5))
     header, _ = frames.unpack(Answers(reading).answer("describe"))
     assert (header["layer_numbers"], header["head_numbers"]) == ([3, 7], [1, 5])

@@ -8,12 +8,12 @@ it refers to is the example that everyone understands.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.arrays import numpy_of
+from regard.reading.weights import WordWeights
 
 # Pronouns that refer to something in the text.
 PRONOUNS = frozenset((
@@ -31,8 +31,6 @@ FUNCTION_WORDS = PRONOUNS.union((
     "who", "whom", "whose", "which", "this", "that", "these", "those", "we", "us", "our", "ours", "i", "me", "my",
     "mine", "you", "your", "yours", "ourselves", "myself", "yourself",
 ))  # fmt: skip
-WHOLE = 1 << 20  # weights of a layer, up to which all its rows are looked at
-MOST_ROWS = 12  # words looked at in longer texts
 
 
 class Opening(NamedTuple):
@@ -46,41 +44,32 @@ class Opening(NamedTuple):
 
 
 def opening(
-    words: Sequence[str],
-    spans: Sequence[tuple[int, int]],
-    attentions: Sequence[Any],
+    weights: WordWeights,
     sinks: Collection[int],
     *,
     query: int | None = None,
     layer: int | None = None,
     head: int | None = None,
 ) -> Opening:
-    """The link to show first; a given query, layer or head is kept.
+    """The link to show first, by positions; a given query, layer or head is kept.
 
-    words       their texts
-    spans       the tokens [first, last) of each word
-    attentions  one per layer, (head, query, key), queries and keys being the tokens
-    sinks       positions of words that are set aside
+    sinks   positions of words that are set aside
     """
-    candidates = [query] if query is not None else _queries(words, sinks)
-    if not candidates:
-        candidates = [0]
+    words = [word.text for word in weights.words]
+    candidates = [query] if query is not None else _queries(words, sinks) or [0]
     keys = np.array([_is_content(word) and place not in sinks for place, word in enumerate(words)])
-    layers = range(len(attentions)) if layer is None else range(layer, layer + 1)
+    layers = weights.layers(layer)
     best: dict[int, Opening] = {}  # by how much had to be allowed
     for place in layers:
-        attention = attentions[place]
-        heads = range(attention.shape[0]) if head is None else range(head, head + 1)
-        weights = weights_by_word(attention, spans, candidates, heads)  # (head, candidate, word)
+        heads = weights.heads(place, head)
+        rows = weights.of_words(candidates, place, heads)
         for allowed, mask in enumerate(_allowed(candidates, keys, sinks, len(words))):
-            found = np.where(mask, weights, -1.0)
-            at = np.unravel_index(int(np.argmax(found)), found.shape)
-            weight = float(found[at])
+            possible = np.where(mask, rows, -1.0)
+            at = np.unravel_index(int(np.argmax(possible)), possible.shape)
+            weight = float(possible[at])
             if weight > 0 and (allowed not in best or weight > best[allowed].weight):
                 best[allowed] = Opening(candidates[at[1]], int(at[2]), place, heads[at[0]], weight)
-    if best:
-        return best[min(best)]
-    return Opening(candidates[0], None, layers[0] if attentions else 0, head or 0, 0.0)
+    return best[min(best)] if best else Opening(candidates[0], None, layers[0], head or 0, 0.0)
 
 
 def _queries(words: Sequence[str], sinks: Collection[int]) -> list[int]:
@@ -97,28 +86,6 @@ def _allowed(
     apart = np.abs(np.array(queries)[:, None] - np.arange(count))
     usual = np.array([place not in sinks for place in range(count)])
     return [keys & (apart > 1), keys & (apart > 0), usual & (apart > 0)]
-
-
-def weights_by_word(
-    attention: Any, spans: Sequence[tuple[int, int]], queries: Sequence[int], heads: range
-) -> NDArray[np.float64]:
-    """Weights (head, query, word): to a word the sum over its tokens, from a word the mean (Clark et al., 2019)."""
-    chosen = slice(heads.start, heads.stop)
-    starts = np.array([first for first, _ in spans])
-    if len(heads) * attention.shape[1] * attention.shape[2] <= WHOLE:
-        dense = numpy_of(attention[chosen, :, :])
-        rows = [dense[:, slice(*spans[query])] for query in queries]
-    else:
-        step = -(-len(queries) // MOST_ROWS)
-        kept = set(queries[::step])
-        rows = [
-            numpy_of(attention[chosen, slice(*spans[query]), :]) if query in kept
-            else np.zeros((len(heads), 1, attention.shape[2]))
-            for query in queries
-        ]  # fmt: skip
-    means = np.stack([row.mean(axis=1, dtype=np.float64) for row in rows], axis=1)
-    found: NDArray[np.float64] = np.add.reduceat(means, starts, axis=-1)
-    return found
 
 
 def _is_word(word: str) -> bool:
