@@ -77,7 +77,7 @@ class UnitTexts(NamedTuple):
     problem: str = ""
 
 
-def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int | None = None) -> Corpus:
+def open_corpus(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int | None = None) -> Corpus:
     """The corpus of some files, and of all text, JSONL and Parquet files in some folders.
 
     Files that cannot be read are listed in `unreadable`; an error is raised only if none can.
