@@ -160,7 +160,10 @@ class Recorder:
     @property
     def state(self) -> Position:
         """Where the present thread or task is."""
-        return self.positions.setdefault(owner(), Position())
+        who = owner()
+        if who not in self.positions:
+            self.positions[who] = Position()
+        return self.positions[who]
 
     @property
     def calls(self) -> int:
@@ -268,7 +271,8 @@ class Recorder:
         before = layer.last_run(call)
         if before is not None and state.continues_parts:  # images or windows of one sequence
             part = Run()
-            self._add_statistics(part, call, computed, None)
+            if keep.statistics:
+                self._add_statistics(part, call, computed, None)
             before.add_part(call, output, part, keep.vectors)
             return before
         if call.cross:
@@ -281,7 +285,8 @@ class Recorder:
         run = before if before is not None and continues else self._new_run(layer)
         run.forward = state.forward
         run.texts = {key: text for key, text in self.tokens.texts.items() if key[0] in (state.models or self.roots)}
-        self._add_statistics(run, call, computed, state.parents)
+        if keep.statistics:
+            self._add_statistics(run, call, computed, state.parents)
         run.add(call, output, keep.vectors, state.parents)
         if not call.cross:
             state.parents = run.parents[-1]
@@ -306,8 +311,6 @@ class Recorder:
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _add_statistics(self, run: Run, call: Call, computed: Computed | None, parents: Tensor | None) -> None:
         keep, call = self.keep, call.trim()
-        if not keep.statistics:
-            return
         if computed is None:
             computed = call.compute(call.values[..., :1], rows_of(keep, call), keep.top, keep.column_sums)
         run.statistics.append({name: computed.rows[name] for name in rows_of(keep, call)})
