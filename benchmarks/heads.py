@@ -176,10 +176,10 @@ def _opened(treebank: str, every: int) -> tuple[Any, Any]:
 
 def _regard(treebank: str, every: int) -> Callable[[], dict[str, Any]]:
     from regard.heads.statistics import NAMES, Measurement
-    from regard.heads.treebank_relations import aligned, predictions
+    from regard.heads.treebank_relations import align, predictions
 
     reader, part = _opened(treebank, every)
-    documents = [one.document for one in aligned(reader, part.sentences) if one is not None]
+    documents = [one.document for one in align(reader, part.sentences) if one is not None]
     about = {"sentences": len(documents), "tokens": sum(map(len, documents))}
 
     def run() -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _transformers(way: str, treebank: str, every: int) -> Callable[[], dict[str,
     folder = path if path.is_dir() else path.parent
     twin = BertModel.from_pretrained(folder, attn_implementation="eager", add_pooling_layer=False).eval()
     layers, heads = len(reader.blocks), reader.heads
-    grams = np.stack([output_grams(block.attention) for block in reader.blocks])  # W_Oᵀ W_O of every head
+    grams = np.stack([output_grams(shape) for shape in reader.block_shapes])  # W_Oᵀ W_O of every head
     captured: dict[str, list[Any]] = {"values": [], "outputs": []}
     for layer in twin.encoder.layer:
         attention = layer.attention
@@ -238,7 +238,7 @@ def _transformers(way: str, treebank: str, every: int) -> Callable[[], dict[str,
 
     def run() -> dict[str, Any]:
         sums: dict[str, Any] = {}
-        aligned: list[Any] = list(relations.aligned(reader, part.sentences))
+        aligned: list[Any] = list(relations.align(reader, part.sentences))
         chosen = np.full((first[-1], layers * heads), -1, np.int16)
         for places in _batches(way, aligned):
             documents = [aligned[place].document for place in places]
@@ -325,9 +325,9 @@ def _atlas(name: str, megabytes: int) -> dict[str, Any]:
         _write_words(path, sorted(words), megabytes * 10**6)
         out = Path(folder) / "atlas"
         start = time.monotonic()
-        manifest = atlas.begun(out, reader, [str(path)])
-        atlas.run(out, reader, manifest, atlas.units_of(manifest))
-        found, missing = atlas.finished(out)
+        manifest = atlas.start_atlas(out, reader, [str(path)])
+        atlas.run(out, manifest, atlas.units_of(manifest), atlas.in_this_process(reader, manifest))
+        found, missing = atlas.sum_parts(out)
         assert missing == 0
         seconds = time.monotonic() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

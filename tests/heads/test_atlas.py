@@ -24,8 +24,8 @@ from regard.heads import corpus
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import STRONGEST
 from regard.heads.observation import observe
-from regard.heads.statistics import NAMES, measured
-from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate
+from regard.heads.statistics import NAMES, measure
+from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate_mean
 from regard.models.model import model
 
 from ..models.checkpoints import WORDS
@@ -61,15 +61,20 @@ def files(tmp_path_factory):
 
 def begun(out, folder, files):
     reader = model(str(folder))
-    return reader, atlas.begun(out, reader, [str(files)], unit=SMALL, longest=64)
+    return reader, atlas.start_atlas(out, reader, [str(files)], unit=SMALL, longest=64)
+
+
+def run(out, reader, manifest, units=None, on_unit=None):
+    units = atlas.units_of(manifest) if units is None else units
+    atlas.run(out, manifest, units, atlas.in_this_process(reader, manifest), on_unit)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, folder, files):
     out = tmp_path_factory.mktemp("whole")
     reader, manifest = begun(out, folder, files)
-    atlas.run(out, reader, manifest, atlas.units_of(manifest))
-    assert atlas.finished(out)[1] == 0
+    run(out, reader, manifest)
+    assert atlas.sum_parts(out)[1] == 0
     return out
 
 
@@ -84,18 +89,18 @@ def contents(out):
 def test_the_sums_are_those_of_all_documents(whole, folder, files):
     reader = model(str(folder))
     manifest = atlas.Manifest.read(whole)
-    total = Sums.zero(NAMES, len(reader.blocks), reader.heads)
+    total = Sums.of(NAMES, np.zeros((len(NAMES), len(FIELDS), len(reader.blocks), reader.heads)))
     for unit in manifest.corpus.units:
         for read in corpus.texts(manifest.corpus, unit):
-            total += measured(reader, documents_of(reader, read.texts, 64))
-    of_model, _ = atlas.read_sums(whole / "parts" / "model.parquet")
+            total += measure(reader, documents_of(reader, read.texts, 64))
+    of_model, _ = atlas.read_sums(Path("model.parquet"), (whole / "parts" / "model.parquet").read_bytes())
     total += of_model
     table = parquet.read_table(whole / "statistics.parquet")
     assert json.loads(table.schema.metadata[b"regard"])["skipped"] == 3  # a broken line, one without text, a null
     for row in table.to_pylist():
         integers = total.integers[total.names.index(row["statistic"]), :, row["layer"], row["head"]]
         assert [row[name] for name in FIELDS] == [integer / UNIT for integer in integers]
-        assert tuple(row[name] for name in Estimate._fields) == estimate(*integers.tolist())
+        assert tuple(row[name] for name in Estimate._fields) == estimate_mean(*integers.tolist())
 
 
 def test_data_frames_compute_with_the_statistics(whole):
@@ -114,7 +119,7 @@ def test_data_frames_compute_with_the_statistics(whole):
 
 
 def test_every_line_belongs_to_exactly_one_unit(files):
-    given = corpus.opened([str(files / "a.txt")], unit=SMALL)
+    given = corpus.open_corpus([str(files / "a.txt")], unit=SMALL)
     together = "\n".join(text for unit in given.units for text in texts_of(given, unit))
     assert together.split() == (files / "a.txt").read_text().split()
     assert len(given.units) > 3
@@ -125,7 +130,7 @@ def test_units_of_any_size_lose_nothing_even_inside_long_lines_and_characters(tm
     monkeypatch.setattr(corpus, "LONGEST", 64)
     words = [f"wörd{number}漢" for number in range(300)]
     (tmp_path / "a.txt").write_text(" ".join(words[:200]) + "\n\n" + "\n".join(words[200:]), encoding="utf-8")
-    given = corpus.opened([tmp_path / "a.txt"], unit=unit)
+    given = corpus.open_corpus([tmp_path / "a.txt"], unit=unit)
     found = [text for one in given.units for text in texts_of(given, one)]
     kept = sum(word in text.split() for word in words for text in found)
     assert kept >= 300 - 2 * (len(" ".join(words[:200]).encode()) // 60)  # words at a cut are split, none is twice
@@ -135,7 +140,7 @@ def test_units_of_any_size_lose_nothing_even_inside_long_lines_and_characters(tm
 def test_shards_merged_in_any_order_give_the_same_files(tmp_path, whole, folder, files):
     for shard in (3, 1, 2):
         reader, manifest = begun(tmp_path / f"{shard}", folder, files)
-        atlas.run(tmp_path / f"{shard}", reader, manifest, atlas.units_of(manifest, (shard, 3)))
+        run(tmp_path / f"{shard}", reader, manifest, atlas.units_of(manifest, (shard, 3)))
     profile, missing = atlas.merge([tmp_path / "2", tmp_path / "1"], tmp_path / "two")
     assert missing == len(atlas.units_of(manifest, (3, 3)))
     assert "are missing" in " ".join(profile.notes)
@@ -147,25 +152,25 @@ def test_a_unit_is_not_counted_again_by_a_second_run(tmp_path, whole, folder, fi
     reader, manifest = begun(tmp_path, folder, files)
     seen = []
     for _ in range(2):
-        atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest), lambda *done: seen.append(done))
-    atlas.finished(tmp_path)
+        run(tmp_path, reader, manifest, on_unit=lambda *done: seen.append(done))
+    atlas.sum_parts(tmp_path)
     assert contents(tmp_path) == contents(whole)
     assert seen[-1] == seen[-2] == (seen[-1][1],) * 2  # the second run found everything done
 
 
 def test_a_damaged_part_is_named_and_computed_again_once_it_is_deleted(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
-    atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
+    run(tmp_path, reader, manifest)
     part = tmp_path / "parts" / "000000.parquet"
     part.write_bytes(part.read_bytes()[:200])
     with pytest.raises(OptionError, match=r"000000\.parquet' is damaged: .*\nDelete '.*000000\.\*'"):
-        atlas.finished(tmp_path)
+        atlas.sum_parts(tmp_path)
     with pytest.raises(OptionError, match=r"000000\.parquet' is damaged"):
-        atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
+        run(tmp_path, reader, manifest)
     for one in part.parent.glob("000000.*"):
         one.unlink()
-    atlas.run(tmp_path, reader, manifest, atlas.units_of(manifest))
-    atlas.finished(tmp_path)
+    run(tmp_path, reader, manifest)
+    atlas.sum_parts(tmp_path)
     assert contents(tmp_path) == contents(whole)
 
 
@@ -173,9 +178,9 @@ def test_another_model_or_corpus_is_refused(tmp_path, whole, folder, files):
     other = tiny_llama(tmp_path / "other")
     (tmp_path / "x.txt").write_text("the cat sat", encoding="utf-8")
     with pytest.raises(OptionError, match="other files"):
-        atlas.begun(whole, model(str(folder)), [str(tmp_path / "x.txt")], longest=64)
+        atlas.start_atlas(whole, model(str(folder)), [str(tmp_path / "x.txt")], longest=64)
     with pytest.raises(OptionError, match="has model"):
-        atlas.begun(whole, other.open(), [str(files)], unit=SMALL, longest=64)
+        atlas.start_atlas(whole, other.open(), [str(files)], unit=SMALL, longest=64)
     with pytest.raises(OptionError, match=r"no atlas\.json"):
         atlas.merge([tmp_path], tmp_path / "out")
 
@@ -207,24 +212,24 @@ def test_parts_of_another_atlas_or_unit_and_incomplete_parts_are_refused_by_name
     manifest = atlas.Manifest.read(whole)
     (tmp_path / "a.txt").write_text(text_of(9, 60), encoding="utf-8")
     reader = model(str(folder))
-    other = atlas.begun(tmp_path / "other", reader, [str(tmp_path / "a.txt")], unit=SMALL, longest=64)
-    atlas.run(tmp_path / "other", reader, other, [0, 1])
+    other = atlas.start_atlas(tmp_path / "other", reader, [str(tmp_path / "a.txt")], unit=SMALL, longest=64)
+    run(tmp_path / "other", reader, other, [0, 1])
     parts = copied / "parts"
     for one in (tmp_path / "other" / "parts").glob("000000.*"):
         shutil.copy(one, parts)
     with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
-        atlas.finished(copied)
+        atlas.sum_parts(copied)
     with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
         atlas.merge([copied], tmp_path / "out")
     for one in (whole / "parts").glob("000001.*"):
         shutil.copy(one, parts / one.name.replace("000001", "000000"))
     with pytest.raises(OptionError, match=r"000000\.json' is that of part '000001'"):
-        atlas.finished(copied)
+        atlas.sum_parts(copied)
     for one in (whole / "parts").glob("000000.*"):
         shutil.copy(one, parts)
     (parts / "000000.examples.parquet").unlink()
     with pytest.raises(OptionError, match=r"000000\.examples\.parquet' cannot be read"):
-        atlas.run(copied, reader, manifest, atlas.units_of(manifest))
+        run(copied, reader, manifest)
 
 
 def test_damaged_sums_of_the_model_are_named_before_units_are_computed(copied, folder, files):
@@ -252,44 +257,44 @@ def test_a_manifest_that_was_changed_or_is_of_an_older_format_is_refused(copied)
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "layers": 7}))
     with pytest.raises(OptionError, match=r"atlas\.json' cannot be used: its content does not match its digest"):
-        atlas.finished(copied)
+        atlas.sum_parts(copied)
     path.write_text(json.dumps({**content, "format": 1}))
     with pytest.raises(OptionError, match=r"atlas\.json' cannot be used: it is of an older format, 1"):
-        atlas.finished(copied)
+        atlas.sum_parts(copied)
 
 
 def test_an_atlas_does_not_go_on_with_a_corpus_that_was_rewritten_at_the_same_size(tmp_path, folder):
     path, reader = tmp_path / "a.txt", model(str(folder))
     text = text_of(4, 4000)
     path.write_text(text, encoding="utf-8")
-    manifest = atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
+    manifest = atlas.start_atlas(tmp_path / "out", reader, [str(path)], longest=64)
     swapped = text[:70_000] + text[70_000:70_040][::-1] + text[70_040:]
     assert len(text) > 200_000 and swapped != text
     path.write_text(swapped, encoding="utf-8")
     with pytest.raises(OptionError, match="of other files, or they have changed since"):
-        atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
+        atlas.start_atlas(tmp_path / "out", reader, [str(path)], longest=64)
     with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
-        atlas.part(reader, manifest, 0)
+        atlas.compute_unit(reader, manifest, 0)
 
 
 def test_models_with_one_other_weight_or_another_tokeniser_are_told_apart(tmp_path, folder):
     reader = model(str(folder))
     shutil.copytree(folder, tmp_path / "other")
-    assert atlas.digest(reader) == atlas.digest(model(str(tmp_path / "other")))
+    assert atlas.model_digest(reader) == atlas.model_digest(model(str(tmp_path / "other")))
     (path,) = (tmp_path / "other").glob("*.safetensors")
     tensors = load_file(path)
     for name, array in tensors.items():
         changed = array.copy()
         changed.reshape(-1)[-1] += 1
         save_file({**tensors, name: changed}, path, {"format": "pt"})
-        assert atlas.digest(model(str(tmp_path / "other"))) != atlas.digest(reader), name
+        assert atlas.model_digest(model(str(tmp_path / "other"))) != atlas.model_digest(reader), name
     save_file(tensors, path, {"format": "pt"})
     file = tmp_path / "other" / "tokenizer.json"
     content = file.read_text(encoding="utf-8")
     exchanged = content.replace('"word68"', '"-"').replace('"word69"', '"word68"').replace('"-"', '"word69"')
     assert exchanged != content
     file.write_text(exchanged, encoding="utf-8")
-    assert atlas.digest(model(str(tmp_path / "other"))) != atlas.digest(reader)
+    assert atlas.model_digest(model(str(tmp_path / "other"))) != atlas.model_digest(reader)
 
 
 CLAIMS = """
@@ -301,7 +306,7 @@ reader = model(sys.argv[1])
 print("ready", flush=True)
 for folder in sys.stdin:
     try:
-        atlas.begun(folder.strip(), reader, [sys.argv[2]], longest=64)
+        atlas.start_atlas(folder.strip(), reader, [sys.argv[2]], longest=64)
         print("accepted", flush=True)
     except OptionError as problem:
         print("refused" if "other files" in str(problem) else problem, flush=True)
@@ -331,17 +336,17 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_counted(tmp_path, f
     (tmp_path / "bad.parquet").write_bytes(b"not parquet")
     (tmp_path / "dangling.txt").symlink_to(tmp_path / "nowhere.txt")
     os.mkfifo(tmp_path / "pipe.txt")
-    found = corpus.opened([tmp_path, tmp_path / "missing.txt"])
+    found = corpus.open_corpus([tmp_path, tmp_path / "missing.txt"])
     names = [Path(path).name for path, _ in found.unreadable]
     assert names == ["bad.parquet", "dangling.txt", "missing.txt", "pipe.txt"]
     assert len(found.units) == 1
     with pytest.raises(OptionError, match="holds no text"):
-        corpus.opened([tmp_path / "missing.txt"])
+        corpus.open_corpus([tmp_path / "missing.txt"])
 
 
 def test_latin_1_lines_are_skipped_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes("the cat\n\ncafé au lait\n\nsat".encode("latin-1"))
-    given = corpus.opened([tmp_path / "a.txt"])
+    given = corpus.open_corpus([tmp_path / "a.txt"])
     assert list(corpus.texts(given, given.units[0])) == [(["the cat", "sat"], 1, "")]
 
 
@@ -349,7 +354,7 @@ def test_json_lines_without_unicode_text_are_skipped_and_counted(tmp_path):
     halves = [b'{"text": "a \\ud800 b"}', b'{"text": "a \xed\xa0\x80 b"}']  # of a surrogate pair
     lines = [b'{"text": "the cat sat"}', *halves, b"[" * 10**4, b"7"]
     (tmp_path / "lines.jsonl").write_bytes(b"\n".join(lines))
-    found = corpus.opened([tmp_path / "lines.jsonl"])
+    found = corpus.open_corpus([tmp_path / "lines.jsonl"])
     (block,) = corpus.texts(found, found.units[0])
     assert block.texts == ["the cat sat"] and block.skipped == 4
 
@@ -393,9 +398,10 @@ from regard.heads import atlas_folder as atlas
 from regard.models.model import model
 out, folder, files = sys.argv[1:]
 reader = model(folder)
-manifest = atlas.begun(out, reader, [files], unit={unit}, longest=64)
+manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
 print("begun", flush=True)
-atlas.run(out, reader, manifest, atlas.units_of(manifest), lambda done, total: print(done, total, flush=True))
+compute = atlas.in_this_process(reader, manifest)
+atlas.run(out, manifest, atlas.units_of(manifest), compute, lambda done, total: print(done, total, flush=True))
 """
 
 
@@ -422,24 +428,24 @@ def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files
     with started(out, folder, files) as child:
         child.stdout.read()
         assert child.wait() == 0
-    assert atlas.finished(out)[1] == 0
+    assert atlas.sum_parts(out)[1] == 0
     assert contents(out) == contents(whole)
 
 
 def test_several_processes_and_any_number_of_threads_give_the_same_files(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
-    atlas.run_in_processes(tmp_path, 2, manifest, atlas.units_of(manifest))
-    assert atlas.finished(tmp_path)[1] == 0
+    atlas.run(tmp_path, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest))
+    assert atlas.sum_parts(tmp_path)[1] == 0
     assert contents(tmp_path) == contents(whole)
     if native_engine() is None:
         return
     from regard import _core
 
-    before, wanted = _core.threads(), atlas.part(reader, manifest, 0)
+    before, wanted = _core.threads(), atlas.compute_unit(reader, manifest, 0)
     try:
         for count in (1, 5):
             _core.set_threads(count)
-            assert atlas.part(reader, manifest, 0) == wanted
+            assert atlas.compute_unit(reader, manifest, 0) == wanted
     finally:
         _core.set_threads(before)
 
@@ -452,7 +458,7 @@ def test_units_grow_with_the_corpus_and_blocks_do_not(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "BLOCK", 1000)
     for name in ("a.txt", "b.jsonl", "c.parquet"):
         for unit in (700, 1 << 20):
-            given = corpus.opened([tmp_path / name], unit=unit)
+            given = corpus.open_corpus([tmp_path / name], unit=unit)
             blocks = [read.texts for one in given.units for read in corpus.texts(given, one)]
             assert [text for block in blocks for text in block] == lines
             assert max(sum(map(len, block)) for block in blocks) < 2000
@@ -470,9 +476,9 @@ def test_damaged_rows_of_a_parquet_file_are_listed_and_the_rest_is_counted(tmp_p
     content[middle : middle + 40] = b"\xff" * 40
     path.write_bytes(content)
     reader = model(str(folder))
-    manifest = atlas.begun(tmp_path / "out", reader, [str(path)], longest=64)
-    atlas.run(tmp_path / "out", reader, manifest, atlas.units_of(manifest))
-    found, missing = atlas.finished(tmp_path / "out")
+    manifest = atlas.start_atlas(tmp_path / "out", reader, [str(path)], longest=64)
+    run(tmp_path / "out", reader, manifest)
+    found, missing = atlas.sum_parts(tmp_path / "out")
     assert missing == 0 and found.about["documents"] == 200
     assert any(note.startswith(f"Not read: {path.resolve()}: ") for note in found.notes)
 
@@ -486,7 +492,7 @@ from regard.models.model import model
 if __name__ == "__main__":
     out, folder, files, kill = sys.argv[1:]
     reader = model(folder)
-    manifest = atlas.begun(out, reader, [files], unit={unit}, longest=64)
+    manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
     options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1)
     with LocalCluster(n_workers=2, processes=True, **options) as cluster:
         victims = []
@@ -497,7 +503,8 @@ if __name__ == "__main__":
                     victims.extend(client.run(os.getpid).values())
                 os.kill(victims[0], signal.SIGKILL)
 
-        atlas.run_on_dask(out, cluster.scheduler_address, manifest, atlas.units_of(manifest), on_unit)
+        compute = atlas.on_dask(cluster.scheduler_address, manifest)
+        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
     print("done", len(victims))
 """
 
@@ -511,7 +518,7 @@ def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whol
     command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files), kill]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == ("done 2" if kill == "kill" else "done 0"), done.stderr
-    assert atlas.finished(tmp_path / "out")[1] == 0
+    assert atlas.sum_parts(tmp_path / "out")[1] == 0
     assert contents(tmp_path / "out") == contents(whole)
 
 
@@ -525,11 +532,13 @@ from regard.models.model import model
 if __name__ == "__main__":
     folder, *corpora = sys.argv[1:]
     reader = model(folder)
-    begun = [(one + "-out", atlas.begun(one + "-out", reader, [one], unit={unit}, longest=64)) for one in corpora]
+    begun = [(one + "-out", atlas.start_atlas(one + "-out", reader, [one], unit={unit}, longest=64)) for one in corpora]
     options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=2, protocol="tcp://")
     with LocalCluster(n_workers=1, processes=False, **options) as cluster, ThreadPoolExecutor(2) as pool:
         address = cluster.scheduler_address
-        runs = [pool.submit(atlas.run_on_dask, out, address, one, atlas.units_of(one)) for out, one in begun]
+        runs = [
+            pool.submit(atlas.run, out, one, atlas.units_of(one), atlas.on_dask(address, one)) for out, one in begun
+        ]
         for run in runs:
             run.result()
     print("done")
@@ -548,10 +557,10 @@ def test_two_atlases_on_one_cluster_at_once_keep_their_own_results(tmp_path, fol
     reader = model(str(folder))
     for path in corpora:
         alone = tmp_path / f"{path.name}-alone"
-        manifest = atlas.begun(alone, reader, [str(path)], unit=SMALL, longest=64)
-        atlas.run(alone, reader, manifest, atlas.units_of(manifest))
-        atlas.finished(alone)
-        assert atlas.finished(f"{path}-out")[1] == 0
+        manifest = atlas.start_atlas(alone, reader, [str(path)], unit=SMALL, longest=64)
+        run(alone, reader, manifest)
+        atlas.sum_parts(alone)
+        assert atlas.sum_parts(f"{path}-out")[1] == 0
         assert contents(f"{path}-out") == contents(alone)
 
 
@@ -564,7 +573,7 @@ from regard.models.model import model
 
 if __name__ == "__main__":
     out, folder, files = sys.argv[1:]
-    manifest = atlas.begun(out, model(folder), [files], unit={unit}, longest=64)
+    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
     options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1, protocol="tcp://")
     cluster = LocalCluster(n_workers=1, processes=False, **options)
 
@@ -573,7 +582,8 @@ if __name__ == "__main__":
             cluster.close()
 
     try:
-        atlas.run_on_dask(out, cluster.scheduler_address, manifest, atlas.units_of(manifest), on_unit)
+        compute = atlas.on_dask(cluster.scheduler_address, manifest)
+        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
     except OptionError as problem:
         print(problem)
 """
@@ -589,8 +599,8 @@ def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole
     assert "run the command again" in done.stdout
     reader, manifest = begun(tmp_path / "out", folder, files)
     assert list((tmp_path / "out" / "parts").glob("0*.json"))
-    atlas.run(tmp_path / "out", reader, manifest, atlas.units_of(manifest))
-    atlas.finished(tmp_path / "out")
+    run(tmp_path / "out", reader, manifest)
+    atlas.sum_parts(tmp_path / "out")
     assert contents(tmp_path / "out") == contents(whole)
 
 
@@ -641,8 +651,8 @@ def on_unit(done, total):
 
 if __name__ == "__main__":
     out, folder, files = sys.argv[1:]
-    manifest = atlas.begun(out, model(folder), [files], unit={unit}, longest=64)
-    atlas.run_in_processes(out, 2, manifest, atlas.units_of(manifest), on_unit)
+    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
+    atlas.run(out, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest), on_unit)
 """
 
 

@@ -28,7 +28,7 @@ def test_the_last_line_of_a_jsonl_file_counts_whatever_its_length(tmp_path, monk
     text = "x" * (pieces * 64 + extra - len('{"text": ""}'))
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "first"}\n' + json.dumps({"text": text}) + end)
-    opened = corpus.opened([path])
+    opened = corpus.open_corpus([path])
     (block,) = corpus.texts(opened, opened.units[0])
     assert (block.texts, block.skipped) == (["first", text], 0)
 
@@ -39,7 +39,7 @@ def test_a_line_of_json_longer_than_the_limit_is_skipped_and_the_next_is_read(tm
     for number, end in enumerate(("", "\n", '\n"last"')):
         path = tmp_path / f"{number}.jsonl"
         path.write_text('"first"\n' + json.dumps("x" * 256) + end)
-        opened = corpus.opened([path])
+        opened = corpus.open_corpus([path])
         (block,) = corpus.texts(opened, opened.units[0])
         assert (block.texts, block.skipped) == (["first", "last"] if "last" in end else ["first"], 1)
 
@@ -68,7 +68,7 @@ def bytes_read(monkeypatch):
 def test_a_long_line_is_read_once_however_many_units_it_crosses(tmp_path, bytes_read, name):
     path = tmp_path / name
     path.write_bytes(b'"' + b"x " * 2**19 + b'"\n"last"\n')
-    opened = corpus.opened([path], unit=1 << 14)
+    opened = corpus.open_corpus([path], unit=1 << 14)
     assert len(opened.units) == 65
     bytes_read[0] = 0
     texts = [text for unit in opened.units for text in texts_of(opened, unit)]
@@ -99,7 +99,7 @@ def test_rows_of_a_parquet_file_are_decoded_once_however_many_units_there_are(ro
                 yield batch
 
     monkeypatch.setattr(parquet, "ParquetFile", Counted)
-    opened = corpus.opened([path], unit=700)
+    opened = corpus.open_corpus([path], unit=700)
     assert len(opened.units) > 30
     assert [text for unit in opened.units for text in texts_of(opened, unit)] == texts
     assert decoded[0] == len(texts)
@@ -107,7 +107,7 @@ def test_rows_of_a_parquet_file_are_decoded_once_however_many_units_there_are(ro
 
 def test_units_of_a_parquet_file_are_the_same_in_any_order(rows_file):
     path, _ = rows_file
-    opened = corpus.opened([path], unit=700)
+    opened = corpus.open_corpus([path], unit=700)
     expected = [texts_of(opened, unit) for unit in opened.units]
     order = random.Random(0).sample(range(len(expected)), len(expected))
     for number in (*order, *order[::-1], *range(0, len(expected), 7)):
@@ -118,16 +118,16 @@ def test_a_file_that_was_rewritten_at_the_same_size_has_another_digest(tmp_path)
     path = tmp_path / "a.txt"
     content = b"the cat sat\n" * 50_000
     path.write_bytes(content)
-    before = corpus.opened([path]).files[0]
+    before = corpus.open_corpus([path]).files[0]
     path.write_bytes(content[:150_000] + b"THE" + content[150_003:])
-    after = corpus.opened([path]).files[0]
+    after = corpus.open_corpus([path]).files[0]
     assert after.size == before.size and after.digest != before.digest
 
 
 def test_a_file_that_changes_after_it_was_opened_is_refused_by_name(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("the cat sat")
-    (file,) = corpus.opened([path]).files
+    (file,) = corpus.open_corpus([path]).files
     corpus.verify(file)
     path.write_text("the dog sat")
     os.utime(path, ns=(0, 0))
@@ -145,7 +145,7 @@ def test_a_change_in_the_same_tick_of_a_coarse_clock_is_noticed(tmp_path, monkey
     path.write_text("the cat sat")
     state = file_state.state_of(path)
     monkeypatch.setattr(file_state, "state_of", lambda _path: state)
-    (file,) = corpus.opened([path]).files
+    (file,) = corpus.open_corpus([path]).files
     path.write_text("the dog sat")
     with pytest.raises(OptionError, match=r"a\.txt' is not the file that the atlas was begun with"):
         corpus.verify(file)
@@ -155,7 +155,7 @@ def test_a_file_that_stays_the_same_is_not_read_again_to_verify_it(tmp_path, byt
     monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
     path = tmp_path / "a.txt"
     path.write_text("the cat sat")
-    (file,) = corpus.opened([path]).files
+    (file,) = corpus.open_corpus([path]).files
     bytes_read[0] = 0
     corpus.verify(file)
     assert bytes_read[0] == 0

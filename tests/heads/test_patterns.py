@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from regard.heads.documents import documents_of
-from regard.heads.patterns import NONE, PATTERNS, described, labels
+from regard.heads.patterns import NONE, PATTERNS, describe_labels, labels
 from regard.heads.profile import profile_texts
-from regard.heads.statistics import NAMES, measured, repetition
+from regard.heads.statistics import NAMES, measure, repetition
 from regard.heads.sums import FIELDS, Sums
 from regard.models.model import model
 
@@ -42,7 +42,7 @@ def documents(model, count=20, length=40, seed=3):
 
 
 def found_in(model):
-    return labels(measured(model, documents(model)) + repetition(model, sequences=6, period=25))
+    return labels(measure(model, documents(model)) + repetition(model, sequences=6, period=25))
 
 
 def confusion(tmp_path, noise=0.0, seed=0):
@@ -99,7 +99,7 @@ def test_a_model_trained_on_induction_has_previous_token_heads_and_then_inductio
 def test_random_heads_show_no_pattern(tmp_path, kind):
     for seed in range(3):
         heads = found_in(random_weights(tmp_path / f"{seed}", seed, kind))[0]
-        assert [described(head) for head in heads] == [NONE] * len(heads)
+        assert [describe_labels(head) for head in heads] == [NONE] * len(heads)
 
 
 def sums_with(**means):
@@ -111,11 +111,11 @@ def sums_with(**means):
 
 def test_a_head_may_have_several_labels_and_sinks_come_last():
     found = labels(sums_with(previous_of_the_rest=0.7, induction=0.8, first=0.6, separators=0.1))[0][0]
-    assert described(found) == "induction 0.80, previous token 0.70, first-token sink 0.60"
+    assert describe_labels(found) == "induction 0.80, previous token 0.70, first-token sink 0.60"
 
 
 def test_a_head_with_almost_all_weight_on_sinks_is_nothing_but_a_sink():
-    assert described(labels(sums_with(previous_of_the_rest=0.9, first=0.95))[0][0]) == "first-token sink 0.95"
+    assert describe_labels(labels(sums_with(previous_of_the_rest=0.9, first=0.95))[0][0]) == "first-token sink 0.95"
 
 
 def test_a_model_with_few_tokens_or_positions_has_no_induction_score(tmp_path):
@@ -126,4 +126,4 @@ def test_a_model_with_few_tokens_or_positions_has_no_induction_score(tmp_path):
 
 
 def test_a_statistic_that_could_not_be_counted_gives_no_label():
-    assert described(labels(sums_with())[0][0]) == NONE
+    assert describe_labels(labels(sums_with())[0][0]) == NONE

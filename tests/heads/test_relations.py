@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.heads import treebank_relations as relations
-from regard.heads.treebank import Sentence, Treebank, parsed
-from regard.heads.treebank_relations import Read, aligned, best_directions, bootstrap, pairs_of, predictions, scores
+from regard.heads.treebank import Sentence, Treebank, parse
+from regard.heads.treebank_relations import align, best_directions, bootstrap, pairs_of, predictions, scores
 from regard.models.model import model
 
 from ..models.checkpoints import base_of, torch
@@ -19,7 +19,7 @@ def test_the_most_attended_word_equals_plain_loops_over_the_weights_of_transform
     treebank = Treebank("part", small[0].sentences[:7], ())
     found = predictions(reader, treebank)
     row = 0
-    for sentence, one in zip(treebank.sentences, aligned(reader, treebank.sentences), strict=True):
+    for sentence, one in zip(treebank.sentences, align(reader, treebank.sentences), strict=True):
         with torch.no_grad():
             ids = torch.tensor([one.document.ids.tolist()])
             layers = base_of(tiny.twin)(ids, output_attentions=True).attentions
@@ -52,7 +52,7 @@ def test_relations_that_people_ask_for_are_found_in_a_sentence():
         "5\tthe\tthe\tDET\t_\t_\t6\tdet\t_\t_", "6\ttable\ttable\tNOUN\t_\t_\t3\tnmod\t_\t_",
         "7\tvanished\tvanish\tVERB\t_\t_\t0\troot\t_\t_", "8\tyesterday\tyesterday\tADV\t_\t_\t7\tadvmod\t_\t_",
     ]  # fmt: skip
-    (sentence,) = parsed([row.encode() for row in rows]).sentences
+    (sentence,) = parse([row.encode() for row in rows]).sentences
     found = {(pair.relation, pair.dependent, pair.head) for pair in pairs_of(sentence)}
     assert {("possessor", 0, 2), ("spatial preposition", 3, 5), ("place", 5, 2), ("time", 7, 6)} <= found
     assert ("subject", 2, 6) in found and not any(relation == "punct" for relation, *_ in found)
@@ -64,7 +64,7 @@ def test_a_causal_model_is_asked_only_for_partners_that_it_sees(tmp_path, small)
 
     reader = tiny_llama(tmp_path).open()
     found = predictions(reader, small[0])
-    asked, pairs = relations.questions(small[0], found)
+    asked, pairs = relations.questions_of(found)
     for one in asked.values():
         positions = one.word - found.first[found.sentence[one.word]]
         assert (one.partner < positions).all()
@@ -74,8 +74,8 @@ def test_a_causal_model_is_asked_only_for_partners_that_it_sees(tmp_path, small)
 
 def test_a_query_with_two_right_partners_counts_once():
     found = relations.Predictions(
-        np.zeros(4, int), np.zeros(1, int), np.array([[-1], [2], [-1], [-1]], np.int16), np.ones(4, bool),
-        False, 1, 1, 0,
+        Treebank("", (), ()), np.zeros(4, int), np.zeros(1, int), np.array([[-1], [2], [-1], [-1]], np.int16),
+        np.ones(4, bool), False, 1, 1, 0,
     )  # fmt: skip
     asked = relations.Questions("conjunct", "to dependent", np.array([1, 1]), np.array([2, 3]))
     sentence, right = relations.hits(asked, found)
@@ -84,9 +84,9 @@ def test_a_query_with_two_right_partners_counts_once():
 
 def test_minilm_has_heads_for_objects_and_determiners_that_beat_every_fixed_offset(minilm_path, small):
     reader = model("minilm")
-    read_both = [Read(one, predictions(reader, one)) for one in small]
+    read_both = [predictions(reader, one) for one in small]
     untrained = reader.untrained()
-    baseline = tuple(Read(one, predictions(untrained, one)) for one in small)
+    baseline = tuple(predictions(untrained, one) for one in small)
     found = scores(*read_both, baseline)
     best = {one.relation: one for one in best_directions(found)}
     assert best["object"].accuracy.value > best["object"].offset_accuracy.value
@@ -108,7 +108,7 @@ def test_an_interval_of_the_bootstrap_covers_the_mean_and_is_reproducible(draw):
 
 def test_sentences_that_are_too_long_are_left_out_and_counted(tiny):
     reader = tiny.open()
-    words = parsed(
+    words = parse(
         [f"{n}\tcat\tcat\tNOUN\t_\t_\t{n - 1}\tconj\t_\t_".encode() for n in range(1, reader.longest + 5)]
     ).sentences[0]
     short = Sentence("cat sat", words.words[:2], 1)

@@ -10,7 +10,7 @@ import pytest
 from regard.errors import OptionError
 from regard.heads import known, roles
 from regard.heads.ablation_effects import silenced
-from regard.heads.treebank_relations import Interval, Read, Score, predictions, scores, scores_by_head
+from regard.heads.treebank_relations import Interval, Score, predictions, scores, scores_by_head
 from regard.layers import Linear
 from regard.models.model import opened
 from regard.tables import printed_number
@@ -90,7 +90,7 @@ def test_roles_say_which_word_attends_to_which():
 
 
 def test_what_each_head_finds_agrees_with_the_best_head_of_each_relation(minilm, small):
-    read = [Read(one, predictions(minilm, one)) for one in small]
+    read = [predictions(minilm, one) for one in small]
     found = scores(*read)
     by_head = scores_by_head(*read, found)
     assert by_head

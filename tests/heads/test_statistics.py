@@ -6,8 +6,8 @@ import pytest
 from regard.heads import observation, statistics
 from regard.heads.circuits import effective_rank, of_layer
 from regard.heads.documents import documents_of
-from regard.heads.statistics import LONG_ENOUGH, NAMES, SEED, WINDOW, measured, random_repeats, repetition
-from regard.heads.sums import Sums, estimate
+from regard.heads.statistics import LONG_ENOUGH, NAMES, SEED, WINDOW, measure, random_repeats, repetition
+from regard.heads.sums import FIELDS, Sums, estimate_mean
 
 from ..models.checkpoints import SENTENCES, base_of, torch
 
@@ -84,7 +84,7 @@ def test_every_statistic_equals_plain_loops_over_the_weights_of_transformers(tin
     monkeypatch.setattr(observation, "TILE", tile)  # 150: a few rows at a time
     model = tiny.open()
     documents = documents_of(model, TEXTS)
-    ours = measured(model, documents)
+    ours = measure(model, documents)
     wanted = {name: [] for name in NAMES}
     for document in documents:
         for layer, weights in enumerate(attentions(tiny.twin, document.ids)):
@@ -106,7 +106,7 @@ def test_every_statistic_equals_plain_loops_over_the_weights_of_transformers(tin
 def test_norms_equal_the_vectors_that_heads_write(tiny):
     model = tiny.open()
     documents = documents_of(model, TEXTS[:2])
-    ours = measured(model, documents)
+    ours = measure(model, documents)
     of_sinks, of_all, shares, count = (np.zeros((len(model.blocks), model.heads)) for _ in range(4))
     for document, reading in zip(documents, model.read(TEXTS[:2]), strict=True):
         asks = np.flatnonzero(document.content)
@@ -147,9 +147,10 @@ def test_induction_and_duplicate_are_the_weights_after_and_on_the_earlier_occurr
 def test_parts_add_up_to_the_same_integers_in_any_order(tiny):
     model = tiny.open()
     documents = documents_of(model, TEXTS)
-    parts = [measured(model, documents[place : place + 2]) for place in range(0, len(documents), 2)]
-    forwards = sum(parts, Sums.zero(NAMES, len(model.blocks), model.heads))
-    backwards = sum(reversed(parts), Sums.zero(NAMES, len(model.blocks), model.heads))
+    parts = [measure(model, documents[place : place + 2]) for place in range(0, len(documents), 2)]
+    nothing = Sums.of(NAMES, np.zeros((len(NAMES), len(FIELDS), len(model.blocks), model.heads)))
+    forwards = sum(parts, nothing)
+    backwards = sum(reversed(parts), nothing)
     assert forwards == backwards
     for name in NAMES:
         for head in range(model.heads):
@@ -164,7 +165,7 @@ def test_intervals_cover_the_mean_of_a_simulated_corpus_nineteen_times_in_twenty
         document_means = generator.normal(0.4, 0.1, size=80)  # tokens of one document share its mean
         amount = count * document_means
         sums = np.array([80, count.sum(), (count**2).sum(), amount.sum(), (amount**2).sum(), (amount * count).sum()])
-        found = estimate(*(round(float(number) * 10**9) for number in sums))
+        found = estimate_mean(*(round(float(number) * 10**9) for number in sums))
         covered += found.low <= 0.4 <= found.high
     assert 0.92 <= covered / 400 <= 0.98
 

@@ -8,7 +8,7 @@ import pytest
 from regard.errors import OptionError
 from regard.heads import treebank
 from regard.heads import treebank_relations as relations
-from regard.heads.treebank import parsed, read
+from regard.heads.treebank import parse, read
 
 GOOD = """\
 # text = I don't sing.
@@ -32,7 +32,7 @@ def lines(text):
 
 
 def test_ranges_empty_nodes_and_blanks_give_the_text_and_the_place_of_every_word():
-    (sentence,) = parsed(lines(GOOD)).sentences
+    (sentence,) = parse(lines(GOOD)).sentences
     assert sentence.text == "I don't sing."
     assert [sentence.text[word.start : word.stop] for word in sentence.words] == ["I", "do", "n't", "sing", "."]
     assert [word.head for word in sentence.words] == [3, 3, 3, -1, 3]
@@ -40,14 +40,14 @@ def test_ranges_empty_nodes_and_blanks_give_the_text_and_the_place_of_every_word
 
 def test_a_contraction_that_is_respelled_gives_its_place_to_the_first_word():
     text = "1-2\tau\t_\t_\t_\t_\t_\t_\t_\t_\n" + row(1, "à", 0) + "\n" + row(2, "le", 1) + "\n"
-    (sentence,) = parsed(lines(text)).sentences
+    (sentence,) = parse(lines(text)).sentences
     assert [(word.start, word.stop) for word in sentence.words] == [(0, 2), (2, 2)]
 
 
 def test_the_antecedent_of_a_relative_pronoun_comes_from_the_enhanced_graph():
     cells = row(2, "who", 1).split("\t")
     cells[8] = "1:ref"
-    (sentence,) = parsed(lines(row(1, "man", 0) + "\n" + "\t".join(cells))).sentences
+    (sentence,) = parse(lines(row(1, "man", 0) + "\n" + "\t".join(cells))).sentences
     assert [word.refers for word in sentence.words] == [-1, 0]
 
 
@@ -69,14 +69,14 @@ def test_the_antecedent_of_a_relative_pronoun_comes_from_the_enhanced_graph():
     ],
 )
 def test_a_malformed_sentence_is_skipped_with_its_line_and_the_others_are_read(bad, line, why):
-    found = parsed(lines(f"{GOOD}\n{bad}\n\n{GOOD}"))
+    found = parse(lines(f"{GOOD}\n{bad}\n\n{GOOD}"))
     assert len(found.sentences) == 2
     assert [(one.line, one.why) for one in found.skipped] == [(9 + line, why)]
 
 
 def test_a_wrong_encoding_is_skipped_by_sentence():
     text = f"{GOOD}\n{row(1, 'café', 0)}\n\n{GOOD}".encode("latin-1")
-    found = parsed(text.split(b"\n"))
+    found = parse(text.split(b"\n"))
     assert len(found.sentences) == 2
     assert found.skipped[0].line == 10 and "not UTF-8" in found.skipped[0].why
 
@@ -112,7 +112,7 @@ def test_pronouns_find_earlier_mentions_of_their_entity_by_the_head_word():
         "9\tit\tit\tPRON\t_\t_\t8\tobj\t_\tEntity=(e1)",
         "10\tthat\tthat\tPRON\t_\t_\t8\tobj\t_\tEntity=(e9)e5)",
     ]
-    sentence = parsed([row.encode() for row in rows]).sentences[0]
+    sentence = parse([row.encode() for row in rows]).sentences[0]
     assert [word.antecedents for word in sentence.words[4:]] == [(2,), (), (), (5,), (2, 4), ()]
     pairs = [pair[1:] for pair in relations.pairs_of(sentence) if pair.relation == "pronoun"]
     assert pairs == [(4, 2), (7, 5), (8, 2), (8, 4)]
@@ -156,7 +156,7 @@ def test_the_work_for_a_sentence_grows_with_its_length_not_with_the_square(entit
     counts = []
     for length in (500, 4000):
         rows = chain(length, entity(length) if callable(entity) else entity)
-        counts.append(calls_of(lambda rows=rows: list(relations.pairs_of(parsed(rows).sentences[0]))))
+        counts.append(calls_of(lambda rows=rows: list(relations.pairs_of(parse(rows).sentences[0]))))
     assert counts[1] < 8 * 2 * counts[0]  # 64 times as many with the square
 
 
@@ -177,18 +177,18 @@ def test_every_word_of_a_chain_is_compared_a_few_times(monkeypatch):
 
 def test_large_sentences_are_read():
     long_entity = "Entity=" + "x" * 200_000
-    assert len(parsed(chain(60_000)).sentences[0].words) == 60_000
-    assert parsed(chain(3, long_entity)).sentences[0].words[2].antecedents == ()
-    many = parsed(chain(20_000, "Entity=(e1)")).sentences[0].words
+    assert len(parse(chain(60_000)).sentences[0].words) == 60_000
+    assert parse(chain(3, long_entity)).sentences[0].words[2].antecedents == ()
+    many = parse(chain(20_000, "Entity=(e1)")).sentences[0].words
     assert many[100].antecedents == tuple(range(100 - treebank.MOST_ANTECEDENTS, 100))
-    half = parsed(chain(20_000, nested(20_000))).sentences[0].words
+    half = parse(chain(20_000, nested(20_000))).sentences[0].words
     assert half[-1].antecedents == ()
 
 
 def test_a_cycle_in_a_long_chain_is_found():
     rows = chain(3000)
     rows[-1] = rows[-1].replace(b"\t0\t", b"\t1500\t")
-    (skipped,) = parsed(rows).skipped
+    (skipped,) = parse(rows).skipped
     assert "through a cycle" in skipped.why
 
 

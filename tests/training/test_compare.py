@@ -15,14 +15,14 @@ torch = pytest.importorskip("torch")
 from regard.cli.app import app  # noqa: E402
 from regard.output import figure  # noqa: E402
 from regard.training import Recipe, task  # noqa: E402
-from regard.training.compare import NETWORKS, build, by_distance, compare, matched, parameter_count  # noqa: E402
+from regard.training.compare import NETWORKS, build, by_distance, compare, match_parameters, parameter_count  # noqa: E402
 
 
 def test_all_networks_have_the_same_number_of_parameters_within_five_percent():
     one = task("lookup", pairs=8)
     count = parameter_count(build("eight heads", one, 64))
     for name in NETWORKS:
-        assert parameter_count(matched(name, one, count)) == pytest.approx(count, rel=0.05), name
+        assert parameter_count(match_parameters(name, one, count)) == pytest.approx(count, rel=0.05), name
 
 
 def influences(name: str, length: int = 32) -> list[int]:

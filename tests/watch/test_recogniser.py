@@ -35,7 +35,7 @@ def draw(*shape, seed=7):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def widened(model):
+def widen(model):
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 2:
@@ -45,7 +45,7 @@ def widened(model):
 
 @pytest.mark.parametrize("kind", OWN_CODE)
 def test_models_with_attention_in_their_own_code_are_seen(kind):
-    model, ids = widened(made(kind, OWN_CODE[kind])), tokens(2, 11)
+    model, ids = widen(made(kind, OWN_CODE[kind])), tokens(2, 11)
     mask = torch.ones_like(ids)
     mask[0, 8:] = 0
     with torch.no_grad():
@@ -73,7 +73,7 @@ IMAGE = {"image_size": 16, "patch_size": 4, "num_channels": 3}
 @pytest.mark.parametrize("kind", ["swin", "swinv2"])
 def test_windows_of_an_image_are_seen(kind):
     options = {**IMAGE, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "window_size": 2}
-    model = widened(made(kind, options))
+    model = widen(made(kind, options))
     model.config._attn_implementation = "eager"
     with torch.no_grad(), regard.watch(model) as seen:
         out = model(draw(2, 3, 16, 16))
@@ -90,7 +90,7 @@ def test_generated_tokens_are_one_attention(kind):
 
     torch.manual_seed(3)
     config = AutoConfig.for_model(kind, **OWN_CODE[kind], eos_token_id=None, pad_token_id=0, bos_token_id=1)
-    model, ids = widened(AutoModelForCausalLM.from_config(config).eval()), tokens(1, 6)
+    model, ids = widen(AutoModelForCausalLM.from_config(config).eval()), tokens(1, 6)
     with regard.watch(model) as seen:
         written = model.generate(ids, max_new_tokens=4, do_sample=False)
     with torch.no_grad():
@@ -509,7 +509,7 @@ def test_a_bias_added_in_other_axes_than_query_and_key_is_seen():
             scores = scores + draw(2 * batch, height, width, height, 1) + draw(2 * batch, height, width, 1, width)
             return functional.softmax(scores.reshape(-1, height * width, height * width), -1) @ values
 
-    model, states = widened(Decomposed()), draw(3, 2, 5, 8, seed=2)
+    model, states = widen(Decomposed()), draw(3, 2, 5, 8, seed=2)
     with torch.no_grad():
         plain = model(states)
         with regard.watch(model) as seen:

@@ -13,7 +13,7 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array, floats, is_tensor
 from regard.biases import Bias
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.errors import count
 from regard.masks import Mask, Visible
 
@@ -181,6 +181,8 @@ def values(given: Any, keys: Array) -> Array:
 
     Missing leading axes and axes of size 1 are broadcast without a copy.
     """
+    if arrays.are_plain(given, keys) and given.shape[:-1] == keys.shape[:-1]:  # the common case
+        return given
     array = floats("values", given, keys)
     same_kind(keys=keys, values=array)
     if not 2 <= array.ndim <= keys.ndim:
@@ -331,10 +333,10 @@ def effective_softcap(given: float | None, queries: Array) -> float:
 # Selections
 
 
-def selection(axis: str, given: Any, count: int) -> tuple[slicing.Index, bool]:
+def selection(axis: str, given: Any, count: int) -> tuple[score_parts.Index, bool]:
     """An index that keeps its axis, from an integer, a slice or several integers; and whether it was an integer."""
     if given is None:
-        return slicing.EVERYTHING, False
+        return score_parts.EVERYTHING, False
     if isinstance(given, slice):
         start, stop, step = given.indices(count)
         picked = np.arange(start, stop, step)
@@ -353,36 +355,7 @@ def selection(axis: str, given: Any, count: int) -> tuple[slicing.Index, bool]:
     return index, False
 
 
-# Shapes
-
-
-def fit(queries: Array, keys: Array) -> bool:
-    """Whether queries and keys have three or four axes of compatible shapes."""
-    shape, of_keys = queries.shape, keys.shape
-    if (
-        type(queries) is np.ndarray and shape == of_keys
-    ):  # not for tensors: comparing all sizes would fix them in graphs
-        return 2 < len(shape) < 5 and 0 not in shape[-3:]
-    return (
-        2 < len(shape) == len(of_keys) < 5
-        and shape[-1] == of_keys[-1] != 0 != of_keys[-2]
-        and shape[-3] != 0 != of_keys[-3]
-        and shape[-3] % of_keys[-3] == 0
-        and (len(shape) == 3 or shape[0] == of_keys[0])
-    )
-
-
-def are_usual_values(values: Any, keys: Array) -> bool:
-    """Whether values need neither a conversion nor broadcasting: all axes but the last are those of the keys."""
-    if type(values) is not type(keys) or values.dtype is not keys.dtype:
-        return False
-    if type(values) is not np.ndarray and (
-        values.is_nested
-        or values.layout is not keys.layout
-        or not ((values.is_cpu and keys.is_cpu) or values.device == keys.device)
-    ):
-        return False
-    return bool(values.shape == keys.shape or values.shape[:-1] == keys.shape[:-1])
+# Vectors
 
 
 def is_vector(thing: Any) -> bool:

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import arrays, errors, validate
-from regard.arrays import Array, are_plain, compiling, four_axes
+from regard.arrays import Array, compiling, four_axes
 from regard.attention import arguments
-from regard.attention.arguments import are_usual_values, fit
 from regard.attention.column_sums import column_sums_from
 from regard.attention.index import LIMIT, chosen, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
 from regard.attention.row_statistics import KEPT, LONG, RowStatistics, is_long
 from regard.biases import Bias, PartOfBias
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import ROW_STATISTICS, Scores
 from regard.engines.interface import Stage as StageName
 from regard.engines.select import are_usual, eager_engine_for, engine_for
@@ -85,9 +84,7 @@ class Attention:
     ) -> None:
         # Only the options that were given are set: setting all nine fields takes longer than a short product.
         is_eager = type(queries) is np.ndarray or not compiling()
-        need_no_conversion = (is_eager and are_usual(queries, keys)) or (
-            are_plain(queries, keys) and fit(queries, keys)
-        )
+        need_no_conversion = is_eager and are_usual(queries, keys)
         placeholder = not need_no_conversion and arrays.is_placeholder(queries)
         if not need_no_conversion:
             object.__setattr__(self, "_is_direct", False)
@@ -254,10 +251,8 @@ class Attention:
         return self._outputs(values)[0]
 
     def _outputs(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> tuple[Array, dict[str, Array]]:
-        one_column = False
-        if not (are_plain(values, self.keys) and are_usual_values(values, self.keys)):
-            one_column = arguments.is_vector(values)
-            values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
+        one_column = arguments.is_vector(values)
+        values = arguments.values(arguments.as_column(values) if one_column else values, self.keys)
         scores = self.scores
         values = arrays.cast(four_axes(values), scores.queries.dtype)
         long = type(self.keys) is np.ndarray and is_long(scores)
@@ -396,26 +391,26 @@ class Attention:
         sequences, heads = (1, 1, *self.shape[:-2])[-2:]
         batches, one_sequence = arguments.selection("batch", batch, sequences)
         some_heads, one_head = arguments.selection("head", head, heads)
-        key_heads = slicing.key_heads(some_heads, heads, four_axes(self.keys).shape[1])
+        key_heads = score_parts.key_heads(some_heads, heads, four_axes(self.keys).shape[1])
         dropped = 4 - self.ndim + one_sequence  # leading axes that the result does not have
         dropped += one_head and dropped == 1
 
-        def part(array: Array, heads: slicing.Index) -> Array:
-            return slicing.taken(slicing.taken(four_axes(array), batches, 0), heads, 1)[(0,) * dropped]
+        def part(array: Array, heads: score_parts.Index) -> Array:
+            return score_parts.taken(score_parts.taken(four_axes(array), batches, 0), heads, 1)[(0,) * dropped]
 
         mask, bias, offset = self.mask, self.bias, self.offset
         if isinstance(bias, Bias):
             bias = PartOfBias(bias, heads, some_heads)
         elif bias is not None:
-            bias = slicing.shared(slicing.shared(four_axes(bias), batches, 0), some_heads, 1)[(0,) * dropped]
+            bias = score_parts.shared(score_parts.shared(four_axes(bias), batches, 0), some_heads, 1)[(0,) * dropped]
         return replace(
             self,
             queries=part(self.queries, some_heads),
             keys=part(self.keys, key_heads),
             mask=None if mask is None else SelectedMask.of(mask, sequences, heads, batches, some_heads),
             bias=bias,
-            sinks=None if self.sinks is None else slicing.taken(self.sinks, some_heads, 0),
-            offset=slicing.taken(offset, batches, 0) if hasattr(offset, "shape") else offset,
+            sinks=None if self.sinks is None else score_parts.taken(self.sinks, some_heads, 0),
+            offset=score_parts.taken(offset, batches, 0) if hasattr(offset, "shape") else offset,
         )
 
     def copy(self) -> Attention:

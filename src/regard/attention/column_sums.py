@@ -10,7 +10,7 @@ from regard import arrays, errors
 from regard.arrays import Array
 from regard.attention.index import chosen
 from regard.attention.row_statistics import RowStatistics, state_of_rows
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import RowState, Scores
 from regard.engines.select import engine_for
 
@@ -21,15 +21,15 @@ def column_sums_from(scores: Scores, known: RowStatistics, queries: Any) -> Arra
     if getattr(queries, "ndim", 1) == 2:
         if tuple(queries.shape) not in ((batch, count), (1, count)) or "bool" not in str(queries.dtype):
             raise errors.option("queries", queries, f"an index along the query axis, or booleans ({batch}, {count})")
-        return column_sums_by(scores, known.state(scores), slicing.like(queries, scores.queries))
+        return column_sums_by(scores, known.state(scores), score_parts.like(queries, scores.queries))
     rows = chosen(queries, count, "query")
-    if slicing.is_run(rows):
+    if score_parts.is_run(rows):
         state = known.state_for(scores, len(range(*rows.indices(count))) / max(count, 1))
         state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
-        return engine_for(scores.queries).column_sums(slicing.of_rows(scores, rows), state)
+        return engine_for(scores.queries).column_sums(score_parts.of_rows(scores, rows), state)
     counted = np.zeros((1, count), bool)
     counted[0, rows] = True
-    return column_sums_by(scores, known.state(scores), slicing.like(counted, scores.queries))
+    return column_sums_by(scores, known.state(scores), score_parts.like(counted, scores.queries))
 
 
 def column_sums_by(scores: Scores, state: RowState, counted: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from regard import arrays, errors
 from regard.arrays import Array, numpy_of
 from regard.attention.row_statistics import RowStatistics, state_of_rows
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import RowState, Scores, Stage
 from regard.engines.select import engine_for
 from regard.validate import is_number
@@ -32,7 +32,7 @@ LIMIT = 1 << 30  # bytes
 SCATTERED = 8  # a tile is computed whole unless it is more than 8 times the number of points
 POINTS = 64  # per small tile: at most 64 × 64 weights, and about 1 µs of Python per point
 
-Lattice = tuple[slicing.Index, slicing.Index, slicing.Index, slicing.Index]  # batch, head, query, key
+Lattice = tuple[score_parts.Index, score_parts.Index, score_parts.Index, score_parts.Index]  # batch, head, query, key
 AXES = ("batch", "head", "query", "key")
 
 
@@ -47,9 +47,9 @@ def look(scores: Scores, known: RowStatistics, ndim: int, index: Any, stage: Sta
     check_size(reading.shape, scores.queries, limit)
     if 0 in reading.shape:
         return arrays.empty_weights(reading.shape, scores.queries)
-    batch, head, rows, columns = [slicing.EVERYTHING] * missing + reading.needed
+    batch, head, rows, columns = [score_parts.EVERYTHING] * missing + reading.needed
     points = {axis + missing: array.reshape(-1) for axis, array in reading.points.items() if axis >= 0}
-    source = Source(_without_later_stages(scores, stage), stage)
+    source = StageScores(_without_later_stages(scores, stage), stage)
     if stage == "weight":
         source = replace(source, state=known.state_for(scores, _share_of_rows(source, reading, missing)))
     if not reading.points_shape and not points:
@@ -74,7 +74,7 @@ def check_size(shape: tuple[int, ...], like: Array, limit: int | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StageScores:
     """Computes tiles of one stage."""
 
     scores: Scores
@@ -84,12 +84,12 @@ class Source:
     def tile(self, lattice: Lattice) -> Array:
         """The tile of these indices, with four axes."""
         batch, head, rows, columns = lattice
-        scores, state = slicing.selected(self.scores, batch, head), None
+        scores, state = score_parts.selected(self.scores, batch, head), None
         if self.stage == "weight":
             state = self.state
-            state = state_of_rows(scores, rows) if state is None else slicing.state_part(state, batch, head, rows)
+            state = state_of_rows(scores, rows) if state is None else score_parts.state_part(state, batch, head, rows)
         if _is_everything(columns, scores.keys.shape[2]):
-            columns = slicing.EVERYTHING
+            columns = score_parts.EVERYTHING
         return engine_for(scores.queries).tile(scores, state, self.stage, rows, columns)
 
 
@@ -100,7 +100,7 @@ def _without_later_stages(scores: Scores, stage: Stage) -> Scores:
     return replace(scores, visible=None) if stage == "biased" else scores
 
 
-def _share_of_rows(source: Source, reading: ParsedIndex, missing: int) -> float:
+def _share_of_rows(source: StageScores, reading: ParsedIndex, missing: int) -> float:
     """The largest possible fraction of rows that the index touches."""
     counts = source.scores.queries.shape[:3]
     looked_at = float(np.prod(reading.points_shape)) if any(axis + missing < 3 for axis in reading.points) else 1.0
@@ -113,7 +113,7 @@ def _share_of_rows(source: Source, reading: ParsedIndex, missing: int) -> float:
 # Points
 
 
-def _points(source: Source, lattice: Lattice, points: Points) -> Array:
+def _points(source: StageScores, lattice: Lattice, points: Points) -> Array:
     """The values at all points: (point, then every axis without points)."""
     count = len(next(iter(points.values()))) if points else 1
     if source.stage == "weight" and source.state is None and not _is_dense(points, count):
@@ -124,13 +124,13 @@ def _points(source: Source, lattice: Lattice, points: Points) -> Array:
         for axis, index in points.items():
             values, inverse = np.unique(index[chunk], return_inverse=True)
             needed[axis] = _run(values)
-            places.append(slicing.like(inverse, source.scores.queries))
+            places.append(score_parts.like(inverse, source.scores.queries))
         tile = source.tile((needed[0], needed[1], needed[2], needed[3]))
         tile = arrays.library(tile).moveaxis(tile, tuple(points), tuple(range(len(points))))
         found.append(tile[tuple(places)] if places else tile[None])
     joined = found[0] if len(found) == 1 else arrays.library(found[0]).concatenate(found, 0)
     back = np.argsort(np.concatenate(chunks))
-    return joined[slicing.like(back, joined)]
+    return joined[score_parts.like(back, joined)]
 
 
 def _chunks(points: Points, count: int) -> Iterator[Integers]:
@@ -169,7 +169,7 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
     for group in _groups(points, order):
         batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
-        found = state_of_rows(slicing.selected(scores, batch, head), rows)
+        found = state_of_rows(score_parts.selected(scores, batch, head), rows)
         if everywhere is None:
             shape = tuple(scores.queries.shape[:3])  # of all rows; only those with points are read
             everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
@@ -182,20 +182,20 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
 # Indices
 
 
-def _run(values: Integers) -> slicing.Index:
+def _run(values: Integers) -> score_parts.Index:
     """Increasing integers; a slice if they are consecutive."""
     first, last = int(values[0]), int(values[-1])
     return slice(first, last + 1) if last - first == len(values) - 1 else values
 
 
-def _hull(index: slicing.Index) -> slice:
+def _hull(index: score_parts.Index) -> slice:
     """The smallest slice that contains an index."""
     if isinstance(index, slice):
         return slice(index.start, index.stop)
     return slice(int(index.min()), int(index.max()) + 1)
 
 
-def _is_everything(index: slicing.Index, count: int) -> bool:
+def _is_everything(index: score_parts.Index, count: int) -> bool:
     return isinstance(index, slice) and index.indices(count) == (0, count, 1)
 
 
@@ -206,7 +206,7 @@ def _is_everything(index: slicing.Index, count: int) -> bool:
 class ParsedIndex:
     """A parsed index. All index arrays together select points; the other axes of the result are kept."""
 
-    needed: list[slicing.Index] = field(default_factory=list)  # per axis: a slice, or integers
+    needed: list[score_parts.Index] = field(default_factory=list)  # per axis: a slice, or integers
     points: dict[int, Integers] = field(default_factory=dict)  # axis → index array, all of one shape
     points_shape: tuple[int, ...] = ()
     points_at: int = 0  # where the axes of the points are inserted among the kept ones
@@ -261,14 +261,14 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
                 arrays_met.append((None, np.zeros(int(item), np.intp)))
             else:
                 arrays_met.append((axis, _bounded(item, shape[axis], axis, len(shape))))
-                reading.needed.append(slicing.EVERYTHING)
+                reading.needed.append(score_parts.EVERYTHING)
                 axis += 1
     if arrays_met:
         _place_points(reading, arrays_met, advanced, index)
     return reading
 
 
-def chosen(index: Any, count: int, axis: str = "key") -> slicing.Index:
+def chosen(index: Any, count: int, axis: str = "key") -> score_parts.Index:
     """An index along one axis, as integers or a slice."""
     reading = read(index, (count,) if axis == "key" else (count, 1))
     return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
@@ -299,7 +299,7 @@ def _filled(index: Any, axes: int) -> list[Any]:
     if len(dots) > 1:
         raise _not_an_index(index)
     place = dots[0] if dots else len(items)
-    filling: list[Any] = [slicing.EVERYTHING] * (axes - consumed) or [...] * len(dots)
+    filling: list[Any] = [score_parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
     return [*items[:place], *filling, *items[place + 1 :]]
 
 
@@ -343,7 +343,7 @@ def _is_truth(item: Any) -> bool:
     return isinstance(item, np.ndarray) and item.dtype == bool
 
 
-def _from_slice(item: slice, count: int) -> tuple[slicing.Index, int]:
+def _from_slice(item: slice, count: int) -> tuple[score_parts.Index, int]:
     try:
         start, stop, step = item.indices(count)
     except (TypeError, ValueError):

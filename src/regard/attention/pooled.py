@@ -11,7 +11,7 @@ from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention.index import LIMIT, check_size
 from regard.attention.row_statistics import RowStatistics, state_of_rows
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import Scores
 from regard.engines.select import engine_for
 
@@ -76,7 +76,7 @@ def pooled_map(
     rows = slice(int(row_edges[0]), int(row_edges[-1]))
     state = known.state_for(scores, (rows.stop - rows.start) / queries)
     state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
-    region = slicing.of_rows(scores, rows)
+    region = score_parts.of_rows(scores, rows)
     engine = engine_for(scores.queries)
     found = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
     if pool in ("mean", "words"):
@@ -132,7 +132,7 @@ def _given_edges(name: str, edges: Any, count: int) -> Edges:
 
 
 def _like(counts: NDArray[Any], array: Array) -> Array:
-    return arrays.cast(slicing.like(counts, array), array.dtype)
+    return arrays.cast(score_parts.like(counts, array), array.dtype)
 
 
 def _bad_shape(shape: object, region: tuple[int, int]) -> errors.OptionError:

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard import arrays
 from regard.arrays import Array
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 
@@ -92,15 +92,17 @@ def is_long(scores: Scores) -> bool:
     return float(np.mean(visible.last - visible.first)) >= LONG / 2  # a causal mask hides about half
 
 
-def state_of_rows(scores: Scores, rows: slicing.Index) -> RowState:
+def state_of_rows(scores: Scores, rows: score_parts.Index) -> RowState:
     """The state of some rows, O(rows · keys)."""
     engine = engine_for(scores.queries)
-    if slicing.is_run(rows):
-        return RowState.of(engine.forward(slicing.of_rows(scores, rows), None, ROW_STATE)[1])
+    if score_parts.is_run(rows):
+        return RowState.of(engine.forward(score_parts.of_rows(scores, rows), None, ROW_STATE)[1])
     index = np.arange(scores.queries.shape[2])[rows]
     step = max(1, CHUNK // scores.keys.shape[2])
     found = [
-        engine.forward(slicing.lattice(scores, index[start : start + step], slicing.EVERYTHING), None, ROW_STATE)[1]
+        engine.forward(
+            score_parts.lattice(scores, index[start : start + step], score_parts.EVERYTHING), None, ROW_STATE
+        )[1]
         for start in range(0, len(index), step)
     ]
     join = arrays.library(scores.queries).concatenate

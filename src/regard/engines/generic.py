@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from regard.arrays import cast, wide_type
-from regard.engines import numpy_arrays, slicing
+from regard.engines import numpy_arrays, score_parts
 from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.masks import Mask
 
@@ -120,7 +120,7 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         return (xp.by_cell(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
 
     add = xp.add if pool == "sum" else xp.maximum
-    found = in_strips(slicing.of_rows(scores, region), compute, add=add)[0]
+    found = in_strips(score_parts.of_rows(scores, region), compute, add=add)[0]
     return cast(found, wide_type(scores.queries))
 
 
@@ -129,22 +129,22 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: slicing.Index = slicing.EVERYTHING,
-    columns: slicing.Index = slicing.EVERYTHING,
+    rows: score_parts.Index = score_parts.EVERYTHING,
+    columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
     """Some queries and keys of the matrix at one stage; weights are computed from whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
     chunks = [rows]
-    if is_weight and not slicing.is_run(rows):  # their masks and biases become arrays (rows, keys)
+    if is_weight and not score_parts.is_run(rows):  # their masks and biases become arrays (rows, keys)
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
         chunks = [index[start : start + step] for start in range(0, len(index), step)]
 
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
-        found = slicing.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
+        found = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
         return (cast(found, wide_type(scores.queries)),)
 
-    cut = slicing.EVERYTHING if is_weight else columns
-    found = [in_strips(slicing.cut(scores, some, cut), compute) for some in chunks]
+    cut = score_parts.EVERYTHING if is_weight else columns
+    found = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
     return _joined(found, 2)[0]
 
 
@@ -172,7 +172,7 @@ def backward(
         if scores.softcap:
             to_scores = xp.where(rows.hidden, 0, to_scores * (1 - (at_stage(part, "capped") / scores.softcap) ** 2))
         to_scores *= _in_range(scores.scale, to_scores)
-        of_keys = place[0], slicing.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+        of_keys = place[0], score_parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
         heads = part.keys.shape[1]
         sums["keys"][of_keys] += back_to_keys(to_scores, rows, xp.wide(part.queries), heads, signed=True)
         sums["values"][of_keys] += back_to_keys(rows.weights, rows, part_flow, heads)
@@ -202,13 +202,13 @@ def in_strips(
     for some in _chunks(batch, max(1, rows // (head * query))):
         over_heads = []
         for some_heads in _chunks(head, heads):
-            one = slicing.selected(scores, some, some_heads)
+            one = score_parts.selected(scores, some, some_heads)
             one = replace(one, keys=xp.wide(one.keys))  # once for all strips of these heads
             one_values = None
             if values is not None:
-                one_values = xp.wide(values[some][:, slicing.key_heads(some_heads, head, key_head)])
+                one_values = xp.wide(values[some][:, score_parts.key_heads(some_heads, head, key_head)])
             strips = [
-                xp.of_strip(compute, slicing.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
+                xp.of_strip(compute, score_parts.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
                 for some_rows in _chunks(query, rows)
             ]
             over_heads.append(_joined(strips, 2, add))
@@ -256,7 +256,7 @@ def capped(score: Array, scores: Scores) -> Array:
 def biased(score: Array, scores: Scores) -> Array:
     """score + bias; a bias of −inf masks a key even if its score is NaN."""
     xp = namespace(score)
-    for bias in (scores.bias, None if scores.relative is None else slicing.relative_bias(scores)):
+    for bias in (scores.bias, None if scores.relative is None else score_parts.relative_bias(scores)):
         if bias is not None:
             bias = cast(bias, score.dtype)
             score = xp.where(xp.isneginf(bias), -xp.inf, score + bias)
@@ -267,7 +267,7 @@ def seen_keys(scores: Scores) -> Array | None:
     """Booleans (batch or 1, head or 1, query, key): whether a query may see a key; None if all may."""
     if scores.visible is None:
         return None
-    return slicing.like(scores.visible.tile(slicing.EVERYTHING, slicing.EVERYTHING), scores.queries)
+    return score_parts.like(scores.visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING), scores.queries)
 
 
 def _in_range(scale: float, score: Array) -> float:
@@ -351,7 +351,7 @@ def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Arr
             found = xp.amax(weights, axis=-1)
         else:
             assert name == "distance", name
-            found = (weights * abs(slicing.distances(scores))).sum(axis=-1)
+            found = (weights * abs(score_parts.distances(scores))).sum(axis=-1)
         return cast(found, wide_type(scores.queries))
 
     return [statistic(name) for name in names]
@@ -444,7 +444,7 @@ def _add_options(
         total[where] += to_scores.sum(axis=shared, keepdims=True) if shared else to_scores
     if "relative" in sums:
         total = sums["relative"]
-        index = slicing.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
+        index = score_parts.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
         index = xp.broadcast_to(index[:, 0], (to_scores.shape[0], *to_scores.shape[2:])).reshape(-1)
         by_head = to_scores.swapaxes(0, 1).reshape(to_scores.shape[1], -1)  # (head, batch · query · key)
         of_heads = place[1] if total.shape[0] > 1 else slice(None)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _core
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import (
     ACTIVATIONS,
     STAGES,
@@ -53,7 +53,7 @@ def forward(
         found["top_index"] = np.empty((*shape, top), np.int64)
         found["top_weight"] = np.empty((*shape, top), kind)
     for rows, strip in strips(scores):
-        whole = rows == slicing.EVERYTHING
+        whole = rows == score_parts.EVERYTHING
         target = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
         part = None if output is None else output[:, :, rows]
         _core.forward(held(strip), readable(values), readable(part), **target, top=top)
@@ -111,14 +111,14 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: slicing.Index = slicing.EVERYTHING,
-    columns: slicing.Index = slicing.EVERYTHING,
+    rows: score_parts.Index = score_parts.EVERYTHING,
+    columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
     """Some queries and keys of the matrix at one stage."""
-    scores = slicing.cut(scores, rows, columns)
+    scores = score_parts.cut(scores, rows, columns)
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for some, strip in strips(scores):
-        whole = some == slicing.EVERYTHING
+        whole = some == score_parts.EVERYTHING
         target = result if whole else np.empty_like(result[:, :, some])
         row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, some])
         _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), target)
@@ -147,7 +147,7 @@ def wide_gradients(
     batch, head = scores.queries.shape[:2]
     sinks = np.zeros((batch, head), DOUBLE)
     for rows, strip in strips(scores):
-        whole = rows == slicing.EVERYTHING
+        whole = rows == score_parts.EVERYTHING
         part_keys, part_values = (keys, of_values) if whole else (np.empty_like(keys), np.empty_like(of_values))
         part_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
         bias = options.get("bias")
@@ -160,7 +160,7 @@ def wide_gradients(
             queries[:, :, rows],
             part_keys,
             part_values,
-            grad_bias=None if bias is None else slicing.shared(bias, rows, 2),
+            grad_bias=None if bias is None else score_parts.shared(bias, rows, 2),
             grad_relative=options.get("relative"),
             grad_sinks=part_sinks,
         )
@@ -312,15 +312,15 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
     """Slices of queries and their scores: all at once, or strips if a mask must be evaluated."""
     visible = scores.visible
     if visible is None or visible.rest is None or visible.rest.dense is not None:
-        yield slicing.EVERYTHING, scores
+        yield score_parts.EVERYTHING, scores
         return
     batch, head, query, _ = scores.queries.shape
     step = max(1, STRIP // max(1, batch * head * scores.keys.shape[2]))
     for start in range(0, query, step):
         rows = slice(start, min(start + step, query))
-        part = slicing.of_rows(scores, rows)
+        part = score_parts.of_rows(scores, rows)
         assert part.visible is not None
-        seen = part.visible.tile(slicing.EVERYTHING, slicing.EVERYTHING)
+        seen = part.visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING)
         dense = Dense(seen, seen.shape[2], seen.shape[3], np)
         yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
 

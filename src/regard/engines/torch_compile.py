@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engines import generic, slicing
+from regard.engines import generic, score_parts
 from regard.engines.generic import names
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
@@ -50,11 +50,11 @@ def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> t
     if visible is not None and whole:
         rest = visible.rest
         if rest is None or rest.dense is not None:
-            mask = None if rest is None else slicing.like(rest.dense, scores.queries)
+            mask = None if rest is None else score_parts.like(rest.dense, scores.queries)
             ends = [getattr(visible, end) for end in INTERVALS]
-            ends = [None if end is None else slicing.like(end, scores.queries) for end in ends]
+            ends = [None if end is None else score_parts.like(end, scores.queries) for end in ends]
         else:
-            mask = slicing.like(visible.tile(slicing.EVERYTHING, slicing.EVERYTHING), scores.queries)
+            mask = score_parts.like(visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING), scores.queries)
     fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, offset, None if whole else visible)
     arrays = (scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
     return fixed, (*arrays, mask, *ends, offsets)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard import _core, errors
-from regard.engines import generic, native, slicing, torch_autograd
+from regard.engines import generic, native, score_parts, torch_autograd
 from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
 from regard.engines.torch_arrays import ACTIVATION, differentiated, followed, tensors_of, transformed
 from regard.engines.torch_threads import BORROWED
@@ -131,8 +131,8 @@ def tile(
     scores: Scores,
     state: RowState | None,
     stage: Stage,
-    rows: slicing.Index = slicing.EVERYTHING,
-    columns: slicing.Index = slicing.EVERYTHING,
+    rows: score_parts.Index = score_parts.EVERYTHING,
+    columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Tensor:
     """Some queries and keys of the matrix at one stage."""
     if followed(*tensors_in(state), *tensors_of(scores)):

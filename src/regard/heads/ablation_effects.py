@@ -6,8 +6,10 @@ A silenced head writes nothing: its rows of W_O are 0. Everything after it is co
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,6 +103,11 @@ class Effect(NamedTuple):
     loss: float | None  # the rise of the next token's loss, in nats; None where the model has no next token
     estimate: float | None = None  # the same to first order, from one gradient
 
+    @property
+    def order(self) -> tuple[float, tuple[Head, ...]]:
+        """The largest first: by the loss, or without a next token by the hidden states."""
+        return -(self.hidden if self.loss is None else self.loss), self.heads
+
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
@@ -117,15 +124,10 @@ class Ablation:
     def of(cls, model: Model, documents: Sequence[TokenChunk]) -> Ablation:
         """Run the whole model once."""
         together = packed([document.ids for document in documents])  # type: ignore[misc]
-        before: list[Array] = []
-        result: Any = None
-        for step in run(model.transformer, together):
-            before.append(step.given)
-            result = step.result
-        last = _normed(model.transformer, result)
-        return cls(
-            model, tuple(documents), together, tuple(before), last, next_token_loss(model.transformer, together, last)
-        )
+        before, last = zip(*((step.given, step.result) for step in run(model.transformer, together)), strict=True)
+        hidden = _normed(model.transformer, last[-1])
+        loss = next_token_loss(model.transformer, together, hidden)
+        return cls(model, tuple(documents), together, before, hidden, loss)
 
     def without(self, heads: Iterable[Head]) -> Effect:
         """Silence a head, a set of heads, or a layer."""
@@ -134,28 +136,25 @@ class Ablation:
             return Effect((), 0.0, None if self.loss is None else 0.0)
         changed = silenced(self.model, chosen).transformer
         first = min(layer for layer, _ in chosen)
-        result: Any = None
-        for step in run(changed, self.together, first=first, states=self.before[first]):
-            result = step.result
-        last = _normed(changed, result)
+        (step,) = deque(run(changed, self.together, first=first, states=self.before[first]), maxlen=1)
+        last = _normed(changed, step.result)
         loss = next_token_loss(changed, self.together, last)
         moved = np.linalg.norm(last - self.last, axis=1) / np.maximum(np.linalg.norm(self.last, axis=1), 1e-30)
         rise = None if loss is None or self.loss is None else loss - self.loss
         return Effect(chosen, float(moved.mean(dtype=np.float64)), rise)
 
-    def each(self, on_head: Callable[[int, int], None] | None = None) -> list[Effect]:
-        """Every head alone, with the estimate of its effect on the loss where PyTorch is installed."""
-        estimates = self.estimates()
-        count, found = self.model.heads, []
-        total = len(self.model.blocks) * count
-        for layer in range(len(self.model.blocks)):
-            for head in range(count):
-                effect = self.without([(layer, head)])
-                estimate = None if estimates is None else float(estimates[layer, head])
-                found.append(effect._replace(estimate=estimate))
-                if on_head is not None:
-                    on_head(len(found), total)
-        return found
+    def each(self, on_head: Callable[[int], None] | None = None) -> list[Effect]:
+        """Every head alone, with the estimate of its effect on the loss where PyTorch is installed.
+
+        on_head   called with the number of heads that are done
+        """
+        estimates, effects = self.estimates(), []
+        for head in product(range(len(self.model.blocks)), range(self.model.heads)):
+            estimate = None if estimates is None else float(estimates[head])
+            effects.append(self.without([head])._replace(estimate=estimate))
+            if on_head is not None:
+                on_head(len(effects))
+        return effects
 
     def layer(self, layer: int) -> Effect:
         """All heads of a layer."""
@@ -182,17 +181,16 @@ class Ablation:
             ids = embedded.new_tensor(document.ids.tolist()).long()
             logits = replace(tensors, encoders=blocks)(ids)[:-1].log_softmax(-1)
             (-logits.gather(1, ids[1:, None]).sum() / count).backward()
-        found: Numbers = np.array([-gate.grad.numpy() for gate in gates], np.float64)
-        return found
+        estimates: Numbers = np.array([-gate.grad.numpy() for gate in gates], np.float64)
+        return estimates
 
     def pruning(self, effects: Sequence[Effect], points: int = POINTS) -> list[tuple[int, Effect]]:
         """Heads kept, best first, and the effect of silencing all others; the best are those whose loss rises most.
 
         Without a next token, the change of the hidden states ranks them.
         """
-        ranked = sorted(effects, key=lambda one: (-(one.hidden if one.loss is None else one.loss), one.heads))
-        order = [one.heads[0] for one in ranked]
-        kept = sorted({round(place * len(order) / points) for place in range(points + 1)})
+        order = [effect.heads[0] for effect in sorted(effects, key=lambda effect: effect.order)]
+        kept = sorted({round(point * len(order) / points) for point in range(points + 1)})
         return [(count, self.without(order[count:])) for count in kept]
 
 
@@ -204,17 +202,17 @@ def next_token_loss(transformer: Transformer, together: Packed, last: Array) -> 
     """The mean of −log p(next token) over all tokens that have one; None without a head for it, or a causal mask."""
     if transformer.head is None or not transformer.encoders[0].attention.causal:
         return None
-    asking = np.concatenate([np.arange(place.start, place.stop - 1) for place in together.places])
-    if not len(asking):
+    with_next = np.concatenate([np.arange(span.start, span.stop - 1) for span in together.places])
+    if not len(with_next):
         return None
     total = 0.0
-    for first in range(0, len(asking), ROWS):
-        rows = asking[first : first + ROWS]
+    for first in range(0, len(with_next), ROWS):
+        rows = with_next[first : first + ROWS]
         logits = np.asarray(transformer.head(last[rows]), np.float64)
         largest = logits.max(axis=1)
         normalisers = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
         total += float((normalisers - logits[np.arange(len(rows)), together.ids[rows + 1]]).sum())
-    return total / len(asking)
+    return total / len(with_next)
 
 
 # Tables
@@ -243,17 +241,15 @@ def effect_table(
     effects: Sequence[Effect], loss: float | None, model: str, what: str = "heads", *, rows: int | None = None
 ) -> Table:
     """Heads, or layers, by the size of their effect, largest first."""
-    ranked = sorted(effects, key=lambda one: (-(one.hidden if one.loss is None else one.loss), one.heads))
-    cells = [(name_of(one.heads), one.hidden, one.loss, one.estimate) for one in ranked[:rows]]
+    ranked = sorted(effects, key=lambda effect: effect.order)
+    cells = [(name_of(effect.heads), *effect[1:]) for effect in ranked[:rows]]
     columns = [Column("silenced", "word"), Column("hidden state", "number", 4)]
-    if loss is not None:
-        columns.append(Column("loss", "number", 4))
-        if any(one.estimate is not None for one in effects):
-            columns.append(Column("first order", "number", 4))
     notes = ["hidden state: mean of ‖h′ − h‖ / ‖h‖ over tokens, after the last layer."]
     if loss is not None:
+        columns.append(Column("loss", "number", 4))
         notes.append(f"loss: rise of the next token's loss in nats; the whole model's is {loss:.4f}.")
-        if any(one.estimate is not None for one in effects):
+        if any(effect.estimate is not None for effect in effects):
+            columns.append(Column("first order", "number", 4))
             notes.append("first order: the rise estimated from one gradient, for comparison.")
     if rows is not None and rows < len(ranked):
         notes.append(f"The first {rows} of {len(ranked):,}: --full shows all.")

@@ -46,11 +46,11 @@ from regard.heads import circuits, corpus
 from regard.heads.circuits import Ranks
 from regard.heads.corpus import Corpus
 from regard.heads.documents import batches, documents_of
-from regard.heads.exemplars import Exemplars, named
+from regard.heads.exemplars import Excerpt, ExcerptOf, Exemplars, document_number
 from regard.heads.observation import observe
 from regard.heads.profile import Profile
 from regard.heads.statistics import NAMES, Measurement, repetition
-from regard.heads.sums import FIELDS, UNIT, Sums, estimate
+from regard.heads.sums import FIELDS, UNIT, Sums, estimate_mean
 from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.version import VERSION
 
@@ -70,6 +70,7 @@ CONNECT_SECONDS = 5
 ADDRESS = r"((?P<protocol>tcp|tls|ws|wss|ucx)://)?(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+):(?P<port>\d{1,5})|inproc://.+"
 
 OnUnit = Callable[[int, int], None]  # bytes done, bytes of all units
+Compute = Callable[[list[int]], Iterable[tuple[int, "UnitFiles"]]]  # units, each with its files in any order
 
 
 @dataclass(frozen=True)
@@ -138,21 +139,22 @@ class UnitFiles(NamedTuple):
     examples: bytes
 
 
-def begun(
+def start_atlas(
     folder: str | os.PathLike[str], model: Model, paths: Sequence[str], *, longest: int = LONGEST,
     field: str = corpus.FIELD, unit: int | None = None,
 ) -> Manifest:  # fmt: skip
     """Start an atlas in a folder, or go on with the one that is there if it is of the same model and corpus."""
     folder = Path(folder)
     manifest = Manifest(
-        VERSION, model.name, digest(model), len(model.blocks), model.heads, min(longest, model.longest),
-        corpus.opened(paths, field=field, unit=unit),
+        VERSION, model.name, model_digest(model), len(model.blocks), model.heads, min(longest, model.longest),
+        corpus.open_corpus(paths, field=field, unit=unit),
     )  # fmt: skip
     _claim(folder, manifest)
     if seal_path(folder, MODEL).exists():
         read_part(folder, manifest, MODEL)  # what cannot be used is named now, not after hours
     else:
-        keep(folder, manifest, MODEL, UnitFiles(sums_file(repetition(model), _ranks_json(model)), b""))
+        sums = sums_file(repetition(model), circuits.ranks(model.transformer).data())
+        write_part(folder, manifest, MODEL, UnitFiles(sums, b""))
     return manifest
 
 
@@ -201,30 +203,44 @@ def part_name(unit: int) -> str:
 
 
 def run(
-    folder: str | os.PathLike[str], model: Model, manifest: Manifest, units: Iterable[int],
+    folder: str | os.PathLike[str], manifest: Manifest, units: Iterable[int], compute: Compute,
     on_unit: OnUnit | None = None,
 ) -> None:  # fmt: skip
-    """Compute the units that are not there yet, one after the other."""
-    folder = Path(folder)
-    _each(folder, manifest, units, on_unit, lambda missing: ((unit, part(model, manifest, unit)) for unit in missing))
+    """Compute the units that are not there yet, by `in_this_process`, `in_processes` or `on_dask`."""
+    folder, chosen = Path(folder), list(units)
+    missing = [unit for unit in chosen if not seal_path(folder, part_name(unit)).exists()]
+    sizes = {unit: manifest.corpus.units[unit].size for unit in chosen}
+    for unit in sorted({*chosen} - {*missing}):
+        read_part(folder, manifest, part_name(unit))
+    total = sum(sizes.values())
+    done = total - sum(sizes[unit] for unit in missing)
+    if on_unit is not None:
+        on_unit(done, total)
+    for unit, computed in compute(missing) if missing else ():
+        write_part(folder, manifest, part_name(unit), computed)
+        done += sizes[unit]
+        if on_unit is not None:
+            on_unit(done, total)
 
 
-def run_on_dask(
-    folder: str | os.PathLike[str], address: str, manifest: Manifest, units: Iterable[int],
-    on_unit: OnUnit | None = None,
-) -> None:  # fmt: skip
-    """The same on a Dask cluster; workers need the model in their cache and the corpus under the same paths.
+def in_this_process(model: Model, manifest: Manifest) -> Compute:
+    """One unit after the other."""
+    return lambda units: ((unit, compute_unit(model, manifest, unit)) for unit in units)
+
+
+def on_dask(address: str, manifest: Manifest) -> Compute:
+    """On a Dask cluster; workers need the model in their cache and the corpus under the same paths.
 
     A unit whose worker is lost goes to another one, and only its result counts.
     """
     check_scheduler(address)
     from distributed import CancelledError, Client, as_completed
 
-    def results(missing: list[int]) -> Iterator[tuple[int, UnitFiles]]:
+    def compute(units: list[int]) -> Iterator[tuple[int, UnitFiles]]:
         text = manifest.text()
         key = _sha256(text.encode())  # tasks of equal keys are one to a scheduler
         with _connected(Client, address) as client:
-            waiting = iter(missing)
+            waiting = iter(units)
             futures = as_completed([], loop=client.loop)
 
             def submit_some() -> None:
@@ -246,7 +262,7 @@ def run_on_dask(
                     "What is done is kept: run the command again when the scheduler is back."
                 ) from None
 
-    _each(Path(folder), manifest, units, on_unit, results)
+    return compute
 
 
 def check_scheduler(address: str) -> None:
@@ -304,13 +320,11 @@ def _connected(client: Any, address: str) -> Iterator[Any]:
             logger.setLevel(level)
 
 
-def run_in_processes(
-    folder: str | os.PathLike[str], jobs: int, manifest: Manifest, units: Iterable[int], on_unit: OnUnit | None = None
-) -> None:
-    """The same in several processes of this machine, which share its cores."""
+def in_processes(jobs: int, manifest: Manifest) -> Compute:
+    """In several processes of this machine, which share its cores."""
 
-    def results(missing: list[int]) -> Iterator[tuple[int, UnitFiles]]:
-        text, waiting = manifest.text(), iter(missing)
+    def compute(units: list[int]) -> Iterator[tuple[int, UnitFiles]]:
+        text, waiting = manifest.text(), iter(units)
         threads = max(1, engine().threads // jobs)
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, context, _begin_process, (threads,)) as pool:
@@ -329,7 +343,7 @@ def run_in_processes(
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    _each(Path(folder), manifest, units, on_unit, results)
+    return compute
 
 
 def _begin_process(threads: int) -> None:
@@ -353,7 +367,7 @@ def _on_worker(text: str, unit: int) -> tuple[int, UnitFiles]:
     manifest = _manifest(text)
     if manifest.version != VERSION:
         raise OptionError(f"A worker has version {VERSION} of Regard; the atlas was begun with {manifest.version}.")
-    return unit, part(_model(manifest.model, manifest.weights), manifest, unit)
+    return unit, compute_unit(_model(manifest.model, manifest.weights), manifest, unit)
 
 
 @lru_cache(maxsize=8)
@@ -365,33 +379,13 @@ def _manifest(text: str) -> Manifest:
 def _model(name: str, weights: str) -> Model:
     from regard.models.model import model
 
-    found = model(name)
-    if digest(found) != weights:
+    opened = model(name)
+    if model_digest(opened) != weights:
         raise OptionError(f"The model {name!r} has other weights on this worker.")
-    return found
+    return opened
 
 
-def _each(
-    folder: Path, manifest: Manifest, units: Iterable[int], on_unit: OnUnit | None,
-    results: Callable[[list[int]], Iterable[tuple[int, UnitFiles]]],
-) -> None:  # fmt: skip
-    chosen = list(units)
-    missing = [unit for unit in chosen if not seal_path(folder, part_name(unit)).exists()]
-    sizes = {unit: manifest.corpus.units[unit].size for unit in chosen}
-    kept = sorted({*chosen} - {*missing})
-    for unit in kept:
-        read_part(folder, manifest, part_name(unit))
-    total, done = sum(sizes.values()), sum(sizes[unit] for unit in kept)
-    if on_unit is not None:
-        on_unit(done, total)
-    for unit, computed in results(missing) if missing else ():
-        keep(folder, manifest, part_name(unit), computed)
-        done += sizes[unit]
-        if on_unit is not None:
-            on_unit(done, total)
-
-
-def keep(folder: Path, manifest: Manifest, name: str, part: UnitFiles) -> None:
+def write_part(folder: Path, manifest: Manifest, name: str, part: UnitFiles) -> None:
     """Write the files of a part; the seal, which says that it is done, comes last."""
     seal = {"manifest": manifest.identity, "part": name, "sums": _sha256(part.sums), "examples": _sha256(part.examples)}
     sums, examples = _paths(folder, name)
@@ -402,7 +396,7 @@ def keep(folder: Path, manifest: Manifest, name: str, part: UnitFiles) -> None:
 
 
 def read_part(folder: Path, manifest: Manifest, name: str) -> UnitFiles:
-    """What `keep` wrote; a part that is damaged, or of another atlas or unit, is refused."""
+    """What `write_part` wrote; a part that is damaged, or of another atlas or unit, is refused."""
     path = seal_path(folder, name)
     try:
         seal = json.loads(path.read_text(encoding="utf-8"))
@@ -436,24 +430,24 @@ def _unusable(path: Path, why: str) -> OptionError:
     return OptionError(f"{str(path)!r} {why}.\nDelete {str(files)!r}; the next run computes it again.")
 
 
-def part(model: Model, manifest: Manifest, unit: int) -> UnitFiles:
-    """Compute one unit."""
+def compute_unit(model: Model, manifest: Manifest, number: int) -> UnitFiles:
+    """The sums and examples of one unit."""
     measurement, exemplars = Measurement(model), Exemplars(len(model.blocks), model.heads)
     about: dict[str, Any] = {"documents": 0, "tokens": 0, "skipped": 0}
-    place = manifest.corpus.units[unit]
-    file = manifest.corpus.files[place.file]
+    unit = manifest.corpus.units[number]
+    file = manifest.corpus.files[unit.file]
     corpus.verify(file)
-    for read in corpus.texts(manifest.corpus, place):
-        documents, before = documents_of(model, read.texts, manifest.longest), about["documents"]
+    for block in corpus.texts(manifest.corpus, unit):
+        documents, before = documents_of(model, block.texts, manifest.longest), about["documents"]
         for batch in batches(documents):
-            for group in observe(model, [documents[place] for place in batch]):
+            for group in observe(model, [documents[index] for index in batch]):
                 measurement.add(group)
-                exemplars.add(group, [named(unit, before + batch[place]) for place in group.places])
+                exemplars.add(group, [document_number(number, before + batch[index]) for index in group.indices])
         about["documents"] += len(documents)
         about["tokens"] += sum(map(len, documents))
-        about["skipped"] += read.skipped
-        if read.problem:
-            about["unreadable"] = [file.path, read.problem]
+        about["skipped"] += block.skipped
+        if block.problem:
+            about["unreadable"] = [file.path, block.problem]
     corpus.verify(file)  # it may have been written to in the meantime
     return UnitFiles(sums_file(measurement.sums(), about), examples_file(exemplars))
 
@@ -477,11 +471,11 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
             continue
         for name in names:
             if seal_path(source, name).exists() and not seal_path(out, name).exists():
-                keep(out, manifest, name, read_part(source, manifest, name))
-    return finished(out)
+                write_part(out, manifest, name, read_part(source, manifest, name))
+    return sum_parts(out)
 
 
-def finished(folder: str | os.PathLike[str]) -> tuple[Profile, int]:
+def sum_parts(folder: str | os.PathLike[str]) -> tuple[Profile, int]:
     """Sum the parts of a folder, write the whole beside them, and return it with the number of missing units."""
     folder = Path(folder)
     manifest = Manifest.read(folder)
@@ -531,11 +525,10 @@ def sums_file(sums: Sums, about: dict[str, Any]) -> bytes:
     pa = _arrow()
     columns = _head_columns(sums)
     with localcontext(prec=50):  # the usual 28 digits would round large sums
-        for place, name in enumerate(FIELDS):
-            numbers = [Decimal(number).scaleb(-DIGITS) for number in sums.integers[:, place].reshape(-1).tolist()]
+        for field, name in enumerate(FIELDS):
+            numbers = [Decimal(number).scaleb(-DIGITS) for number in sums.integers[:, field].reshape(-1).tolist()]
             columns[name] = pa.array(numbers, pa.decimal128(38, DIGITS))
-    table = pa.table(columns).replace_schema_metadata({"regard": json.dumps(about)})
-    return _written(table)
+    return _parquet_bytes(pa.table(columns), about)
 
 
 def statistics_file(sums: Sums, about: dict[str, Any]) -> bytes:
@@ -543,13 +536,13 @@ def statistics_file(sums: Sums, about: dict[str, Any]) -> bytes:
     pa = _arrow()
     columns = _head_columns(sums)
     of_heads = np.moveaxis(sums.integers, 1, -1).reshape(-1, len(FIELDS)).tolist()
-    estimates = [estimate(*numbers) for numbers in of_heads]
-    columns["documents"] = pa.array([found.documents for found in estimates], pa.int64())
+    estimates = [estimate_mean(*numbers) for numbers in of_heads]
+    columns["documents"] = pa.array([estimate.documents for estimate in estimates], pa.int64())
     for name in ("mean", "low", "high"):
-        columns[name] = pa.array([getattr(found, name) for found in estimates], pa.float64())
-    for place, name in enumerate(FIELDS[1:], 1):
-        columns[name] = pa.array([numbers[place] / UNIT for numbers in of_heads], pa.float64())
-    return _written(pa.table(columns).replace_schema_metadata({"regard": json.dumps(about)}))
+        columns[name] = pa.array([getattr(estimate, name) for estimate in estimates], pa.float64())
+    for field, name in enumerate(FIELDS[1:], 1):
+        columns[name] = pa.array([numbers[field] / UNIT for numbers in of_heads], pa.float64())
+    return _parquet_bytes(pa.table(columns), about)
 
 
 def _head_columns(sums: Sums) -> dict[str, Any]:
@@ -564,16 +557,16 @@ def _head_columns(sums: Sums) -> dict[str, Any]:
     }
 
 
-def read_sums(path: Path, content: bytes | None = None) -> tuple[Sums, dict[str, Any]]:
-    """What `sums_file` wrote, in a file or as its content."""
+def read_sums(path: Path, content: bytes) -> tuple[Sums, dict[str, Any]]:
+    """What `sums_file` made; the path is for errors."""
     table = _read(path, content)
     names = tuple(dict.fromkeys(table["statistic"].to_pylist()))
     if names != NAMES:
         raise OptionError(f"{str(path)!r} has other statistics than this version of Regard: compute it again.")
     layers, heads = max(table["layer"].to_pylist()) + 1, max(table["head"].to_pylist()) + 1
     integers = np.zeros((len(names), len(FIELDS), layers, heads), dtype=object)
-    for place, name in enumerate(FIELDS):
-        integers[:, place] = _whole_numbers(table[name]).reshape(len(names), layers, heads)
+    for field, name in enumerate(FIELDS):
+        integers[:, field] = _whole_numbers(table[name]).reshape(len(names), layers, heads)
     return Sums(names, integers), json.loads(table.schema.metadata[b"regard"])
 
 
@@ -582,8 +575,8 @@ def _whole_numbers(column: Any) -> NDArray[Any]:
     chunks = [chunk.cast(_arrow().decimal128(38, DIGITS)) for chunk in column.chunks]
     halves = [np.frombuffer(chunk.buffers()[1], "<u8").reshape(-1, 2)[chunk.offset :][: len(chunk)] for chunk in chunks]
     low, high = (np.concatenate(halves)[:, half] for half in (0, 1))
-    found: NDArray[Any] = low.astype(object) + high.view("<i8").astype(object) * 2**64
-    return found
+    integers: NDArray[Any] = low.astype(object) + high.view("<i8").astype(object) * 2**64
+    return integers
 
 
 def examples_file(exemplars: Exemplars) -> bytes:
@@ -597,31 +590,32 @@ def examples_file(exemplars: Exemplars) -> bytes:
     columns = {name: pa.array([getattr(link, name) for link in links], kind) for name, kind in types.items()}
     of_head = np.concatenate([exemplars.counts, exemplars.counts.sum(axis=2, keepdims=True)], axis=2)
     counts = [int(of_head[link.layer, link.head, link.tenth]) for link in links]
-    return _written(pa.table({**columns, "links": pa.array(counts, pa.int64())}))
+    return _parquet_bytes(pa.table({**columns, "links": pa.array(counts, pa.int64())}))
 
 
-def read_examples(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], Callable[[int], Any]]:
-    """What `examples_file` wrote, as columns, and a function that gives the text and the two words of a row."""
+def read_examples(path: Path, content: bytes) -> tuple[dict[str, Any], ExcerptOf]:
+    """What `examples_file` made, as columns, and a function that gives the text and the two words of a row."""
     table = _read(path, content)
     names = ("layer", "head", "tenth", "hash", "weight", "links")
     columns = {name: np.ascontiguousarray(table[name].to_numpy()) for name in names}
 
-    def excerpt_of(row: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+    def excerpt_of(row: int) -> Excerpt:
         text, query, key = (table[name][row].as_py() for name in ("text", "query", "key"))
         return text, tuple(query), tuple(key)
 
     return columns, excerpt_of
 
 
-def _written(table: Any) -> bytes:
+def _parquet_bytes(table: Any, about: dict[str, Any] | None = None) -> bytes:
+    table = table if about is None else table.replace_schema_metadata({"regard": json.dumps(about)})
     stream = io.BytesIO()
     corpus._parquet().write_table(table, stream, compression="zstd")
     return stream.getvalue()
 
 
-def _read(path: Path, content: bytes | None) -> Any:
+def _read(path: Path, content: bytes) -> Any:
     try:
-        return corpus._parquet().read_table(path if content is None else _arrow().BufferReader(content))
+        return corpus._parquet().read_table(_arrow().BufferReader(content))
     except (OSError, ValueError) as problem:
         raise _unusable(path, f"cannot be read: {corpus.reason_of(problem)}") from None
 
@@ -633,12 +627,7 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _ranks_json(model: Model) -> dict[str, Any]:
-    found = circuits.ranks(model.transformer)
-    return {"W_QK": found.qk.tolist(), "W_OV": found.ov.tolist()}
-
-
-def digest(model: Model) -> str:
+def model_digest(model: Model) -> str:
     """Tells models apart: all weights, the options of all layers, and the tokeniser."""
     tensors: dict[str, Any] = {}
     layers = codec.describe("", model.transformer, tensors, LAYER_KINDS)

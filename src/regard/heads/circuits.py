@@ -19,11 +19,14 @@ class Ranks(NamedTuple):
     qk: Numbers  # of W_Q W_Kᵀ, with W as in x · W; rotary positions and norms of queries and keys are left out
     ov: Numbers  # of W_V W_O
 
+    def data(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"W_QK": self.qk.tolist(), "W_OV": self.ov.tolist()}
+
 
 def ranks(model: Transformer) -> Ranks:
     """The effective ranks of all heads."""
-    found = [of_layer(block.attention) for block in model.encoders]
-    return Ranks(np.array([one.qk for one in found]), np.array([one.ov for one in found]))
+    return Ranks(*map(np.array, zip(*(of_layer(block.attention) for block in model.encoders), strict=True)))
 
 
 def of_layer(layer: MultiHead) -> Ranks:

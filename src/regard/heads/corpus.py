@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,14 +59,11 @@ class Corpus:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Corpus:
+    def from_json(cls, content: dict[str, Any]) -> Corpus:
         """What `as_json` gave."""
-        return cls(
-            tuple(CorpusFile(**file) for file in given["files"]),
-            tuple(Unit(*unit) for unit in given["units"]),
-            given["field"],
-            tuple((path, reason) for path, reason in given["unreadable"]),
-        )
+        files, units = (CorpusFile(**file) for file in content["files"]), (Unit(*unit) for unit in content["units"])
+        unreadable = ((path, reason) for path, reason in content["unreadable"])
+        return cls(tuple(files), tuple(units), content["field"], tuple(unreadable))
 
 
 class UnitTexts(NamedTuple):
@@ -77,22 +74,22 @@ class UnitTexts(NamedTuple):
     problem: str = ""
 
 
-def opened(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int | None = None) -> Corpus:
+def open_corpus(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, unit: int | None = None) -> Corpus:
     """The corpus of some files, and of all text, JSONL and Parquet files in some folders.
 
     Files that cannot be read are listed in `unreadable`; an error is raised only if none can.
     """
-    found: list[tuple[Path, CorpusFile]] = []
+    readable: list[tuple[Path, CorpusFile]] = []
     unreadable: list[tuple[str, str]] = []
     for path in _files(paths):
         try:
-            found.append((path, _file(path)))
+            readable.append((path, _file(path)))
         except (OSError, ValueError) as problem:
             unreadable.append((str(path), reason_of(problem)))
-    size = unit_size(sum(file.size for _, file in found)) if unit is None else unit
+    size = unit_size(sum(file.size for _, file in readable)) if unit is None else unit
     files: list[CorpusFile] = []
     units: list[Unit] = []
-    for path, file in found:
+    for path, file in readable:
         try:
             units += list(_units(path, len(files), file.size, size, field))
         except (OSError, ValueError) as problem:
@@ -124,11 +121,10 @@ def reason_of(problem: Exception) -> str:
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
-    known = {*TEXT, *JSONL, *PARQUET}
-    for given in paths:
-        path = Path(given)
+    for path in map(Path, paths):
         if path.is_dir():
-            yield from sorted(one for one in path.rglob("*") if one.suffix.lower() in known and not one.is_dir())
+            inside = (file for file in path.rglob("*") if file.suffix.lower() in {*TEXT, *JSONL, *PARQUET})
+            yield from sorted(file for file in inside if not file.is_dir())
         else:
             yield path
 
@@ -197,9 +193,9 @@ def texts(corpus: Corpus, unit: Unit) -> Iterator[UnitTexts]:
         if ending in PARQUET:
             yield from _from_parquet(path, unit, corpus.field)
         elif ending in JSONL:
-            yield from _from_jsonl(_lines(path, unit), corpus.field)
+            yield from _blocks(_json_texts(_lines(path, unit), corpus.field))
         else:
-            yield from _from_text(_lines(path, unit))
+            yield from _blocks(_paragraphs(_lines(path, unit)))
     except (OSError, ValueError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:  # the file or disk is gone, not its content bad
             raise OptionError(f"{str(path)!r} cannot be read any more: {reason_of(problem)}.") from None
@@ -224,32 +220,40 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
                 return
 
 
-def _from_text(lines: Iterator[bytes]) -> Iterator[UnitTexts]:
-    """Paragraphs: lines up to a blank one, at most `LONGEST` bytes."""
-    found: list[str] = []
-    held: list[str] = []
-    length = together = skipped = 0
-    for line in lines:
-        text = _decoded(line)
+def _blocks(texts: Iterable[tuple[str | None, int]]) -> Iterator[UnitTexts]:
+    """Texts and their sizes in bytes, None for what cannot be used, in blocks of about `BLOCK` bytes."""
+    block, size, skipped = list[str](), 0, 0
+    for text, length in texts:
         if text is None:
             skipped += 1
             continue
-        if held and (not text.strip() or length + len(line) > LONGEST):
-            found.append("".join(held).strip())
-            together += length
-            held, length = [], 0
-        if together >= BLOCK:
-            yield UnitTexts(found, skipped)
-            found, together, skipped = [], 0, 0
+        block.append(text)
+        size += length
+        if size >= BLOCK:
+            yield UnitTexts(block, skipped)
+            block, size, skipped = [], 0, 0
+    yield UnitTexts(block, skipped)
+
+
+def _paragraphs(lines: Iterator[bytes]) -> Iterator[tuple[str | None, int]]:
+    """Lines up to a blank one, at most `LONGEST` bytes."""
+    paragraph, size = list[str](), 0
+    for line in lines:
+        text = _decode(line)
+        if text is None:
+            yield None, 0
+            continue
+        if paragraph and (not text.strip() or size + len(line) > LONGEST):
+            yield "".join(paragraph).strip(), size
+            paragraph, size = [], 0
         if text.strip():
-            held.append(text)
-            length += len(line)
-    if held:
-        found.append("".join(held).strip())
-    yield UnitTexts(found, skipped)
+            paragraph.append(text)
+            size += len(line)
+    if paragraph:
+        yield "".join(paragraph).strip(), size
 
 
-def _decoded(piece: bytes) -> str | None:
+def _decode(piece: bytes) -> str | None:
     """A line as text, or a piece of a long one without the characters that are cut; None if it is not UTF-8."""
     piece = piece.lstrip(bytes(range(0x80, 0xC0)))  # the rest of a character
     ends = range(4) if len(piece) > LONGEST - 4 and not piece.endswith(b"\n") else range(1)
@@ -261,23 +265,11 @@ def _decoded(piece: bytes) -> str | None:
     return None
 
 
-def _from_jsonl(lines: Iterator[bytes], field: str) -> Iterator[UnitTexts]:
+def _json_texts(lines: Iterator[bytes], field: str) -> Iterator[tuple[str | None, int]]:
     """The field of each object, or the line where it is a string; a line is one document."""
-    found: list[str] = []
-    skipped = together = 0
     for line in _whole_lines(lines):
-        if line is not None and not line.strip():
-            continue
-        text = None if line is None else _text_of(line, field)
-        if line is None or text is None:
-            skipped += 1
-            continue
-        found.append(text)
-        together += len(line)
-        if together >= BLOCK:
-            yield UnitTexts(found, skipped)
-            found, together, skipped = [], 0, 0
-    yield UnitTexts(found, skipped)
+        if line is None or line.strip():
+            yield (None, 0) if line is None else (_text_of(line, field), len(line))
 
 
 def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:

@@ -37,9 +37,9 @@ class TokenChunk:
     @cached_property
     def sinks(self) -> Flags:
         """Special tokens, and the first token of a causal model; the rule of `Reading.sinks`."""
-        found = self.special.copy()
-        found[0] |= self.causal and len(self) > 1
-        return found
+        sinks = self.special.copy()
+        sinks[0] |= self.causal and len(self) > 1
+        return sinks
 
     @cached_property
     def content(self) -> Flags:
@@ -65,45 +65,35 @@ def documents_of(model: Reader, texts: Iterable[str], longest: int | None = None
     if not texts:
         return []
     limit = model.longest if longest is None else min(longest, model.longest)
-    found: list[TokenChunk] = []
-    for text, encoded in zip(texts, model.tokeniser.encode_many(texts), strict=True):
-        found += cut(encoded, text, limit, model.causal)
-    return found
+    encodings = zip(texts, model.tokeniser.encode_many(texts), strict=True)
+    return [document for text, encoded in encodings for document in cut(encoded, text, limit, model.causal)]
 
 
 def cut(encoded: Encoded, text: str, limit: int, causal: bool) -> Iterator[TokenChunk]:
     """The document of a text; if it is too long, several, each with the special tokens around it."""
     count = len(encoded.ids)
-    before = next((place for place, special in enumerate(encoded.special) if not special), count)
-    after = next((place for place, special in enumerate(reversed(encoded.special)) if not special), 0)
-    if before == count:  # nothing but special tokens
+    if all(encoded.special):
         return
-    around, room = (list(range(before)), list(range(count - after, count))), limit - before - after
-    content = list(range(before, count - after))
-    starts = [0] if count <= limit else range(0, len(content), max(1, room))
-    for start in starts:
-        chosen = [*around[0], *content[start : start + max(1, room) if count > limit else None], *around[1]]
-        yield TokenChunk(
-            np.array([encoded.ids[place] for place in chosen], np.int64),
-            np.array([encoded.special[place] for place in chosen]),
-            causal,
-            tuple(encoded.texts[place] for place in chosen),
-            np.array([encoded.joined[place] for place in chosen]),
-            tuple(encoded.spans[place] for place in chosen),
-            text,
-        )
+    before, after = encoded.special.index(False), encoded.special[::-1].index(False)
+    room = max(1, limit - before - after) if count > limit else count
+    for start in range(before, count - after, room):
+        content = range(start, min(start + room, count - after))
+        chosen = [*range(before), *content, *range(count - after, count)]
+        special, joined = (np.array([part[index] for index in chosen]) for part in (encoded.special, encoded.joined))
+        ids = np.array([encoded.ids[index] for index in chosen], np.int64)
+        texts, spans = tuple(encoded.texts[i] for i in chosen), tuple(encoded.spans[i] for i in chosen)
+        yield TokenChunk(ids, special, causal, texts, joined, spans, text)
 
 
 def batches(documents: Sequence[TokenChunk], tokens: int = BATCH) -> Iterator[list[int]]:
-    """The places of documents in batches of about so many tokens, ordered by length; deterministic."""
-    order = sorted(range(len(documents)), key=lambda place: len(documents[place]))
+    """The indices of documents in batches of about so many tokens, ordered by length; deterministic."""
     batch: list[int] = []
-    held = 0
-    for place in order:
-        if batch and held + len(documents[place]) > tokens:
+    size = 0
+    for index in sorted(range(len(documents)), key=lambda index: len(documents[index])):
+        if batch and size + len(documents[index]) > tokens:
             yield batch
-            batch, held = [], 0
-        batch.append(place)
-        held += len(documents[place])
+            batch, size = [], 0
+        batch.append(index)
+        size += len(documents[index])
     if batch:
         yield batch

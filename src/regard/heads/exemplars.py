@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk
-from regard.heads.observation import Alike, Group, Tile
+from regard.heads.observation import EqualLengths, LayerGroup, Tile
 
 KEPT = 3  # links for each head and tenth, and strongest ones
 TENTHS = 10
 STRONGEST = TENTHS  # in place of a tenth
 CONTEXT = 90  # characters around a query or key
+
+Excerpt = tuple[str, tuple[int, int], tuple[int, int]]  # a text, and where the query and the key stand in it
+ExcerptOf = Callable[[int], Excerpt]  # by the number of a link
 
 
 class Link(NamedTuple):
@@ -53,32 +56,31 @@ class Exemplars:
         self.last_hash = np.full((layers, heads, TENTHS + 1), np.iinfo(np.int64).max, np.uint64)
         self.last_weight = np.full((layers, heads), -1.0)
 
-    def add(self, group: Group, names: Sequence[int]) -> None:
+    def add(self, group: LayerGroup, names: Sequence[int]) -> None:
         """Count the links of a group of documents; `names` are numbers that tell documents of a corpus apart."""
         for tile in group.tiles():
             self._add_tile(tile, group.texts, group.layer, np.array(names, np.uint64))
 
-    def _add_tile(self, tile: Tile, texts: Alike, layer: int, names: NDArray[np.uint64]) -> None:
+    def _add_tile(self, tile: Tile, texts: EqualLengths, layer: int, names: NDArray[np.uint64]) -> None:
         may = texts.content[tile.documents]
         best, weights = strongest(tile.weights, may, tile.queries.start)
         document, head, query = np.nonzero(may[:, None, tile.queries] & (weights > 0))
         weight, key = weights[document, head, query], best[document, head, query]
         document, query = document + tile.documents.start, query + tile.queries.start
-        hashes = mixed(names[document], (layer * 4096 + head).astype(np.uint64), query.astype(np.uint64))
+        hashes = hash_numbers(names[document], (layer * 4096 + head).astype(np.uint64), query.astype(np.uint64))
         tenth = np.minimum((weight * TENTHS).astype(np.int64), TENTHS - 1)
         counts = np.bincount(head * TENTHS + tenth, minlength=self.counts[layer].size)
         self.counts[layer] += counts.reshape(-1, TENTHS)
 
-        def excerpt_of(place: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
-            return excerpt(texts.documents[document[place]], int(query[place]), int(key[place]))
+        def excerpt_of(link: int) -> Excerpt:
+            return excerpt(texts.documents[document[link]], int(query[link]), int(key[link]))
 
         layers = np.full(len(head), layer)
-        for place in (tenth, np.full(len(head), STRONGEST)):
-            self._keep((layers, head, place), hashes, weight, excerpt_of)
+        for tenths in (tenth, np.full(len(head), STRONGEST)):
+            self._keep(layers, head, tenths, hashes, weight, excerpt_of)
 
-    def _keep(self, places: tuple[Any, Any, Any], hashes: Any, weight: Any, excerpt_of: Callable[[int], Any]) -> None:
-        """Keep the first of some links, given as arrays; `places` are layer, head and tenth."""
-        layer, head, tenth = places
+    def _keep(self, layer: Any, head: Any, tenth: Any, hashes: Any, weight: Any, excerpt_of: ExcerptOf) -> None:
+        """Keep the first of some links, given as arrays."""
         last_weight, last_hash = self.last_weight[layer, head], self.last_hash[layer, head, tenth]
         is_strongest = tenth == STRONGEST
         ahead = np.where(is_strongest, weight > last_weight, False)
@@ -86,35 +88,32 @@ class Exemplars:
         some = np.flatnonzero(ahead | (level & (hashes < last_hash)))
         if not len(some):
             return
-        place = (layer[some] * self.counts.shape[1] + head[some]) * (TENTHS + 1) + tenth[some]
-        order = np.lexsort((hashes[some], np.where(is_strongest[some], -weight[some], 0), place))
-        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        bin_number = (layer[some] * self.counts.shape[1] + head[some]) * (TENTHS + 1) + tenth[some]
+        order = np.lexsort((hashes[some], np.where(is_strongest[some], -weight[some], 0), bin_number))
+        starts = np.flatnonzero(np.diff(bin_number[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff([*starts, len(order)]))
-        for one in some[order[rank < self.kept]].tolist():
-            numbers = int(layer[one]), int(head[one]), int(tenth[one])
-            link = Link(*numbers, int(hashes[one]), float(weight[one]), *excerpt_of(one))
-            self._hold(numbers, link)
+        for number in some[order[rank < self.kept]].tolist():
+            key = int(layer[number]), int(head[number]), int(tenth[number])
+            link = Link(*key, int(hashes[number]), float(weight[number]), *excerpt_of(number))
+            links = [*(before for before in self.links.get(key, []) if before.hash != link.hash), link]
+            self.links[key] = links = sorted(links, key=lambda link: link.order)[: self.kept]
+            if len(links) == self.kept:
+                self.last_hash[key] = links[-1].hash
+                if key[2] == STRONGEST:
+                    self.last_weight[key[:2]] = links[-1].weight
 
-    def _hold(self, place: tuple[int, int, int], link: Link) -> None:
-        held = [*(one for one in self.links.get(place, []) if one.hash != link.hash), link]
-        self.links[place] = held = sorted(held, key=lambda one: one.order)[: self.kept]
-        if len(held) == self.kept:
-            self.last_hash[place] = held[-1].hash
-            if place[2] == STRONGEST:
-                self.last_weight[place[:2]] = held[-1].weight
-
-    def merge(self, columns: dict[str, Any], excerpt_of: Callable[[int], Any]) -> None:
+    def merge(self, columns: dict[str, Any], excerpt_of: ExcerptOf) -> None:
         """Add those of another part, given as columns (`Link`, and `links`: the number of all links in that tenth)."""
-        places = columns["layer"], columns["head"], columns["tenth"]
-        tenths = np.flatnonzero(places[2] < TENTHS)
-        flat = np.ravel_multi_index([array[tenths] for array in places], self.counts.shape)
+        index = columns["layer"], columns["head"], columns["tenth"]
+        tenths = np.flatnonzero(index[2] < TENTHS)
+        flat = np.ravel_multi_index([array[tenths] for array in index], self.counts.shape)
         different, at = np.unique(flat, return_index=True)
         self.counts.reshape(-1)[different] += columns["links"][tenths[at]]
-        self._keep(places, columns["hash"].astype(np.uint64), columns["weight"], excerpt_of)
+        self._keep(*index, columns["hash"].astype(np.uint64), columns["weight"], excerpt_of)
 
     def sorted_links(self) -> list[Link]:
         """All links, by layer, head, tenth and order."""
-        return [link for place in sorted(self.links) for link in self.links[place]]
+        return [link for key in sorted(self.links) for link in self.links[key]]
 
 
 def strongest(weights: NDArray[Any], may: NDArray[Any], first: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -128,8 +127,8 @@ def strongest(weights: NDArray[Any], may: NDArray[Any], first: int) -> tuple[NDA
     """
     native = native_engine()
     if native is not None and weights.dtype == np.float32:
-        found: tuple[NDArray[Any], NDArray[Any]] = native.strongest_links(weights, may, first)
-        return found
+        keys_and_weights: tuple[NDArray[Any], NDArray[Any]] = native.strongest_links(weights, may, first)
+        return keys_and_weights
     rows = np.arange(first, first + weights.shape[2])
     can = may[:, None, None, :] & (rows[:, None] != np.arange(weights.shape[3]))
     chosen = np.where(can, weights, -1)
@@ -137,25 +136,24 @@ def strongest(weights: NDArray[Any], may: NDArray[Any], first: int) -> tuple[NDA
     return best, np.take_along_axis(chosen, best[..., None], axis=3)[..., 0]
 
 
-def mixed(*numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def hash_numbers(*numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A hash of several 64-bit numbers (splitmix64), of 63 bits: Parquet's integers are signed."""
     state: Any = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         for number in numbers:
-            mixed_in = np.asarray(number, np.uint64) + state * np.uint64(0x9E3779B97F4A7C15)
-            mixed_in = (mixed_in ^ (mixed_in >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed_in = (mixed_in ^ (mixed_in >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state = mixed_in ^ (mixed_in >> np.uint64(31))
-    found: NDArray[np.uint64] = np.asarray(state >> np.uint64(1))
-    return found
+            mixed = np.asarray(number, np.uint64) + state * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            state = mixed ^ (mixed >> np.uint64(31))
+    return np.asarray(state >> np.uint64(1))
 
 
-def named(*parts: Any) -> int:
-    """A number for a document, from what tells it apart."""
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
+def document_number(unit: int, document: int) -> int:
+    """A number that tells the documents of a corpus apart."""
+    return int.from_bytes(hashlib.blake2b(repr((unit, document)).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def excerpt(document: TokenChunk, query: int, key: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+def excerpt(document: TokenChunk, query: int, key: int) -> Excerpt:
     """The text around two tokens, and where they stand in it."""
     (a, b), (c, d) = document.spans[query], document.spans[key]
     start, stop = max(min(a, c) - CONTEXT // 2, 0), min(max(b, d) + CONTEXT // 2, len(document.text))

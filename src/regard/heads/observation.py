@@ -33,11 +33,11 @@ class Tile(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
+class EqualLengths:
     """Documents of equal length, as arrays (document, token)."""
 
     documents: tuple[TokenChunk, ...]
-    places: tuple[int, ...]  # in the batch
+    indices: tuple[int, ...]  # in the batch
 
     @cached_property
     def content(self) -> NDArray[Any]:
@@ -57,8 +57,8 @@ class Alike:
     @cached_property
     def flags(self) -> NDArray[np.uint8]:
         """1 for content, 2 for special tokens, 4 for punctuation."""
-        found: NDArray[np.uint8] = (self.content + 2 * self.special + 4 * self.punctuation).astype(np.uint8)
-        return found
+        flags: NDArray[np.uint8] = (self.content + 2 * self.special + 4 * self.punctuation).astype(np.uint8)
+        return flags
 
     @cached_property
     def ids(self) -> NDArray[Any]:
@@ -85,16 +85,16 @@ class Alike:
         """Whether the model that reads them is causal."""
         return self.documents[0].causal
 
-    def part(self, some: slice) -> Alike:
+    def part(self, some: slice) -> EqualLengths:
         """Some of the documents."""
-        return Alike(self.documents[some], self.places[some])
+        return EqualLengths(self.documents[some], self.indices[some])
 
     def _stacked(self, name: str) -> NDArray[Any]:
         return np.stack([getattr(document, name) for document in self.documents])
 
 
 def circles(numbers: NDArray[Any]) -> NDArray[np.int32]:
-    """Of each number the place of the next equal one in its row; of the last one that of the first.
+    """Of each number the column of the next equal one in its row; of the last one that of the first.
 
     >>> circles(np.array([[7, 5, 7, 7]])).tolist()
     [[2, 1, 3, 0]]
@@ -103,22 +103,22 @@ def circles(numbers: NDArray[Any]) -> NDArray[np.int32]:
     ordered = np.take_along_axis(numbers, order, axis=1)
     begins = np.ones(ordered.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    places = np.arange(ordered.shape[1])
-    first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)  # where each run of equal numbers begins
+    columns = np.arange(ordered.shape[1])
+    first = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)  # where each run of equal numbers begins
     ends = np.ones(ordered.shape, bool)
     ends[:, :-1] = begins[:, 1:]
-    after = np.where(ends, first, places + 1)
-    found = np.empty(numbers.shape, np.int32)
-    np.put_along_axis(found, order, np.take_along_axis(order, after, axis=1).astype(np.int32), axis=1)
-    return found
+    after = np.where(ends, first, columns + 1)
+    following = np.empty(numbers.shape, np.int32)
+    np.put_along_axis(following, order, np.take_along_axis(order, after, axis=1).astype(np.int32), axis=1)
+    return following
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class LayerGroup:
     """The heads of one layer over documents of equal length."""
 
     of_layer: LayerHeads
-    texts: Alike
+    texts: EqualLengths
     tokens: slice  # among all of the batch
     attention: Attention  # (document, head, query, key)
 
@@ -128,9 +128,9 @@ class Group:
         return self.of_layer.layer
 
     @property
-    def places(self) -> tuple[int, ...]:
-        """The places of the documents in the batch."""
-        return self.texts.places
+    def indices(self) -> tuple[int, ...]:
+        """The indices of the documents in the batch."""
+        return self.texts.indices
 
     def tiles(self) -> Iterable[Tile]:
         """All weights in tiles of bounded size: several short documents, or some rows of a long one.
@@ -152,12 +152,13 @@ class Group:
         for first in range(0, count, documents):
             chosen = slice(first, min(first + documents, count))
             scores = self.attention.select(batch=chosen).scores
-            found = engine.forward(scores, None, ("entropy", "distance", *ROW_STATE))[1]
-            state = RowState.of(found)
+            statistics = engine.forward(scores, None, ("entropy", "distance", *ROW_STATE))[1]
+            state = RowState.of(statistics)
             for row in range(0, queries, rows):
-                asked = slice(row, min(row + rows, queries))
-                weights = engine.tile(scores, state[:, :, asked], "weight", asked)
-                yield Tile(chosen, asked, weights, found["entropy"][:, :, asked], found["distance"][:, :, asked])
+                some = slice(row, min(row + rows, queries))
+                weights = engine.tile(scores, state[:, :, some], "weight", some)
+                entropy, distance = (statistics[name][:, :, some] for name in ("entropy", "distance"))
+                yield Tile(chosen, some, weights, entropy, distance)
 
     def whole(self) -> Iterator[tuple[slice, Array]]:
         """Documents and all their weights, (document, head, query, key): for sentences, which are short."""
@@ -166,14 +167,15 @@ class Group:
             for tile in self.tiles():
                 yield tile.documents, tile.weights
         else:
-            for place in range(count):
-                yield slice(place, place + 1), self.attention.select(batch=slice(place, place + 1))[...]
+            for document in range(count):
+                chosen = slice(document, document + 1)
+                yield chosen, self.attention.select(batch=chosen)[...]
 
 
-def observe(model: Reader, documents: Sequence[TokenChunk], layers: int | None = None) -> Iterator[Group]:
+def observe(model: Reader, documents: Sequence[TokenChunk], layers: int | None = None) -> Iterator[LayerGroup]:
     """Every layer's heads for a batch of documents, in groups of equal length."""
-    alike: dict[tuple[int, ...], Alike] = {}  # the same for all layers
-    for of_layer, places, tokens, attention in model.observe([document.ids for document in documents], layers):
-        if places not in alike:
-            alike[places] = Alike(tuple(documents[place] for place in places), places)
-        yield Group(of_layer, alike[places], tokens, attention)
+    texts: dict[tuple[int, ...], EqualLengths] = {}  # the same for all layers
+    for of_layer, indices, tokens, attention in model.observe([document.ids for document in documents], layers):
+        if indices not in texts:
+            texts[indices] = EqualLengths(tuple(documents[index] for index in indices), indices)
+        yield LayerGroup(of_layer, texts[indices], tokens, attention)

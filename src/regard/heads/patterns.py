@@ -7,16 +7,12 @@ several labels, or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.heads.sums import Sums
 from regard.tables import printed_number
-
-Numbers = NDArray[np.float64]
 
 NONE = "no clear pattern"
 LEAST_REST = 0.1  # a head with less weight off the sinks is labelled as a sink only
@@ -65,39 +61,28 @@ class Label(NamedTuple):
 def labels(sums: Sums) -> list[list[tuple[Label, ...]]]:
     """The labels of every head, strongest first: labels[layer][head]."""
     values = {pattern.statistic: sums.mean(pattern.statistic) for pattern in PATTERNS}
-    shown = {pattern.name: _reached(pattern, values) for pattern in PATTERNS}
+    # NaN, where nothing could be counted, reaches no threshold.
+    shown = {pattern.name: values[pattern.statistic] >= pattern.threshold for pattern in PATTERNS}
     one_neighbour = shown["previous token"] | shown["next token"]
     shown["local window"] &= ~one_neighbour
     neighbours = np.nan_to_num(values["previous of the rest"]) + np.nan_to_num(values["next of the rest"])
-    shown["same word"] &= _at_least(values["same word of the rest"], neighbours + 0.2)
+    shown["same word"] &= values["same word of the rest"] >= neighbours + 0.2
     few = np.nan_to_num(values["first"]) + np.nan_to_num(values["separators"]) > 1 - LEAST_REST
     for pattern in PATTERNS:
         if not pattern.sink:
             shown[pattern.name] &= ~few
 
     def of_head(layer: int, head: int) -> tuple[Label, ...]:
-        found = [
-            Label(pattern.name, float(values[pattern.statistic][layer, head]))
+        labels = [
+            (pattern.sink, Label(pattern.name, float(values[pattern.statistic][layer, head])))
             for pattern in PATTERNS
             if shown[pattern.name][layer, head]
         ]
-        sinks = {pattern.name for pattern in PATTERNS if pattern.sink}
-        return tuple(sorted(found, key=lambda label: (label.pattern in sinks, -label.score)))  # sinks last
+        return tuple(label for _, label in sorted(labels, key=lambda one: (one[0], -one[1].score)))  # sinks last
 
     return [[of_head(layer, head) for head in range(sums.heads)] for layer in range(sums.layers)]
 
 
-def described(found: tuple[Label, ...]) -> str:
+def describe_labels(labels: tuple[Label, ...]) -> str:
     """Labels in one line: "previous token 0.93, first-token sink 0.61"."""
-    return ", ".join(map(str, found)) or NONE
-
-
-def _reached(pattern: Pattern, values: dict[str, Numbers]) -> NDArray[np.bool_]:
-    return _at_least(values[pattern.statistic], pattern.threshold)
-
-
-def _at_least(values: Numbers, least: Numbers | float) -> NDArray[np.bool_]:
-    """Comparison in which NaN, where nothing could be counted, is False."""
-    compare: Callable[..., NDArray[np.bool_]] = np.greater_equal
-    with np.errstate(invalid="ignore"):
-        return compare(values, least)
+    return ", ".join(map(str, labels)) or NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from regard import codec
@@ -11,9 +12,9 @@ from regard.heads import circuits, patterns
 from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
-from regard.heads.patterns import PATTERNS, described
-from regard.heads.roles import digest
-from regard.heads.statistics import STATISTICS, measured, repetition
+from regard.heads.patterns import PATTERNS, describe_labels
+from regard.heads.roles import layer_digest
+from regard.heads.statistics import NAMES, STATISTICS, measure, repetition
 from regard.heads.sums import Sums
 from regard.heads.treebank_relations import Change, HeadScore, Interval, Score, best_directions
 from regard.tables import Column, Table, printed_number
@@ -49,7 +50,7 @@ class Profile:
 
     def table(self, *, every: bool = False) -> Table:
         """One row for each head: its labels and main statistics; with `every`, all of them with their intervals."""
-        names = [one.name for one in STATISTICS] if every else list(SHOWN)
+        names = NAMES if every else SHOWN
         columns = [Column("layer", "number", 0), Column("head", "number", 0)] if every else [Column("head", "word")]
         columns.append(Column("pattern", "text"))
         for name in names:
@@ -60,17 +61,14 @@ class Profile:
             columns += [Column("rank of W_QK", "number", 1), Column("rank of W_OV", "number", 1)]
         rows = []
         labels = self.labels
-        for layer in range(self.sums.layers):
-            for head in range(self.sums.heads):
-                cells: list[Any] = [layer, head] if every else [f"{layer}.{head}"]
-                cells.append(described(labels[layer][head]))
-                for name in names:
-                    found = self.sums.estimate(name, layer, head)
-                    cells += [found.mean, found.low, found.high] if every else [found.mean]
-                if every:
-                    known = self.ranks
-                    cells += [None, None] if known is None else [known.qk[layer, head], known.ov[layer, head]]
-                rows.append(tuple(cells))
+        for layer, head in product(range(self.sums.layers), range(self.sums.heads)):
+            cells: list[Any] = [layer, head] if every else [f"{layer}.{head}"]
+            cells.append(describe_labels(labels[layer][head]))
+            for name in names:
+                cells += self.sums.estimate(name, layer, head)[: 3 if every else 1]
+            if every:
+                cells += [None, None] if self.ranks is None else [part[layer, head] for part in self.ranks]
+            rows.append(tuple(cells))
         title = f"Heads of {self.model}, over {self.source}"
         return Table(title, tuple(columns), tuple(rows), self.notes)
 
@@ -79,15 +77,15 @@ class Profile:
         labels = self.labels
         rows = []
         for pattern in PATTERNS:
-            found = [
+            scores = [
                 (label.score, f"{layer}.{head}")
                 for layer, of_layer in enumerate(labels)
                 for head, of_head in enumerate(of_layer)
                 for label in of_head
                 if label.pattern == pattern.name
             ]
-            best = ", ".join(f"{name} {printed_number(score, 2)}" for score, name in sorted(found, reverse=True)[:4])
-            rows.append((pattern.name, len(found), best, *[pattern.rule] * every))
+            best = ", ".join(f"{name} {printed_number(score, 2)}" for score, name in sorted(scores, reverse=True)[:4])
+            rows.append((pattern.name, len(scores), best, *[pattern.rule] * every))
         none = sum(1 for of_layer in labels for of_head in of_layer if not of_head)
         rows.append((patterns.NONE, none, "", *[""] * every))
         columns = [Column("Pattern", "word"), Column("heads", "number", 0), Column("strongest")]
@@ -100,35 +98,30 @@ class Profile:
 
     def data(self) -> dict[str, Any]:
         """Everything as JSON values; docs/how-to/heads.md describes the fields."""
-        found: dict[str, Any] = {
-            "format": FORMAT,
-            "model": self.model,
-            "source": self.source,
-            "layers": self.sums.layers,
-            "heads": self.sums.heads,
-            "weights": list(self.weights),
-            "about": self.about,
-            "notes": list(self.notes),
-            "statistics": [_statistic(self.sums, one.name, one.meaning) for one in STATISTICS],
+        data: dict[str, Any] = {
+            "format": FORMAT, "model": self.model, "source": self.source,
+            "layers": self.sums.layers, "heads": self.sums.heads, "weights": list(self.weights),
+            "about": self.about, "notes": list(self.notes),
+            "statistics": [_statistic(self.sums, *statistic) for statistic in STATISTICS],
             "patterns": [pattern._asdict() for pattern in PATTERNS],
             "labels": [[[label._asdict() for label in head] for head in layer] for layer in self.labels],
-            "relations": [_score(one) for one in self.scores],
-            "by_head": [_score(one) for one in self.by_head],
+            "relations": [_score(score) for score in self.scores],
+            "by_head": [_score(score) for score in self.by_head],
             "examples": [link._asdict() for link in self.links],
-        }
+        }  # fmt: skip
         if self.changes:
-            found["changes"] = [_change(one) for one in self.changes]
+            data["changes"] = [_change(change) for change in self.changes]
         if self.counts is not None:
-            found["tenths"] = self.counts.tolist()
+            data["tenths"] = self.counts.tolist()
         if self.ranks is not None:
-            found["ranks"] = {"W_QK": self.ranks.qk.tolist(), "W_OV": self.ranks.ov.tolist()}
-        return codec.with_digest(found)
+            data["ranks"] = self.ranks.data()
+        return codec.with_digest(data)
 
 
 def profile_texts(model: Reader, texts: Sequence[str], source: str = "the given text") -> Profile:
     """The heads of a model over some texts."""
     documents = documents_of(model, texts)
-    sums = measured(model, documents) + repetition(model)
+    sums = measure(model, documents) + repetition(model)
     about = {"documents": len(documents), "tokens": sum(map(len, documents))}
     notes = (
         f"{len(documents):,} document{'s' * (len(documents) != 1)}, {about['tokens']:,} tokens. Patterns are labelled "
@@ -141,7 +134,7 @@ def of_weights(model: Reader) -> dict[str, Any]:
     """What a profile says about the weights themselves: nothing where Regard does not compute the model."""
     if model.transformer is None:
         return {}
-    return {"ranks": circuits.ranks(model.transformer), "weights": tuple(map(digest, model.transformer.encoders))}
+    return {"ranks": circuits.ranks(model.transformer), "weights": tuple(map(layer_digest, model.transformer.encoders))}
 
 
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:
@@ -215,8 +208,8 @@ def _change(one: Change) -> dict[str, Any]:
 
 
 def _statistic(sums: Sums, name: str, meaning: str) -> dict[str, Any]:
-    found = [[sums.estimate(name, layer, head) for head in range(sums.heads)] for layer in range(sums.layers)]
-    parts = {part: [[getattr(one, part) for one in row] for row in found] for part in ("mean", "low", "high")}
+    estimates = [[sums.estimate(name, layer, head) for head in range(sums.heads)] for layer in range(sums.layers)]
+    parts = {part: [[getattr(cell, part) for cell in row] for row in estimates] for part in ("mean", "low", "high")}
     return {"name": name, "meaning": meaning, **parts}
 
 

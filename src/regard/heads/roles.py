@@ -10,21 +10,32 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from regard import atomic_file, validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
-from regard.heads.patterns import Label, described
-from regard.heads.treebank_relations import NAMED
+from regard.heads.patterns import Label, describe_labels
+from regard.heads.treebank_relations import (
+    NAMED,
+    Interval,
+    Score,
+    best_by_relation,
+    swap_to_head,
+    usual_directions,
+)
 from regard.tables import printed_number
+
+if TYPE_CHECKING:
+    from regard.layers import Encoder
 
 FORMAT = 1
 TREEBANK = "UD English EWT"  # on which shipped atlases were measured
@@ -67,8 +78,7 @@ def arrow(relation: str, direction: str) -> str:
     >>> arrow("object", "to head"), arrow("object", "to dependent")
     ('object → verb', 'verb → object')
     """
-    dependent, head = ENDS.get(relation, (relation, "head word"))
-    return f"{dependent} → {head}" if direction == "to head" else f"{head} → {dependent}"
+    return " → ".join(swap_to_head(direction, *ENDS.get(relation, (relation, "head word"))))
 
 
 class Role(NamedTuple):
@@ -128,32 +138,29 @@ class KnownHeads:
     @cached_property
     def groups(self) -> dict[str, tuple[Role, ...]]:
         """What people ask, and for each relation of it the best head in its better direction, best first."""
-        found: dict[str, dict[str, Role]] = {}
-        for role in self.best:
-            of_group = found.setdefault(role.group, {})
-            before = of_group.get(role.relation)
-            if before is None or role.choosing_gain > before.choosing_gain:
-                of_group[role.relation] = role
-        return {group: tuple(sorted(of.values(), key=_order)) for group, of in found.items()}
+        groups: dict[str, list[Role]] = {role.group: [] for role in self.best}
+        best = best_by_relation(self.best).values()
+        for role in sorted(best, key=lambda role: (not role.named, -role.choosing_gain)):
+            groups[role.group].append(role)
+        return {group: tuple(roles) for group, roles in groups.items()}
 
     def asked(self, name: str) -> tuple[Role, ...]:
         """The best heads for what is asked, best first.
 
         A group such as "whose" or "possession", a relation such as "object", or its label in the treebank, "obj".
         """
-        wanted = " ".join(str(name).lower().replace("-", " ").split())
-        wanted = MEANT.get(wanted) or NAMED.get(wanted, wanted)
-        if wanted in self.groups:
-            return self.groups[wanted]
-        found = [role for of_group in self.groups.values() for role in of_group if role.relation == wanted]
-        if not found:
-            asks = [group for group in self.groups if group != "grammar"]
-            relations = sorted(role.relation for of_group in self.groups.values() for role in of_group)
+        meaning = " ".join(str(name).lower().replace("-", " ").split())
+        meaning = MEANT.get(meaning) or NAMED.get(meaning, meaning)
+        if meaning in self.groups:
+            return self.groups[meaning]
+        of_relation = {role.relation: role for roles in self.groups.values() for role in roles}
+        if meaning not in of_relation:
+            groups = ", ".join(group for group in self.groups if group != "grammar")
             raise OptionError(
-                f"{self.model} was not measured for {name!r}. Ask for {', '.join(asks)}; or for a relation: "
-                f"{', '.join(relations)}."
+                f"{self.model} was not measured for {name!r}. Ask for {groups}; or for a relation: "
+                f"{', '.join(sorted(of_relation))}."
             )
-        return tuple(found)
+        return (of_relation[meaning],)
 
     def head_for(self, name: str) -> Role | None:
         """The head that does what is asked; None if none beats the best fixed offset and an untrained model."""
@@ -168,7 +175,7 @@ class KnownHeads:
         roles = self.roles_of(layer, head)
         if roles:
             return f"{roles[0].arrow} {printed_number(roles[0].accuracy, 2)}"
-        return described(self.labels[layer][head])
+        return describe_labels(self.labels[layer][head])
 
     def short(self, layer: int, head: int) -> str:
         """A short line: the relation that it finds best, and its patterns."""
@@ -177,10 +184,11 @@ class KnownHeads:
             f"{printed_number(role.offset_accuracy, 2)}"
             for role in self.roles_of(layer, head)[:1]
         ]
+        return f"Head {layer}.{head}: {' · '.join(self._with_patterns(parts, layer, head))}"
+
+    def _with_patterns(self, parts: list[str], layer: int, head: int) -> list[str]:
         labels = self.labels[layer][head]
-        if labels or not parts:
-            parts.append(described(labels))
-        return f"Head {layer}.{head}: {' · '.join(parts)}"
+        return [*parts, describe_labels(labels)] if labels or not parts else parts
 
     def said(self, layer: int, head: int, first: Role | None = None) -> str:
         r"""One line: its relations with what simpler ways reach, one of them `first`, and its patterns.
@@ -193,10 +201,7 @@ class KnownHeads:
         layer, head = validate.index("layer", layer, self.layers), validate.index("head", head, self.heads)
         others = [role for role in self.roles_of(layer, head) if first is None or role.arrow != first.arrow]
         parts = [str(role) for role in ([first] if first is not None else []) + others][:2]
-        labels = self.labels[layer][head]
-        if labels or not parts:
-            parts.append(described(labels))
-        return f"layer {layer}, head {head}: {'; '.join(parts)}"
+        return f"layer {layer}, head {head}: {'; '.join(self._with_patterns(parts, layer, head))}"
 
     def nothing_for(self, name: str) -> str:
         """Why `head_for` has none to name."""
@@ -206,10 +211,6 @@ class KnownHeads:
             f"{printed_number(best.accuracy, 2)} of {best.words:,} words, and the best fixed offset "
             f"({best.offset:+d}) for {printed_number(best.offset_accuracy, 2)}."
         ).replace("(-", "(−")
-
-
-def _order(role: Role) -> tuple[bool, float]:
-    return not role.named, -role.choosing_gain
 
 
 def known(what: Any) -> KnownHeads | None:
@@ -223,10 +224,10 @@ def known(what: Any) -> KnownHeads | None:
     if not blocks:
         return None
     for name in SHIPPED:
-        found = shipped(name)
-        fits = len(blocks) <= found.layers and all(block.attention.heads == found.heads for block in blocks)
-        if fits and all(digest(block) == of for block, of in zip(blocks, found.weights, strict=False)):
-            return found
+        atlas = shipped(name)
+        fits = len(blocks) <= atlas.layers and all(block.attention.heads == atlas.heads for block in blocks)
+        if fits and all(layer_digest(block) == of for block, of in zip(blocks, atlas.weights, strict=False)):
+            return atlas
     return None
 
 
@@ -236,24 +237,21 @@ def shipped(name: str) -> KnownHeads:
     content = json.loads(files("regard.heads").joinpath("shipped", f"{name}.json").read_text(encoding="utf-8"))
     best = tuple(Role(*row) for row in content["relations"])
     roles = tuple(
-        best[place]._replace(
+        best[index]._replace(
             layer=layer, head=head, accuracy=accuracy, low=low, high=high, choosing_gain=gain, named=True
         )
-        for place, layer, head, accuracy, low, high, gain in content["by_head"]
+        for index, layer, head, accuracy, low, high, gain in content["by_head"]
     )
-    labels = tuple(tuple(tuple(Label(*one) for one in head) for head in layer) for layer in content["labels"])
+    labels = tuple(tuple(tuple(Label(*label) for label in head) for head in layer) for layer in content["labels"])
     weights = tuple(content["weights"])
     return KnownHeads(content["model"], weights, content["heads"], content["source"], labels, best, roles)
 
 
-def digest(block: Any) -> str:
+def layer_digest(block: Encoder) -> str:
     """Tells the attention weights of one layer apart: shapes, and numbers spread over each matrix."""
-    found = hashlib.sha256()
     layer = block.attention
-    for part in (layer.w_q, layer.w_k, layer.w_v, layer.w_o):
-        if part is not None:
-            found.update(sample(part.weight))
-    return found.hexdigest()[:32]
+    maps = (layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+    return hashlib.sha256(b"".join(sample(part.weight) for part in maps if part is not None)).hexdigest()[:32]
 
 
 def sample(array: Any) -> bytes:
@@ -268,30 +266,24 @@ def sample(array: Any) -> bytes:
 
 def compact(data: dict[str, Any], source: str) -> str:
     """The content of a shipped file, from what `regard heads treebank … --out heads.json` wrote."""
-    places = {(one["relation"], one["direction"]): place for place, one in enumerate(data["relations"])}
-    most = {one["relation"]: 0.0 for one in data["relations"]}
-    for one in data["relations"]:
-        most[one["relation"]] = max(most[one["relation"]], one["seen"])
-    usual = {
-        place for place, one in enumerate(data["relations"]) if 2 * one["seen"] >= most[one["relation"]]
-    }  # of a causal model, the direction in which few pairs are seen is left out
-    new_place = {place: count for count, place in enumerate(sorted(usual))}
-    relations = [_relation(data["relations"][place]) for place in sorted(usual)]
+    best = {(row["relation"], row["direction"]): row for row in data["relations"]}
+    scores = usual_directions([_score_of(row) for row in data["relations"]])
+    rows = {(score.relation, score.direction): row for row, score in enumerate(scores)}
     by_head: list[list[Any]] = []
-    kept: dict[tuple[int, int], int] = {}
+    kept: Counter[tuple[int, int]] = Counter()
     for one in data["by_head"]:
-        place = places[one["relation"], one["direction"]]
-        of = one["layer"], one["head"]
-        if place in usual and kept.get(of, 0) < KEPT and is_telling(one, data["relations"][place]):
-            kept[of] = kept.get(of, 0) + 1
-            by_head.append([new_place[place], *of, *_rounded(one["accuracy"]), round(one["choosing_gain"], DIGITS)])
+        key, head = (one["relation"], one["direction"]), (one["layer"], one["head"])
+        if key in rows and kept[head] < KEPT and is_telling(one, best[key]):
+            kept[head] += 1
+            accuracy = Interval(**one["accuracy"])
+            by_head.append([rows[key], *head, *_rounded(*accuracy, one["choosing_gain"])])
     labels = [
         [[[label["pattern"], round(label["score"], DIGITS)] for label in head] for head in layer]
         for layer in data["labels"]
     ]
     content = {
         "format": FORMAT, "model": data["model"], "weights": data["weights"], "heads": data["heads"], "source": source,
-        "labels": labels, "relations": relations, "by_head": by_head,
+        "labels": labels, "relations": [_relation(score) for score in scores], "by_head": by_head,
     }  # fmt: skip
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {_lines(part)}" for name, part in content.items()) + "\n}\n"
 
@@ -315,24 +307,28 @@ def _lines(part: Any) -> str:
     return "[\n" + ",\n".join(rows) + "\n]"
 
 
-def _relation(one: dict[str, Any]) -> list[Any]:
-    untrained = one["untrained"]
+def _score_of(row: dict[str, Any]) -> Score:
+    cells: dict[str, Any] = {name: row[name] for name in Score._fields}
+    cells |= {name: Interval(**cell) for name, cell in cells.items() if isinstance(cell, dict)}
+    return Score(**cells)
+
+
+def _relation(score: Score) -> list[Any]:
+    untrained = [None] if score.untrained is None else _rounded(score.untrained.value)
     return [
-        one["relation"], one["group"], one["direction"], one["layer"], one["head"], *_rounded(one["accuracy"]),
-        one["offset"], round(one["offset_accuracy"]["value"], DIGITS),
-        None if untrained is None else round(untrained["value"], DIGITS), one["queries"],
-        round(one["choosing_gain"], DIGITS), one["named"],
+        *score[:5], *_rounded(*score.accuracy), score.offset, *_rounded(score.offset_accuracy.value), *untrained,
+        score.queries, *_rounded(score.choosing_gain), score.is_named,
     ]  # fmt: skip
 
 
-def _rounded(interval: dict[str, float]) -> Iterator[float]:
-    return (round(interval[name], DIGITS) for name in ("value", "low", "high"))
+def _rounded(*numbers: float) -> Iterator[float]:
+    return (round(number, DIGITS) for number in numbers)
 
 
-def main(given: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Make a shipped file: heads.json, the file to write, and a line about the texts."""
-    data = json.loads(Path(given[0]).read_text(encoding="utf-8"))
-    atomic_file.write(given[1], compact(data, given[2]))
+    data = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    atomic_file.write(arguments[1], compact(data, arguments[2]))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.heads.roles import TREEBANK, KnownHeads, Role
-from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, word_set
+from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, swap_to_head, word_set
 from regard.reading import Reading
 from regard.reading.highlights import FUNCTION_WORDS, PRONOUNS
 from regard.reading.links import UNRANKED
@@ -181,8 +181,7 @@ def can_be(relation: str, dependent: int, head: int, classes: Sequence[frozenset
 
 def is_link(relation: str, direction: str, query: int, key: int, classes: Sequence[frozenset[str]]) -> bool:
     """Whether a link from a query to a key can be a relation in one direction."""
-    dependent, head = (query, key) if direction == "to head" else (key, query)
-    return can_be(relation, dependent, head, classes)
+    return can_be(relation, *swap_to_head(direction, query, key), classes)
 
 
 class RelationLink(NamedTuple):
@@ -193,6 +192,10 @@ class RelationLink(NamedTuple):
     query: int
     key: int
     weight: float
+
+    def ends(self, direction: str) -> tuple[int, int]:
+        """Its dependent and its head, if it is a relation in this direction."""
+        return swap_to_head(direction, self.query, self.key)
 
 
 class RelationAnswer(NamedTuple):
@@ -253,24 +256,23 @@ def answers(known: KnownHeads, name: str, sentence: TaggedSentence) -> list[Rela
     Where no head is known for what a pronoun refers to, the strongest link from a pronoun back to a noun.
     """
     roles = [role for role in known.asked(name) if role.layer < len(sentence.weights.attentions)]
-    found: list[RelationAnswer] = []
+    answered: list[RelationAnswer] = []
     dependents, heads = set[int](), set[int]()  # a word that is the verb of one answer is not the object of another
     for role in roles:
         if not role.named:
             continue
-        to_head = role.direction == "to head"
-        links = [
-            link
-            for link in sentence.links(role.layer, range(role.head, role.head + 1))
-            if (link.query if to_head else link.key) not in heads
-            and (link.key if to_head else link.query) not in dependents
-        ]
+        links = []
+        for link in sentence.links(role.layer, range(role.head, role.head + 1)):
+            dependent, head = link.ends(role.direction)
+            if dependent not in heads and head not in dependents:
+                links.append(link)
         if best := _best(links, role.relation, role.direction, sentence):
-            dependents.add(best.query if to_head else best.key)
-            heads.add(best.key if to_head else best.query)
-            if all(best != answer.link for answer in found):
-                found.append(RelationAnswer(best, role))
-    if not found and any(role.group == REFERENCE for role in roles):
+            dependent, head = best.ends(role.direction)
+            dependents.add(dependent)
+            heads.add(head)
+            if all(best != answer.link for answer in answered):
+                answered.append(RelationAnswer(best, role))
+    if not answered and any(role.group == REFERENCE for role in roles):
         links = [
             link
             for layer, attention in enumerate(sentence.weights.attentions)
@@ -278,8 +280,8 @@ def answers(known: KnownHeads, name: str, sentence: TaggedSentence) -> list[Rela
             if abs(link.key - link.query) > 1  # many heads link neighbours, whatever these are
         ]
         if best := _best(links, "pronoun", "to head", sentence):
-            found.append(RelationAnswer(best, None))
-    return found
+            answered.append(RelationAnswer(best, None))
+    return answered
 
 
 def _best(

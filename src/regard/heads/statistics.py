@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk, batches
-from regard.heads.observation import Alike, Group, Tile, observe
+from regard.heads.observation import EqualLengths, LayerGroup, Tile, observe
 from regard.heads.sums import FIELDS, Sums
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ COUNTED = (*OF_ROWS, "received", "contribution")
 PLACES = [NAMES.index(name) for name in COUNTED]
 
 
-def measured(model: Reader, documents: Sequence[TokenChunk]) -> Sums:
+def measure(model: Reader, documents: Sequence[TokenChunk]) -> Sums:
     """The sums of all statistics over documents, induction and duplicate aside, which `repetition` measures."""
     measurement = Measurement(model)
     for batch in batches(documents):
-        for group in observe(model, [documents[place] for place in batch]):
+        for group in observe(model, [documents[index] for index in batch]):
             measurement.add(group)
     return measurement.sums()
 
@@ -92,7 +92,7 @@ class Measurement:
         self.numbers = np.zeros((len(NAMES), len(FIELDS), len(model.block_shapes), model.heads))
         self.grams = [output_grams(shape) for shape in model.block_shapes]
 
-    def add(self, group: Group) -> None:
+    def add(self, group: LayerGroup) -> None:
         """Count the documents of a group."""
         amount, count = np.moveaxis(of_group(group, self.grams[group.layer]), (3, 2), (0, 1))
         self.numbers[PLACES, :, group.layer] += np.moveaxis(fields(amount, count, 1), 0, 1)
@@ -106,38 +106,38 @@ def fields(amount: Numbers, count: Any, axis: int = 0) -> Numbers:
     """The sums of FIELDS, the first axis, over the amounts and counts of documents along an axis."""
     count = np.broadcast_to(np.asarray(count, np.float64), amount.shape)
     of_documents = (count > 0, count, count * count, amount, amount * amount, amount * count)
-    return np.stack([one.sum(axis=axis, dtype=np.float64) for one in of_documents])
+    return np.stack([numbers.sum(axis=axis, dtype=np.float64) for numbers in of_documents])
 
 
-def of_group(group: Group, grams: NDArray[Any]) -> Numbers:
+def of_group(group: LayerGroup, grams: NDArray[Any]) -> Numbers:
     """Amount and count of each statistic of COUNTED, (document, head, statistic, 2), of one layer."""
     norms, shares = _of_layer(group, grams)
     texts, (documents, heads, _, keys) = group.texts, group.attention.shape
     received = np.zeros((documents, heads, keys))
-    found = np.zeros((documents, heads, len(COUNTED), 2))
+    sums = np.zeros((documents, heads, len(COUNTED), 2))
     native = native_engine()
     for tile in group.tiles():
         part, of_rows = tile.documents, slice(len(OF_ROWS))
         if native is not None and tile.weights.dtype == np.float32:
             settings = tile.queries.start, texts.causal, WINDOW, LONG_ENOUGH, FEWEST
             tokens = texts.flags[part], texts.same_token[part], texts.same_word[part]
-            found[part, :, of_rows] += native.head_sums(
+            sums[part, :, of_rows] += native.head_sums(
                 tile.weights, tile.entropy, tile.distance, norms[part], tokens, settings, received[part], len(OF_ROWS)
             )
             continue
         of_tile = texts.part(part)
         received[part] += np.einsum("bhrk,br->bhk", tile.weights, of_tile.content[:, tile.queries].astype(np.float32))
         for name, *ratio in _of_tile(tile, of_tile, norms[part]):
-            for place, numbers in enumerate(ratio):
-                found[part, :, OF_ROWS.index(name), place] += numbers
+            for part_of_ratio, numbers in enumerate(ratio):
+                sums[part, :, OF_ROWS.index(name), part_of_ratio] += numbers
     queries = texts.content.sum(axis=1, dtype=np.float64)[:, None]
-    found[:, :, -2, 0] = np.where(texts.content[:, None], received, 0).max(axis=2)
-    found[:, :, -1, 0] = np.einsum("bhr,br->bh", shares, texts.content.astype(np.float32), dtype=np.float64)
-    found[:, :, -2:, 1] = queries[:, :, None]
-    return found
+    sums[:, :, -2, 0] = np.where(texts.content[:, None], received, 0).max(axis=2)
+    sums[:, :, -1, 0] = np.einsum("bhr,br->bh", shares, texts.content.astype(np.float32), dtype=np.float64)
+    sums[:, :, -2:, 1] = queries[:, :, None]
+    return sums
 
 
-def _of_layer(group: Group, grams: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _of_layer(group: LayerGroup, grams: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """‖v · W_O‖ of every key, and the share of each head in Σ over heads of ‖output · W_O‖: (document, head, token)."""
     of_layer = group.of_layer
     if "norms" not in of_layer.kept:
@@ -152,7 +152,7 @@ def _of_layer(group: Group, grams: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
     return norms, shares
 
 
-def _of_tile(tile: Tile, texts: Alike, norms: Numbers) -> Iterator[tuple[str, Numbers, Any]]:
+def _of_tile(tile: Tile, texts: EqualLengths, norms: Numbers) -> Iterator[tuple[str, Numbers, Any]]:
     """Name, amount and count of each statistic for the queries of a tile, (document, head): `head_sums` in NumPy."""
     weights, rows = tile.weights, np.arange(tile.queries.start, tile.queries.stop)
     asks = texts.content[:, tile.queries].astype(np.float32)  # (document, query)
@@ -190,16 +190,13 @@ def _of_tile(tile: Tile, texts: Alike, norms: Numbers) -> Iterator[tuple[str, Nu
     yield "first", total(weights[..., 0]), asking
 
     for name, offset in (("itself", 0), ("previous", -1), ("next", 1)):
-        there = rows + offset
-        inside = (there >= 0) & (there < len(keys))
-        if texts.causal and offset > 0:
-            inside &= False
-        places = np.flatnonzero(inside)
-        diagonal = weights[:, :, places, there[places]]
-        who = asks[:, places] * texts.content[:, there[places]]
-        amount = total(diagonal, who)
+        neighbours = rows + offset
+        inside = (neighbours >= 0) & (neighbours < len(keys)) & (not texts.causal or offset <= 0)
+        some = np.flatnonzero(inside)
+        who = asks[:, some] * texts.content[:, neighbours[some]]
+        amount = total(weights[:, :, some, neighbours[some]], who)
         yield name, amount, who.sum(axis=1, dtype=np.float64)[:, None]
-        yield f"{name} of the rest", amount, total(rest[:, :, places], who)
+        yield f"{name} of the rest", amount, total(rest[:, :, some], who)
 
     others = may_see & (apart > 0)
     local = others & (apart <= WINDOW)
@@ -237,8 +234,8 @@ def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
     """The length of every vector, (head or key head, token, head_dim), after the W_O of each head: (head, token)."""
     native = native_engine()
     if native is not None and vectors.dtype == grams.dtype == np.float32 and vectors.strides[2] == vectors.itemsize:
-        found: NDArray[Any] = native.vector_lengths(vectors, grams)
-        return found
+        of_native: NDArray[Any] = native.vector_lengths(vectors, grams)
+        return of_native
     of_heads = np.repeat(vectors, len(grams) // len(vectors), axis=0)
     squares = np.einsum("hts,hts->ht", np.matmul(of_heads, grams), of_heads)
     lengths: NDArray[Any] = np.sqrt(np.maximum(squares, 0))
@@ -255,7 +252,7 @@ def repetition(model: Reader, sequences: int = SEQUENCES, period: int = PERIOD, 
     length = (len(documents[0]) - int(documents[0].special.sum())) // 2
     asking = np.arange(start + length, start + 2 * length - 1)
     for batch in batches(documents):
-        for group in observe(model, [documents[place] for place in batch]):
+        for group in observe(model, [documents[index] for index in batch]):
             sinks = ~group.texts.content
             for tile in group.tiles():
                 here = asking[(asking >= tile.queries.start) & (asking < tile.queries.stop)]
@@ -273,16 +270,16 @@ def random_repeats(model: Reader, sequences: int, period: int, seed: int) -> tup
     """Documents of random tokens that repeat, and where their first random token stands."""
     ordinary = np.setdiff1d(np.arange(model.vocabulary), sorted(model.tokeniser.specials))
     around = model.tokeniser.encode("a")
-    place = next(place for place, special in enumerate(around.special) if not special)
-    before, after = around.ids[:place], around.ids[place + len(around.ids) - sum(around.special) :]
+    start = around.special.index(False)
+    before, after = around.ids[:start], around.ids[start + len(around.ids) - sum(around.special) :]
     before_count = len(before) or 1  # without special tokens, one more random token, which is the sink
     period = max(0, min(period, (model.longest - before_count - len(after)) // 2, len(ordinary) - 1))
     generator = np.random.default_rng(seed)
-    found = []
+    documents = []
     for _ in range(sequences):
         drawn = generator.choice(ordinary, size=period + 1, replace=False)
         first = before or [int(drawn[-1])]
         ids = np.array([*first, *drawn[:period], *drawn[:period], *after], np.int64)  # nothing repeats if period is 0
         special = np.array([bool(before)] * before_count + [False] * (2 * period) + [True] * len(after))
-        found.append(TokenChunk(ids, special, model.causal))
-    return found, before_count
+        documents.append(TokenChunk(ids, special, model.causal))
+    return documents, before_count

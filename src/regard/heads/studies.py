@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from regard.errors import OptionError
@@ -15,7 +14,6 @@ from regard.heads.corpus import FIELD
 from regard.heads.documents import documents_of
 from regard.heads.profile import Profile, of_weights
 from regard.heads.treebank import Treebank
-from regard.heads.treebank_relations import Read
 from regard.models.progress import steps
 
 if TYPE_CHECKING:
@@ -28,13 +26,9 @@ File = str | os.PathLike[str]
 
 
 def relations(
-    model: Reader,
-    choose: File | Treebank,
-    score: File | Treebank | None = None,
-    *,
-    silence: str | None = None,
+    model: Reader, choose: File | Treebank, score: File | Treebank | None = None, *, silence: str | None = None,
     untrained: bool = True,
-) -> Profile:
+) -> Profile:  # fmt: skip
     r"""The best head for each grammatical relation, chosen on one CoNLL-U file and scored on another.
 
     score       without it, heads are chosen on every other sentence of `choose` and scored on the rest
@@ -52,7 +46,8 @@ def relations(
     >>> sorted({score.relation for score in found.scores})
     ['determiner', 'subject']
     """
-    files = [one if isinstance(one, Treebank) else treebanks.read(one) for one in (choose, score) if one is not None]
+    given = [file for file in (choose, score) if file is not None]
+    files = [file if isinstance(file, Treebank) else treebanks.read(file) for file in given]
     for file in files:
         if not file.sentences:
             raise OptionError(f"The treebank {file.name!r} has no sentence that can be read.")
@@ -72,8 +67,7 @@ def relations(
     by_head = treebank_relations.scores_by_head(chosen_on, scored_on, scores)
     if skipped:
         notes.append(f"{skipped:,} malformed sentences were skipped.")
-    omitted = chosen_on.found.omitted + scored_on.found.omitted
-    if omitted:
+    if omitted := chosen_on.omitted + scored_on.omitted:
         notes.append(f"{omitted:,} sentences are empty or longer than the model reads, and were left out.")
     return Profile(
         reader.name, files[1].name, measurement.sums() + statistics.repetition(reader), scores=tuple(scores),
@@ -84,23 +78,16 @@ def relations(
 
 def _read(
     reader: Reader, files: Sequence[Treebank], measurement: statistics.Measurement | None = None
-) -> tuple[Read, Read]:
+) -> treebank_relations.TwoFiles:
     """Both files; statistics are counted on the scored one."""
-    reads = []
-    for file, counted in zip(files, (None, measurement), strict=True):
+
+    def read(file: Treebank, counted: statistics.Measurement | None) -> treebank_relations.Predictions:
         with steps(f"{reader.name} reads {file.name}", 100, every=LINE) as advance:
-            on_batch = partial(_advance_share, advance)
-            predictions = treebank_relations.predictions(reader, file, measurement=counted, on_batch=on_batch)
-            reads.append(Read(file, predictions))
-    return reads[0], reads[1]
+            return treebank_relations.predictions(
+                reader, file, measurement=counted, on_batch=lambda done, total: advance(100 * done // max(total, 1))
+            )
 
-
-def _advance_share(advance: Callable[[int], None], done: int, total: int) -> None:
-    advance(100 * done // max(total, 1))
-
-
-def _advance(advance: Callable[[int], None], done: int, _total: int) -> None:
-    advance(done)
+    return read(files[0], None), read(files[1], measurement)
 
 
 def ablation(model: Model, texts: Sequence[str], *, silence: str | None = None) -> AblationStudy:
@@ -117,7 +104,7 @@ def ablation(model: Model, texts: Sequence[str], *, silence: str | None = None) 
     if silence is not None:
         return AblationStudy(model.name, whole.loss, (whole.without(heads_named(silence, model)),))
     with steps(f"{model.name} without each head", len(model.blocks) * model.heads, every=LINE) as advance:
-        effects = whole.each(partial(_advance, advance))
+        effects = whole.each(advance)
     layers = tuple(whole.layer(layer) for layer in range(len(model.blocks)))
     return AblationStudy(model.name, whole.loss, tuple(effects), layers, tuple(whole.pruning(effects)))
 
@@ -145,7 +132,7 @@ def atlas(
     (1, 6, 12)
     """
     atlas_shard(model, files, folder, (1, 1), jobs=jobs, dask=dask, field=field, longest=longest, tell=tell)
-    return atlas_folder.finished(folder)[0]
+    return atlas_folder.sum_parts(folder)[0]
 
 
 def atlas_shard(
@@ -169,18 +156,18 @@ def atlas_shard(
         raise OptionError("--dask brings its own processes: leave out --jobs.")
     if dask is not None:
         atlas_folder.check_scheduler(dask)
-    manifest = atlas_folder.begun(folder, model, files, longest=longest, field=field)
+    manifest = atlas_folder.start_atlas(folder, model, files, longest=longest, field=field)
     if tell is not None:
         for path, reason in manifest.corpus.unreadable:
             tell(f"Not read: {path}: {reason}.")
     units = atlas_folder.units_of(manifest, shard)
     size = sum(manifest.corpus.units[unit].size for unit in units)
+    if dask is not None:
+        compute = atlas_folder.on_dask(dask, manifest)
+    elif jobs > 1:
+        compute = atlas_folder.in_processes(jobs, manifest)
+    else:
+        compute = atlas_folder.in_this_process(model, manifest)
     with steps(f"{model.name}: {size / 1e6:,.1f} MB", size, every=LINE) as advance:
-        on_unit = partial(_advance, advance)
-        if dask is not None:
-            atlas_folder.run_on_dask(folder, dask, manifest, units, on_unit)
-        elif jobs > 1:
-            atlas_folder.run_in_processes(folder, jobs, manifest, units, on_unit)
-        else:
-            atlas_folder.run(folder, model, manifest, units, on_unit)
+        atlas_folder.run(folder, manifest, units, compute, lambda done, _total: advance(done))
     return len(units)

@@ -39,12 +39,6 @@ class Sums:
     integers: NDArray[Any]
 
     @classmethod
-    def zero(cls, names: Sequence[str], layers: int, heads: int) -> Sums:
-        """Sums of no document."""
-        empty = np.zeros((len(names), len(FIELDS), layers, heads), dtype=object)
-        return cls(tuple(names), empty)
-
-    @classmethod
     def of(cls, names: Sequence[str], numbers: Numbers) -> Sums:
         """Float sums of one part, rounded to units."""
         scaled = np.rint(np.asarray(numbers, np.float64) * UNIT)
@@ -79,14 +73,14 @@ class Sums:
 
     def estimate(self, name: str, layer: int, head: int) -> Estimate:
         """The mean of one head with its confidence interval."""
-        return estimate(*self.integers[self.names.index(name), :, layer, head].tolist())
+        return estimate_mean(*self.integers[self.names.index(name), :, layer, head].tolist())
 
 
-def estimate(documents: int, count: int, count_2: int, amount: int, amount_2: int, product: int) -> Estimate:
+def estimate_mean(documents: int, count: int, count_2: int, amount: int, amount_2: int, product: int) -> Estimate:
     """The mean and its interval from the sums of `FIELDS`, in units.
 
     >>> whole = [UNIT * number for number in (3, 6, 14, 3, 3.5, 7)]  # amounts 0.5, 1, 1.5 for counts 1, 2, 3
-    >>> estimate(*map(int, whole))
+    >>> estimate_mean(*map(int, whole))
     Estimate(mean=0.5, low=0.5, high=0.5, documents=3)
     """
     number = documents // UNIT

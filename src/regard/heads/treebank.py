@@ -64,7 +64,7 @@ def read(path: str | os.PathLike[str]) -> Treebank:
     """Read a CoNLL-U file."""
     try:
         with Path(path).open("rb") as file:
-            return parsed(_lines(file), Path(path).name)
+            return parse(_lines(file), Path(path).name)
     except (OSError, ValueError) as problem:
         if isinstance(problem, OptionError):
             raise
@@ -77,11 +77,11 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
         yield line[: LONGEST_LINE + 1].rstrip(b"\r\n")
 
 
-def parsed(lines: Iterable[bytes], name: str = "") -> Treebank:
+def parse(lines: Iterable[bytes], name: str = "") -> Treebank:
     r"""Read the lines of a CoNLL-U file.
 
     >>> rows = ["1\tBirds\tbird\tNOUN\t_\t_\t2\tnsubj\t_\t_", "2\tsing\tsing\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No"]
-    >>> found = parsed([*(row.encode() for row in rows), b"", b"1\tbroken"])
+    >>> found = parse([*(row.encode() for row in rows), b"", b"1\tbroken"])
     >>> found.sentences[0].text, found.skipped
     ('Birds sing', (Skipped(line=4, why='it has 2 columns, expected 10'),))
     """

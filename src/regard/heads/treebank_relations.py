@@ -9,10 +9,10 @@ out for it and for the offset alike, and `seen` says how many remain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
 from regard.heads.treebank import Sentence, Treebank
+from regard.reading.weights import pool_words
 
 if TYPE_CHECKING:
     from regard.heads.statistics import Measurement
@@ -104,6 +105,14 @@ def pairs_of(sentence: Sentence) -> Iterator[Pair]:
             yield Pair("time", place, word.head)
 
 
+T = TypeVar("T")
+
+
+def swap_to_head(direction: str, one: T, other: T) -> tuple[T, T]:
+    """(query, key) → (dependent, head) and back, for a direction: "to head" or "to dependent"."""
+    return (one, other) if direction == "to head" else (other, one)
+
+
 def group_of(relation: str) -> str:
     """What people would ask to get this relation; "grammar" for all others."""
     return next((group for group, names in GROUPS.items() if relation in names), "grammar")
@@ -116,6 +125,7 @@ def group_of(relation: str) -> str:
 class Predictions:
     """The word that every word attends to most, in every head, over a treebank."""
 
+    treebank: Treebank
     sentence: Integers  # (word,): which sentence it belongs to
     first: Integers  # (sentence,): its first word among all words
     partner: NDArray[np.int16]  # (word, layer · head): position in the sentence; −1 where there is none
@@ -126,7 +136,7 @@ class Predictions:
     omitted: int  # sentences that are longer than the model reads
 
 
-class Aligned(NamedTuple):
+class AlignedSentence(NamedTuple):
     """A sentence as a document: the tokens of each word."""
 
     document: TokenChunk
@@ -134,20 +144,19 @@ class Aligned(NamedTuple):
     cell: Integers  # (word,): its cell, −1 without tokens of its own
 
 
-def aligned(model: Reader, sentences: Sequence[Sentence]) -> Iterator[Aligned | None]:
+def align(model: Reader, sentences: Sequence[Sentence]) -> Iterator[AlignedSentence | None]:
     """Sentences as the model reads them; None for those that are too long or empty.
 
     A causal model gets its begin-of-text token first, where it has one, so that the first word is not the sink.
     """
     start = _begin(model)
-    encodings = model.tokeniser.encode_many([one.text for one in sentences])
+    encodings = model.tokeniser.encode_many([sentence.text for sentence in sentences])
     for sentence, encoded in zip(sentences, encodings, strict=True):
         documents = list(cut(encoded, sentence.text, model.longest - (start is not None), model.causal))
         if len(documents) != 1:
             yield None
             continue
-        document = documents[0] if start is None else _with_first(documents[0], start)
-        yield _placed(document, sentence)
+        yield _align_tokens(documents[0] if start is None else _with_first(documents[0], start), sentence)
 
 
 def _begin(model: Reader) -> int | None:
@@ -172,7 +181,7 @@ def _with_first(document: TokenChunk, number: int) -> TokenChunk:
     )
 
 
-def _placed(document: TokenChunk, sentence: Sentence) -> Aligned:
+def _align_tokens(document: TokenChunk, sentence: Sentence) -> AlignedSentence:
     starts = np.array([word.start for word in sentence.words])
     stops = np.array([word.stop for word in sentence.words])
     with_place = np.flatnonzero(stops > starts)
@@ -187,60 +196,50 @@ def _placed(document: TokenChunk, sentence: Sentence) -> Aligned:
             before = -1 if document.special[token] else word
             if not document.special[token] and cell[word] < 0:
                 cell[word] = len(edges) - 1
-    return Aligned(document, np.array([*edges, len(document)]), cell)
-
-
-def word_weights(weights: NDArray[Any], edges: Integers) -> NDArray[Any]:
-    """(…, token, token) → (…, word, word): the sum of the weights to a word, the mean of those from it."""
-    to_words = np.add.reduceat(weights, edges[:-1], axis=-1)
-    from_words = np.add.reduceat(to_words, edges[:-1], axis=-2)
-    found: NDArray[Any] = from_words / np.diff(edges).astype(weights.dtype)[:, None]
-    return found
+    return AlignedSentence(document, np.array([*edges, len(document)]), cell)
 
 
 def predictions(
-    model: Reader,
-    treebank: Treebank,
-    *,
-    measurement: Measurement | None = None,
+    model: Reader, treebank: Treebank, *, measurement: Measurement | None = None,
     on_batch: Callable[[int, int], None] | None = None,
-) -> Predictions:
+) -> Predictions:  # fmt: skip
     """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass.
 
     on_batch   called with the number of tokens that are done, and of all
     """
     sentences = treebank.sentences
-    found = list(aligned(model, sentences)) if sentences else []
-    kept = [place for place, one in enumerate(found) if one is not None]
+    aligned = list(align(model, sentences)) if sentences else []
+    kept = [(number, sentence) for number, sentence in enumerate(aligned) if sentence is not None]
     layers, heads = len(model.block_shapes), model.heads
     lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
     first = np.concatenate([[0], np.cumsum(lengths)])[:-1].astype(np.int64)
     total = int(lengths.sum())
     partner = np.full((total, layers * heads), -1, np.int16)
     seen = np.zeros(total, bool)
-    documents = [one.document for one in found if one is not None]
+    documents = [sentence.document for _, sentence in kept]
     done, tokens = 0, sum(map(len, documents))
     if on_batch is not None:
         on_batch(0, tokens)
     for batch in batches(documents):
-        joined: dict[tuple[int, ...], _Joined] = {}  # the same for all layers
-        for group in observe(model, [documents[place] for place in batch]):
+        words_of: dict[tuple[int, ...], _GroupWords] = {}  # the same for all layers
+        for group in observe(model, [documents[index] for index in batch]):
             if measurement is not None:
                 measurement.add(group)
-            if group.places not in joined:
-                of_group = [kept[batch[place]] for place in group.places]
-                joined[group.places] = _Joined.of([found[number] for number in of_group], first[of_group])
-                seen[joined[group.places].word] = joined[group.places].seen
+            if group.indices not in words_of:
+                numbers, of_group = zip(*(kept[batch[index]] for index in group.indices), strict=True)
+                words_of[group.indices] = _GroupWords.of(of_group, first[list(numbers)])
+                seen[words_of[group.indices].word] = words_of[group.indices].seen
             columns = slice(group.layer * heads, (group.layer + 1) * heads)
             for chosen, weights in group.whole():
-                words, partners = joined[group.places].choices(chosen, weights)
+                words, partners = words_of[group.indices].choices(chosen, weights)
                 partner[words, columns] = partners
-        done += sum(len(documents[place]) for place in batch)
+        done += sum(len(documents[index]) for index in batch)
         if on_batch is not None:
             on_batch(done, tokens)
     partner[:, silent_heads(model)] = -1
     sentence = np.repeat(np.arange(len(sentences)), lengths)
-    return Predictions(sentence, first, partner, seen, model.causal, layers, heads, len(sentences) - len(kept))
+    omitted = len(sentences) - len(kept)
+    return Predictions(treebank, sentence, first, partner, seen, model.causal, layers, heads, omitted)
 
 
 def silent_heads(model: Reader) -> Flags:
@@ -255,7 +254,7 @@ def silent_heads(model: Reader) -> Flags:
     return silent
 
 
-class _Joined(NamedTuple):
+class _GroupWords(NamedTuple):
     """The words of documents with equally many tokens; a cell is a word or a special token."""
 
     edges: NDArray[np.int32]  # (document, cell + 1): the first token of each cell
@@ -268,21 +267,21 @@ class _Joined(NamedTuple):
     seen: Flags  # (word,): whether a head can choose it
 
     @classmethod
-    def of(cls, some: Sequence[Any], first: Integers) -> _Joined:
-        """Of some `Aligned` documents, and the numbers of their first words."""
-        most = max(len(one.edges) - 1 for one in some)
-        edges = np.zeros((len(some), most + 1), np.int32)
-        counts = np.array([len(one.edges) - 1 for one in some], np.int32)
-        aside = np.zeros((len(some), most), bool)
-        word_of = np.full((len(some), most), -1, np.int16)
-        for place, one in enumerate(some):
-            edges[place, : len(one.edges)] = one.edges
-            aside[place, : counts[place]] = one.document.sinks[one.edges[:-1]]
-            has = np.flatnonzero(one.cell >= 0)
-            word_of[place, one.cell[has]] = has
-        document = np.repeat(np.arange(len(some)), [len(one.cell) for one in some])
-        cell = np.concatenate([one.cell for one in some])
-        word = np.concatenate([start + np.arange(len(one.cell)) for start, one in zip(first, some, strict=True)])
+    def of(cls, sentences: Sequence[AlignedSentence], first: Integers) -> _GroupWords:
+        """Of some sentences, and the numbers of their first words."""
+        counts = np.array([len(sentence.edges) - 1 for sentence in sentences], np.int32)
+        shape = len(sentences), int(counts.max())
+        edges = np.zeros((shape[0], shape[1] + 1), np.int32)
+        aside, word_of = np.zeros(shape, bool), np.full(shape, -1, np.int16)
+        for row, sentence in enumerate(sentences):
+            edges[row, : counts[row] + 1] = sentence.edges
+            aside[row, : counts[row]] = sentence.document.sinks[sentence.edges[:-1]]
+            has = np.flatnonzero(sentence.cell >= 0)
+            word_of[row, sentence.cell[has]] = has
+        lengths = [len(sentence.cell) for sentence in sentences]
+        document = np.repeat(np.arange(len(sentences)), lengths)
+        cell = np.concatenate([sentence.cell for sentence in sentences])
+        word = np.concatenate([start + np.arange(count) for start, count in zip(first, lengths, strict=True)])
         return cls(edges, counts, aside, word_of, document, cell, word, (cell >= 0) & ~aside[document, cell])
 
     def choices(self, chosen: slice, weights: NDArray[Any]) -> tuple[Integers, NDArray[np.int16]]:
@@ -309,15 +308,15 @@ def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: Flags) 
     """
     native = native_engine()
     if native is not None and weights.dtype == np.float32:
-        found: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
-        return found
+        choices: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
+        return choices
     best = np.full((*weights.shape[:2], aside.shape[1]), -1, np.int32)
-    for place, count in enumerate(counts.tolist()):
-        between = word_weights(weights[place].astype(np.float64), edges[place, : count + 1])  # (head, cell, cell)
-        between[:, :, aside[place, :count]] = 0
+    for row, count in enumerate(counts.tolist()):
+        between = pool_words(weights[row].astype(np.float64), edges[row, : count + 1])  # (head, cell, cell)
+        between[:, :, aside[row, :count]] = 0
         cells = np.arange(count)
         between[:, cells, cells] = 0
-        best[place, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
+        best[row, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
     return best
 
 
@@ -333,37 +332,38 @@ class Questions(NamedTuple):
     partner: Integers  # (pair,): its right partner, position in the sentence
 
 
-def questions(treebank: Treebank, found: Predictions) -> tuple[dict[tuple[str, str], Questions], dict[str, int]]:
+def questions_of(predictions: Predictions) -> tuple[dict[tuple[str, str], Questions], dict[str, int]]:
     """The questions of every relation and direction that heads can answer, and the number of pairs in the file."""
     collected: dict[tuple[str, str], list[tuple[int, int]]] = {}
     pairs: dict[str, int] = {}
-    for sentence, first in zip(treebank.sentences, found.first.tolist(), strict=True):
+    for sentence, first in zip(predictions.treebank.sentences, predictions.first.tolist(), strict=True):
         for relation, dependent, head in pairs_of(sentence):
             pairs[relation] = pairs.get(relation, 0) + 1
-            for direction, query, partner in (("to head", dependent, head), ("to dependent", head, dependent)):
-                if found.causal and partner > query:
+            for direction in ("to head", "to dependent"):
+                query, partner = swap_to_head(direction, dependent, head)
+                if predictions.causal and partner > query:
                     continue
-                if found.seen[first + query] and found.seen[first + partner]:
+                if predictions.seen[first + query] and predictions.seen[first + partner]:
                     collected.setdefault((relation, direction), []).append((first + query, partner))
     return {key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()}, pairs
 
 
-def hits(asked: Questions, found: Predictions) -> tuple[Integers, Flags]:
+def hits(questions: Questions, predictions: Predictions) -> tuple[Integers, Flags]:
     """Sentence of each query, and whether each head is right, (query, head); a query with two partners counts once."""
-    right = found.partner[asked.word] == asked.partner[:, None]
-    return _per_query(asked, found, right)
+    right = predictions.partner[questions.word] == questions.partner[:, None]
+    return _per_query(questions, predictions, right)
 
 
-def offset_hits(asked: Questions, found: Predictions) -> Flags:
+def offset_hits(questions: Questions, predictions: Predictions) -> Flags:
     """Whether the word at each fixed offset is a right partner, (query, offset)."""
-    position = asked.word - found.first[found.sentence[asked.word]]
-    right = position[:, None] + np.array(OFFSETS) == asked.partner[:, None]
-    return _per_query(asked, found, right)[1]
+    position = questions.word - predictions.first[predictions.sentence[questions.word]]
+    right = position[:, None] + np.array(OFFSETS) == questions.partner[:, None]
+    return _per_query(questions, predictions, right)[1]
 
 
-def _per_query(asked: Questions, found: Predictions, right: Flags) -> tuple[Integers, Flags]:
-    starts = np.flatnonzero(np.diff(asked.word, prepend=-1))
-    return found.sentence[asked.word[starts]], np.logical_or.reduceat(right, starts, axis=0)
+def _per_query(questions: Questions, predictions: Predictions, right: Flags) -> tuple[Integers, Flags]:
+    starts = np.flatnonzero(np.diff(questions.word, prepend=-1))
+    return predictions.sentence[questions.word[starts]], np.logical_or.reduceat(right, starts, axis=0)
 
 
 class Interval(NamedTuple):
@@ -415,74 +415,71 @@ class HeadScore(NamedTuple):
     choosing_gain: float  # the same on the file that relations were chosen on
 
 
-@dataclass(frozen=True, eq=False)
-class Read:
-    """A treebank as a model read it."""
-
-    treebank: Treebank
-    found: Predictions
+TwoFiles = tuple[Predictions, Predictions]  # on the file that heads are chosen on, and on the one they are scored on
 
 
-def scores(chosen_on: Read, scored_on: Read, untrained: tuple[Read, Read] | None = None) -> list[Score]:
+def scores(chosen_on: Predictions, scored_on: Predictions, untrained: TwoFiles | None = None) -> list[Score]:
     """The best head of every relation and direction, ordered by group, relation and accuracy."""
-    on_choice, _ = questions(chosen_on.treebank, chosen_on.found)
-    on_score, pairs = questions(scored_on.treebank, scored_on.found)
-    result = []
-    for key in sorted(on_choice.keys() & on_score.keys()):
-        first, second = on_choice[key], on_score[key]
-        sentence, right = hits(second, scored_on.found)
+    on_choice, _ = questions_of(chosen_on)
+    on_score, pairs = questions_of(scored_on)
+    result: list[Score] = []
+    for relation, direction in sorted(on_choice.keys() & on_score.keys()):
+        first, second = on_choice[relation, direction], on_score[relation, direction]
+        sentence, right = hits(second, scored_on)
         if min(len(np.unique(first.word)), len(sentence)) < LEAST_PAIRS:
             continue
-        chosen = hits(first, chosen_on.found)[1].mean(axis=0)
-        by_offset = offset_hits(first, chosen_on.found).mean(axis=0)
-        head, offset = int(chosen.argmax()), int(by_offset.argmax())
-        of_head, of_offset = right[:, head].astype(int), offset_hits(second, scored_on.found)[:, offset].astype(int)
+        by_head = hits(first, chosen_on)[1].mean(axis=0)
+        by_offset = offset_hits(first, chosen_on).mean(axis=0)
+        head, offset = int(by_head.argmax()), int(by_offset.argmax())
+        of_head, of_offset = right[:, head].astype(int), offset_hits(second, scored_on)[:, offset].astype(int)
         columns = [of_head, of_offset, of_head - of_offset]
         if untrained is not None:
-            head_0 = int(hits(first, untrained[0].found)[1].mean(axis=0).argmax())
-            columns.append(hits(second, untrained[1].found)[1][:, head_0])
+            head_0 = int(hits(first, untrained[0])[1].mean(axis=0).argmax())
+            columns.append(hits(second, untrained[1])[1][:, head_0])
         sentences = len(scored_on.treebank.sentences)
         of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1), sentences)
         result.append(
             Score(
-                key[0], group_of(key[0]), key[1], *divmod(head, scored_on.found.heads), of_best, OFFSETS[offset],
-                of_fixed, baseline[0] if baseline else None, gain, len(sentence), len(second.word) / pairs[key[0]],
-                float(chosen[head]), float(chosen[head] - by_offset[offset]),
+                relation, group_of(relation), direction, *divmod(head, scored_on.heads), of_best, OFFSETS[offset],
+                of_fixed, baseline[0] if baseline else None, gain, len(sentence), len(second.word) / pairs[relation],
+                float(by_head[head]), float(by_head[head] - by_offset[offset]),
             )
         )  # fmt: skip
     order = [*GROUPS, "grammar"]
-    best = {one.relation: max(other.choosing for other in result if other.relation == one.relation) for one in result}
+    best: dict[str, float] = {}
+    for score in result:
+        best[score.relation] = max(best.get(score.relation, 0.0), score.choosing)
     return sorted(
-        result, key=lambda one: (order.index(one.group), -best[one.relation], one.relation, -one.choosing_gain)
+        result,
+        key=lambda score: (order.index(score.group), -best[score.relation], score.relation, -score.choosing_gain),
     )
 
 
-def scores_by_head(chosen_on: Read, scored_on: Read, found: Sequence[Score]) -> list[HeadScore]:
+def scores_by_head(chosen_on: Predictions, scored_on: Predictions, found: Sequence[Score]) -> list[HeadScore]:
     """What every head finds better than the best fixed offset, on both files; best first for each head.
 
     A relation of a head must gain on the file to choose on, and the whole interval of its gain on the other file must
     be above 0.
     """
-    on_choice, _ = questions(chosen_on.treebank, chosen_on.found)
-    on_score, _ = questions(scored_on.treebank, scored_on.found)
+    on_choice, on_score = questions_of(chosen_on)[0], questions_of(scored_on)[0]
     result = []
-    for one in found:
-        first, second = on_choice[one.relation, one.direction], on_score[one.relation, one.direction]
-        offset = OFFSETS.index(one.offset)
-        gains = hits(first, chosen_on.found)[1].mean(axis=0) - offset_hits(first, chosen_on.found)[:, offset].mean()
+    for score in found:
+        relation, direction, offset = score.relation, score.direction, OFFSETS.index(score.offset)
+        first, second = on_choice[relation, direction], on_score[relation, direction]
+        gains = hits(first, chosen_on)[1].mean(axis=0) - offset_hits(first, chosen_on)[:, offset].mean()
         heads = np.flatnonzero(gains > 0)
         if not len(heads):
             continue
-        sentence, right = hits(second, scored_on.found)
+        sentence, right = hits(second, scored_on)
         of_heads = right[:, heads].astype(int)
-        of_offset = offset_hits(second, scored_on.found)[:, offset].astype(int)
+        of_offset = offset_hits(second, scored_on)[:, offset].astype(int)
         columns = np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1)
         intervals = bootstrap(sentence, columns, len(scored_on.treebank.sentences))
         for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
             if gain.low > 0:
-                layer, place = divmod(head, scored_on.found.heads)
-                result.append(HeadScore(one.relation, one.direction, layer, place, accuracy, gain, float(gains[head])))
-    return sorted(result, key=lambda one: (one.layer, one.head, -one.choosing_gain, one.relation))
+                layer_head = divmod(head, scored_on.heads)
+                result.append(HeadScore(relation, direction, *layer_head, accuracy, gain, float(gains[head])))
+    return sorted(result, key=lambda score: (score.layer, score.head, -score.choosing_gain, score.relation))
 
 
 class Change(NamedTuple):
@@ -493,17 +490,17 @@ class Change(NamedTuple):
     change: Interval  # of the accuracy, sentence by sentence
 
 
-def changes(intact: tuple[Read, Read], silenced: tuple[Read, Read]) -> list[Change]:
+def changes(intact: TwoFiles, silenced: TwoFiles) -> list[Change]:
     """What silencing heads does to the accuracy of every relation, in its better direction before."""
-    after = {(one.relation, one.direction): one for one in scores(*silenced)}
-    asked, _ = questions(intact[1].treebank, intact[1].found)
+    after = {(score.relation, score.direction): score for score in scores(*silenced)}
+    questions, _ = questions_of(intact[1])
     result = []
     for before in best_directions(scores(*intact)):
         key = before.relation, before.direction
         hits_of = []
-        for one, read in ((before, intact[1]), (after[key], silenced[1])):
-            sentence, right = hits(asked[key], read.found)
-            hits_of.append(right[:, one.layer * read.found.heads + one.head].astype(int))
+        for score, predictions in ((before, intact[1]), (after[key], silenced[1])):
+            sentence, right = hits(questions[key], predictions)
+            hits_of.append(right[:, score.layer * predictions.heads + score.head].astype(int))
         lost = (hits_of[1] - hits_of[0])[:, None]
         (change,) = bootstrap(sentence, lost, len(intact[1].treebank.sentences))
         result.append(Change(before, after[key], change))
@@ -513,15 +510,37 @@ def changes(intact: tuple[Read, Read], silenced: tuple[Read, Read]) -> list[Chan
 def best_directions(found: Sequence[Score]) -> list[Score]:
     """Of each relation the direction in which the best head gains more over the fixed offset, where it was chosen.
 
-    A causal model sees few pairs in one of the directions: one with less than half the pairs of the other is left out.
+    Of those that are seen often enough: see `usual_directions`.
     """
-    kept: dict[str, Score] = {}
-    for one in found:
-        most = max(other.seen for other in found if other.relation == one.relation)
-        before = kept.get(one.relation)
-        if 2 * one.seen >= most and (before is None or one.choosing_gain > before.choosing_gain):
-            kept[one.relation] = one
-    return [one for one in found if kept[one.relation] is one]
+    best = best_by_relation(usual_directions(found))
+    return [score for score in found if best[score.relation] is score]
+
+
+class _Scored(Protocol):
+    @property
+    def relation(self) -> str: ...
+    @property
+    def choosing_gain(self) -> float: ...
+
+
+S = TypeVar("S", bound=_Scored)
+
+
+def best_by_relation(found: Iterable[S]) -> dict[str, S]:
+    """Of each relation the one that gains most over the fixed offset, where it was chosen; of equals the first."""
+    best: dict[str, S] = {}
+    for score in found:
+        if score.relation not in best or score.choosing_gain > best[score.relation].choosing_gain:
+            best[score.relation] = score
+    return best
+
+
+def usual_directions(found: Sequence[Score]) -> list[Score]:
+    """Without the direction in which a causal model sees few pairs: less than half of those in the other."""
+    most: dict[str, float] = {}
+    for score in found:
+        most[score.relation] = max(most.get(score.relation, 0.0), score.seen)
+    return [score for score in found if 2 * score.seen >= most[score.relation]]
 
 
 def bootstrap(sentence: Integers, values: NDArray[Any], sentences: int) -> list[Interval]:
@@ -531,7 +550,7 @@ def bootstrap(sentence: Integers, values: NDArray[Any], sentences: int) -> list[
     same intervals.
     """
     columns = np.concatenate([np.ones((len(values), 1)), values], axis=1).astype(np.float64)
-    of_sentence = np.stack([np.bincount(sentence, weights=one, minlength=sentences) for one in columns.T], axis=1)
+    of_sentence = np.stack([np.bincount(sentence, column, sentences) for column in columns.T], axis=1)
     drawn = _resamples(sentences)
     sums = np.zeros((len(drawn), columns.shape[1]))
     for first in range(0, sentences, BLOCK):
@@ -545,7 +564,7 @@ def bootstrap(sentence: Integers, values: NDArray[Any], sentences: int) -> list[
 @lru_cache(maxsize=2)
 def _resamples(sentences: int) -> NDArray[np.uint8]:
     """How often each sentence is in each resample, (resample, sentence)."""
-    generator, found = np.random.default_rng(SEED), np.empty((RESAMPLES, sentences), np.uint8)
-    for row in found:
+    generator, drawn = np.random.default_rng(SEED), np.empty((RESAMPLES, sentences), np.uint8)
+    for row in drawn:
         row[:] = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
-    return found
+    return drawn

@@ -89,34 +89,24 @@ class Settings:
     def activation(self, name: str, default: str) -> str:
         """Regard's name of an activation function."""
         expected = f"one of {', '.join(ACTIVATIONS)}"
-        found = self._checked(
-            name, default, REFUSED, expected, lambda value: isinstance(value, str) and value in ACTIVATIONS
-        )
-        return ACTIVATIONS[found]
+        name = self._checked(name, default, REFUSED, expected, lambda value: value in list(ACTIVATIONS))
+        return ACTIVATIONS[name]
 
     def strings(self, name: str, count: int) -> list[str] | None:
         """A list of `count` strings; None where it is missing or null."""
-        found: list[str] | None = self._checked(
-            name,
-            None,
-            None,
-            f"a list of {count} strings",
-            lambda value: (
-                isinstance(value, list) and len(value) == count and all(isinstance(part, str) for part in value)
-            ),
-        )
-        return found
+        strings: list[str] | None = self._list(name, None, count, "strings", lambda part: isinstance(part, str))
+        return strings
 
     def numbers(self, name: str, count: int) -> list[float]:
         """A list of `count` positive numbers."""
-        found: list[float] = self._checked(
-            name,
-            REQUIRED,
-            REFUSED,
-            f"a list of {count} positive numbers",
-            lambda value: isinstance(value, list) and len(value) == count and all(map(_is_positive, value)),
-        )
-        return [float(number) for number in found]
+        return [float(number) for number in self._list(name, REQUIRED, count, "positive numbers", _is_positive)]
+
+    def _list(self, name: str, default: Any, count: int, what: str, fits: Callable[[Any], bool]) -> Any:
+        null = REFUSED if default is REQUIRED else default
+        return self._checked(
+            name, default, null, f"a list of {count} {what}",
+            lambda value: isinstance(value, list) and len(value) == count and all(map(fits, value)),
+        )  # fmt: skip
 
     def part(self, name: str) -> Settings:
         """The settings of an object inside these; empty where it is missing or null."""

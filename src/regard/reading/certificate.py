@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.engines import generic, slicing
+from regard.engines import generic, score_parts
 from regard.engines.interface import ROW_STATE
 from regard.engines.select import engine_for
 from regard.layers import LayerAttention
@@ -69,9 +69,9 @@ def _chunks(attention: Attention, rows: int) -> Iterator[slice]:
 def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: Any) -> tuple[float, float, float]:
     """The three errors of some heads."""
     part = attention.select(head=heads)
-    key_heads = slicing.key_heads(heads, attention.shape[0], values.shape[0])
+    key_heads = score_parts.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
-    truth = slicing.lattice(_in_double(part).scores, rows, slicing.EVERYTHING)
+    truth = score_parts.lattice(_in_double(part).scores, rows, score_parts.EVERYTHING)
     expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ROW_STATE)
     assert expected is not None
     forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
@@ -84,7 +84,9 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     sees = ~forbidden.all(axis=-1)
     if used is None:
         mine = part.scores
-        outputs = engine_for(mine.queries).forward(slicing.lattice(mine, rows, slicing.EVERYTHING), values[None])[0]
+        outputs = engine_for(mine.queries).forward(
+            score_parts.lattice(mine, rows, score_parts.EVERYTHING), values[None]
+        )[0]
         assert outputs is not None
         outputs = numpy_of(outputs)[0]
     else:

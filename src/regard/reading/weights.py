@@ -42,6 +42,14 @@ def _select(axis: str, given: int | None, count: int) -> range:
     return range(place, place + 1)
 
 
+def pool_words(weights: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
+    """(…, token, token) → (…, word, word): the sum of the weights to a word, the mean of those from it."""
+    to_words = np.add.reduceat(weights, edges[:-1], axis=-1)
+    from_words = np.add.reduceat(to_words, edges[:-1], axis=-2)
+    pooled: NDArray[Any] = from_words / np.diff(edges).astype(weights.dtype)[:, None]
+    return pooled
+
+
 @dataclass(frozen=True, eq=False)
 class WordWeights:
     """Weights between words, by layer and head; None selects all layers or all heads."""

@@ -11,7 +11,7 @@ import numpy as np
 from regard import arrays
 from regard.arrays import Array, four_axes
 from regard.attention import arguments
-from regard.engines import generic, slicing
+from regard.engines import generic, score_parts
 from regard.engines.interface import Scores
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
 from regard.trace.labels import place_of, words_for
@@ -53,7 +53,7 @@ def explain(
     row = 0
     if query is not None:
         row = place_of("query", query, asking)
-        scores = slicing.of_rows(scores, slice(row, row + 1))
+        scores = score_parts.of_rows(scores, slice(row, row + 1))
         asking = asking[row : row + 1]
     rows = slice(row, row + len(asking))
     given = tuple(

@@ -33,7 +33,7 @@ class Why:
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class ExplainedNumber:
     """The number or vector that a calculation is for."""
 
     trace: Steps
@@ -77,10 +77,10 @@ class Target:
 def why(trace: Steps, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
     """The calculation of one number, or of one vector."""
     trace.step(name)
-    return CALCULATIONS[name](Target(trace, name, query, key, head, component, full))
+    return CALCULATIONS[name](ExplainedNumber(trace, name, query, key, head, component, full))
 
 
-def picked(place: Target, values: Any) -> int | None:
+def picked(place: ExplainedNumber, values: Any) -> int | None:
     """The chosen component, counted from 0; None for the whole vector."""
     component = place.component
     if component is None:
@@ -89,7 +89,7 @@ def picked(place: Target, values: Any) -> int | None:
     return validate.index("component", component, size)
 
 
-def _score(place: Target) -> Why:
+def _score(place: ExplainedNumber) -> Why:
     query, key = place.step("query", place.head, place.row), place.step("key", place.head, place.column)
     score = float(place.step("score", place.head, place.row, place.column))
     products = tuple(float(a) * float(b) for a, b in zip(query, key, strict=True))
@@ -104,31 +104,31 @@ def _score(place: Target) -> Why:
     return Why(f"{line} = {number(score)}", score, products)
 
 
-def _scaled(place: Target) -> Why:
+def _scaled(place: ExplainedNumber) -> Why:
     score, scaled = (float(place.step(name, place.head, place.row, place.column)) for name in ("score", "scaled"))
     by = f"/ √{place.trace.head_dim}" if place.trace.origin.is_root else f"· {factor(place.trace.origin.scale)}"
     return Why(f"{number(score)} {by} = {number(scaled)}", scaled, (score, place.trace.origin.scale))
 
 
-def _capped(place: Target) -> Why:
+def _capped(place: ExplainedNumber) -> Why:
     scaled, capped = (float(place.step(name, place.head, place.row, place.column)) for name in ("scaled", "capped"))
     cap = number(place.trace.origin.softcap)
     return Why(f"{cap} · tanh({number(scaled)} / {cap}) = {number(capped)}", capped, (scaled,))
 
 
-def _before(place: Target) -> float:
+def _before(place: ExplainedNumber) -> float:
     """The number of the step before."""
     names = place.trace.names
     return float(place.step(names[names.index(place.name) - 1], place.head, place.row, place.column))
 
 
-def _biased(place: Target) -> Why:
+def _biased(place: ExplainedNumber) -> Why:
     before, biased = _before(place), float(place.step("biased", place.head, place.row, place.column))
     bias = biased - before
     return Why(f"{number(before)} + {factor(bias)} = {number(biased)}", biased, (before, bias))
 
 
-def _masked(place: Target) -> Why:
+def _masked(place: ExplainedNumber) -> Why:
     before, masked = _before(place), float(place.step("masked", place.head, place.row, place.column))
     query, key = place.trace.query_words[place.row], place.trace.words[place.column]
     if math.isinf(masked) and masked < 0:
@@ -136,7 +136,7 @@ def _masked(place: Target) -> Why:
     return Why(f"{query} may see {key}: {number(before)} stays {number(masked)}", masked, (before,))
 
 
-def _weight(place: Target) -> Why:
+def _weight(place: ExplainedNumber) -> Why:
     scores = place.step(last_stage(place.trace), place.head, place.row).astype(np.float64)
     weight = float(place.step("weight", place.head, place.row, place.column))
     query, key = place.trace.query_words[place.row], place.trace.words[place.column]
@@ -154,7 +154,7 @@ def _weight(place: Target) -> Why:
     return Why(line, weight, tuple(powers.tolist()))
 
 
-def _weighted_value(place: Target) -> Why:
+def _weighted_value(place: ExplainedNumber) -> Why:
     weight = float(place.step("weight", place.head, place.row, place.column))
     value = place.step("value", place.head, place.column)
     weighted = numpy_of(weighted_values_of(place.trace, place.row, place.head))[place.column]
@@ -166,7 +166,7 @@ def _weighted_value(place: Target) -> Why:
     return Why(line, one, (weight, float(value[component])))
 
 
-def _output(place: Target) -> Why:
+def _output(place: ExplainedNumber) -> Why:
     weights, values = place.step("weight", place.head, place.row), place.step("value", place.head)
     output = place.step("output", place.head, place.row)
     weighted = numpy_of(weighted_values_of(place.trace, place.row, place.head))
@@ -185,7 +185,7 @@ def _output(place: Target) -> Why:
 # Steps of layers: projections, sums, norms, feed-forward
 
 
-def _vector_of(place: Target) -> Why:
+def _vector_of(place: ExplainedNumber) -> Why:
     """Queries, keys, values, and all steps after the heads, by their provenance."""
     values, at = _where(place)
     made = place.part(place.name)
@@ -202,7 +202,7 @@ def _vector_of(place: Target) -> Why:
     return Why(f"{number(values[component])}, {how}", float(values[component]))
 
 
-def _where(place: Target) -> tuple[Any, int]:
+def _where(place: ExplainedNumber) -> tuple[Any, int]:
     """The vector, and its row in the arrays it was computed from."""
     axes = place.trace.step(place.name).axes
     if axes[0] == "head":
@@ -214,7 +214,7 @@ def _where(place: Target) -> tuple[Any, int]:
     return place.step(place.name, at), at
 
 
-def _token(place: Target) -> int:
+def _token(place: ExplainedNumber) -> int:
     """The position of a word among the input tokens: of the query in cross-attention, else of the key."""
     trace = place.trace
     named = place.query if place.query is not None else place.key
@@ -223,7 +223,7 @@ def _token(place: Target) -> int:
     return key_of(trace, named, place.name) if named is not None else trace.own_key + place.row
 
 
-def _projection(place: Target, made: Projection, values: Any, at: int) -> Why:
+def _projection(place: ExplainedNumber, made: Projection, values: Any, at: int) -> Why:
     row = _double(made.rows[at])
     head = place.head // made.shared_by if made.heads > 1 else 0
     matrix = _double(made.matrices[head])  # (in, out)
@@ -246,7 +246,7 @@ def _projection(place: Target, made: Projection, values: Any, at: int) -> Why:
     return Why(line, float(values[component]), tuple(terms))
 
 
-def _sum(place: Target, made: Sum, values: Any, at: int) -> Why:
+def _sum(place: ExplainedNumber, made: Sum, values: Any, at: int) -> Why:
     left, right = _double(made.left[at]), _double(made.right[at])
     both = left + right
     component = picked(place, values)
@@ -273,7 +273,7 @@ def _normed(norm: Any, row: Any, component: int) -> str:
     return f"{top} / √({number(square)} + {norm.epsilon:g})".replace("e-", "e−") + end
 
 
-def _fed(place: Target, made: Fed, values: Any, at: int) -> Why:
+def _fed(place: ExplainedNumber, made: Fed, values: Any, at: int) -> Why:
     layer = made.layer
     row = _double(made.rows[at])
     hidden = _double(layer.hidden(made.rows[at : at + 1])[0])
@@ -295,7 +295,7 @@ def _fed(place: Target, made: Fed, values: Any, at: int) -> Why:
     return Why(f"{line} = {number(values[component])}", float(values[component]), terms)
 
 
-def _concatenated(place: Target) -> Why:
+def _concatenated(place: ExplainedNumber) -> Why:
     values = place.step("concatenated", place.row)
     outputs = tuple(place.step("output", head, place.row) for head in range(place.trace.heads))
     component = picked(place, values)
@@ -311,7 +311,7 @@ def _double(array: Any) -> Any:
     return numpy_of(array).astype(np.float64)
 
 
-CALCULATIONS: dict[str, Callable[[Target], Why]] = {
+CALCULATIONS: dict[str, Callable[[ExplainedNumber], Why]] = {
     "score": _score,
     "scaled": _scaled,
     "capped": _capped,

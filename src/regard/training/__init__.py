@@ -17,20 +17,6 @@ from regard.training.record import Record, Snapshot
 from regard.training.tasks import Batch, Task, task
 
 __all__ = [
-    "Batch",
-    "Diverged",
-    "Module",
-    "Preset",
-    "Progress",
-    "Recipe",
-    "Record",
-    "Snapshot",
-    "Task",
-    "Trained",
-    "compare",
-    "limit_threads",
-    "network",
-    "preset",
-    "task",
-    "train",
-]
+    "Batch", "Diverged", "Module", "Preset", "Progress", "Recipe", "Record", "Snapshot", "Task", "Trained", "compare",
+    "limit_threads", "network", "preset", "task", "train",
+]  # fmt: skip

@@ -27,7 +27,7 @@ from regard.layers import MultiHead
 from regard.tables import Column, Table
 from regard.training.loop import Recipe
 from regard.training.measurement import held_out_batch
-from regard.training.network import Module
+from regard.training.network import Module, initial_deviation
 from regard.training.optimiser import AdamW
 from regard.training.tasks import Batch, LookupTask, Task
 
@@ -104,7 +104,7 @@ class Stack(nn.Module):  # type: ignore[misc]
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, task.vocabulary, bias=False)
         for table in (self.embedding, self.positions, self.head):
-            nn.init.normal_(table.weight, std=0.02 * math.sqrt(768 / width))  # as in `network`
+            nn.init.normal_(table.weight, std=initial_deviation(width))
         if tied:
             self.head.weight = self.embedding.weight
 
@@ -165,7 +165,7 @@ def parameter_count(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def matched(name: str, task: Task, count: int, layers: int = 2) -> nn.Module:
+def match_parameters(name: str, task: Task, count: int, layers: int = 2) -> nn.Module:
     """The network of this kind whose number of parameters is closest to `count`, within 5%."""
     step = 8 if name == "eight heads" else 1
 
@@ -225,20 +225,19 @@ class Comparison:
 
     def curve(self, network: str, field: str) -> dict[int, tuple[float, float, float]]:
         """Mean, lowest and highest accuracy over the seeds, by distance (`by_distance`) or pairs (`by_pairs`)."""
-        found: dict[int, list[float]] = {}
+        accuracies: dict[int, list[float]] = {}
         for result in self.of(network):
             for at, accuracy in getattr(result, field).items():
-                found.setdefault(at, []).append(accuracy)
-        return {at: (float(np.mean(some)), min(some), max(some)) for at, some in sorted(found.items())}
+                accuracies.setdefault(at, []).append(accuracy)
+        return {at: _spread(some) for at, some in sorted(accuracies.items())}
 
     def tables(self) -> list[Table]:
         """Accuracy with its spread over the seeds: overall, by distance, by number of pairs."""
         numbers = [Column(name, "number", 3) for name in ("mean", "lowest", "highest")]
         rows: list[tuple[Any, ...]] = []
         for name in self.networks:
-            accuracies = [result.accuracy for result in self.of(name)]
-            spread = float(np.mean(accuracies)), min(accuracies), max(accuracies)
-            rows.append((name, self.of(name)[0].parameters, *spread))
+            results = self.of(name)
+            rows.append((name, results[0].parameters, *_spread([result.accuracy for result in results])))
         seeds = {result.seed for result in self.results}
         note = f"{errors.count(len(seeds), 'seed')}; test sequences are not among those of the training."
         columns = Column("network", "word"), Column("parameters", "number", 0), *numbers
@@ -253,6 +252,11 @@ class Comparison:
                 columns = Column("network", "word"), *(Column(str(at), "number", 3) for at in places)
                 tables.append(Table(f"Mean accuracy by {title}", columns, tuple(rows)))
         return tables
+
+
+def _spread(accuracies: Sequence[float]) -> tuple[float, float, float]:
+    """Mean, lowest and highest."""
+    return float(np.mean(accuracies)), min(accuracies), max(accuracies)
 
 
 def compare(
@@ -291,21 +295,16 @@ def compare(
                 if zoology:
                     network = build(name, task, width, layers, hidden=width if name == "feed-forward" else 0, tied=True)
                 else:
-                    network = matched(name, task, count, layers)
+                    network = match_parameters(name, task, count, layers)
             fit(network, task, recipe, seed, on_step, curriculum=not zoology)
-            results.append(_measured(name, seed, network, task))
+            results.append(_measure(name, seed, network, task))
     return Comparison(task.name, recipe.steps, results)
 
 
 def fit(
-    network: nn.Module,
-    task: Task,
-    recipe: Recipe,
-    seed: int,
-    on_step: Callable[[], Any] | None = None,
-    *,
+    network: nn.Module, task: Task, recipe: Recipe, seed: int, on_step: Callable[[], Any] | None = None, *,
     curriculum: bool = True,
-) -> None:
+) -> None:  # fmt: skip
     """Train a network; the level of difficulty rises with the step, so that all networks see the same batches."""
     adam = AdamW(network.parameters(), betas=recipe.betas, weight_decay=recipe.weight_decay)
     for step in range(recipe.steps):
@@ -333,7 +332,7 @@ def right_ones(network: nn.Module, batch: Batch) -> Any:
         return (logits.argmax(dim=-1) == targets).numpy()
 
 
-def _measured(name: str, seed: int, network: nn.Module, task: Task) -> TrainedNetwork:
+def _measure(name: str, seed: int, network: nn.Module, task: Task) -> TrainedNetwork:
     batch = held_out_batch(task, TEST_SEQUENCES, seed)
     right = right_ones(network, batch)
     by_pairs = {}
@@ -350,9 +349,6 @@ def by_distance(batch: Batch, right: Any) -> dict[int, float]:
     rows, queries = np.nonzero(batch.targets >= 0)
     keys = batch.keys[rows, queries]
     distance = np.where(keys >= 0, queries - keys, 0)
-    found = {}
-    for low in (2**power for power in range(int(distance.max(initial=0)).bit_length())):
-        inside = (distance >= low) & (distance < 2 * low)
-        if inside.any():
-            found[low] = float(right[inside].mean())
-    return found
+    lows = [2**power for power in range(int(distance.max(initial=0)).bit_length())]
+    bins = {low: (distance >= low) & (distance < 2 * low) for low in lows}
+    return {low: float(right[inside].mean()) for low, inside in bins.items() if inside.any()}

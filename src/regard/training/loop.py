@@ -252,10 +252,10 @@ class TrainingRun:
 
     def _tensors(self) -> dict[str, Tensor]:
         """Parameters and both moments of the optimiser, by name."""
-        found = {f"model.{name}": tensor.detach() for name, tensor in self.tensors.items()}
+        named = {f"model.{name}": tensor.detach() for name, tensor in self.tensors.items()}
         for name, moments in zip(self.tensors, self.optimiser.moments, strict=True):
-            found |= {f"exp_avg.{name}": moments.exp_avg, f"exp_avg_sq.{name}": moments.exp_avg_sq}
-        return found
+            named |= {f"exp_avg.{name}": moments.exp_avg, f"exp_avg_sq.{name}": moments.exp_avg_sq}
+        return named
 
     def _state(self) -> checkpoint.State:
         return checkpoint.State(self.step, self.level, self.running, self.losses, len(self.record.snapshots))
@@ -271,18 +271,18 @@ class TrainingRun:
         }  # fmt: skip
 
     def _resume(self, out: Path) -> None:
-        found = checkpoint.read(out, self._tensors(), self._settings(), len(self.task.levels))
-        if found is None:
+        saved = checkpoint.read(out, self._tensors(), self._settings(), len(self.task.levels))
+        if saved is None:
             return
-        state = found.state
+        state = saved.state
         with torch.no_grad():
             for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
-                tensor.copy_(torch.from_numpy(found.tensors[f"model.{name}"]))
-                moments.exp_avg.copy_(torch.from_numpy(found.tensors[f"exp_avg.{name}"]))
-                moments.exp_avg_sq.copy_(torch.from_numpy(found.tensors[f"exp_avg_sq.{name}"]))
+                tensor.copy_(torch.from_numpy(saved.tensors[f"model.{name}"]))
+                moments.exp_avg.copy_(torch.from_numpy(saved.tensors[f"exp_avg.{name}"]))
+                moments.exp_avg_sq.copy_(torch.from_numpy(saved.tensors[f"exp_avg_sq.{name}"]))
                 moments.step.fill_(state.step)
         self.step, self.level, self.running = state.step, state.level, state.running
-        self.losses, self.record = state.losses, found.record
+        self.losses, self.record = state.losses, saved.record
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

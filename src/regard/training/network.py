@@ -73,18 +73,13 @@ def network(
     )
     embedding = Embedding(np.zeros((vocabulary, width), dtype))
     head = Linear(embedding.weight if tied else np.zeros((vocabulary, width), dtype))
-    shape = Transformer(
-        embedding,
-        Learned(np.zeros((length, width), dtype)),
-        blocks,
-        norm=LayerNorm.seeded(width, dtype=dtype),
-        head=head,
-    )
+    positions, norm = Learned(np.zeros((length, width), dtype)), LayerNorm.seeded(width, dtype=dtype)
+    shape = Transformer(embedding, positions, blocks, norm=norm, head=head)
     names = {id(array): name for name, array in reversed(shape.parameters().items())}
     model = shape.map(lambda array: _start(names[id(array)], array, width, layers, root))
     if not waves:
         return model
-    amplitude = waves * math.sqrt(2) * _deviation(width)
+    amplitude = waves * math.sqrt(2) * initial_deviation(width)
     return replace(model, positions=Learned((amplitude * sinusoidal(length, width, WAVE_BASE)).astype(dtype)))
 
 
@@ -99,7 +94,7 @@ def _check_memory(parameters: int) -> None:
         )
 
 
-def _deviation(width: int) -> float:
+def initial_deviation(width: int) -> float:
     """GPT-2's deviation of weights, 0.02 at width 768, scaled to keep the size of x @ weightᵀ at other widths."""
     return 0.02 * math.sqrt(768 / width)
 
@@ -108,7 +103,7 @@ def _start(name: str, array: Any, width: int, layers: int, seed: Seed) -> Any:
     """Normal; the deviation is divided by √(2 · layers) where a matrix writes to the residual stream."""
     if array.ndim == 1:
         return array
-    deviation = _deviation(width)
+    deviation = initial_deviation(width)
     if name.endswith(("w_o.weight", "down.weight")):
         deviation /= math.sqrt(2 * layers)
     return (seed.part(name).normal(array.shape, np.float64) * deviation).astype(array.dtype)
@@ -169,13 +164,8 @@ class Module(nn.Module):  # type: ignore[misc]
         is_watched = watch is not None and watch.is_watched(self)
         hooks = (_global_forward_hooks, _global_forward_pre_hooks)
         parts = [module for module in self.modules() if module is not self]
-        if (
-            not is_watched
-            and not any(hooks)
-            and not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
-        ):
-            return layer
-        return _through_modules(layer, self, is_root=True)
+        has_hooks = any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
+        return _through_modules(layer, self, is_root=True) if is_watched or any(hooks) or has_hooks else layer
 
 
 def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) -> Any:
@@ -226,24 +216,18 @@ def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) ->
     return copy
 
 
-def hidden(model: Transformer, tokens: Tensor) -> Tensor:
-    """Vectors after the last block and its norm, (batch, token, width), before the head."""
-    x = model.embed(tokens)
-    for block in model.encoders:
-        x = block(x)
-    return x if model.norm is None else model.norm(x)
-
-
 def logits_at(model: Transformer, tokens: Tensor, where: Tensor) -> Tensor:
     """Logits of the next token at some positions only, (position, vocabulary): a head over all would cost the most."""
     assert model.head is not None
-    return model.head(hidden(model, tokens)[where])
+    x = model.embed(tokens)
+    for block in model.encoders:
+        x = block(x)
+    return model.head((x if model.norm is None else model.norm(x))[where])
 
 
 def parameters(model: Transformer) -> Mapping[str, Tensor]:
     """The tensors by name; one that is used twice has one name."""
-    found: dict[int, str] = {}
+    named: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in model.parameters().items():
-        found.setdefault(id(tensor), name)
-    given = model.parameters()
-    return {name: given[name] for name in found.values()}
+        named.setdefault(id(tensor), (name, tensor))
+    return dict(named.values())

@@ -113,9 +113,9 @@ def _stored_maps(data: Mapping[str, Any], source: Path, tell: Callable[[str], No
     except errors.RegardError as problem:
         tell(f"{source}: without attention maps. {str(problem).splitlines()[0]}")
         return []
-    changed = bool(data.get("weights")) and data["weights"] != [roles.digest(block) for block in reader.blocks]
+    changed = bool(data.get("weights")) and data["weights"] != [roles.layer_digest(block) for block in reader.blocks]
     if (source / "atlas.json").is_file():
-        changed |= atlas_folder.Manifest.read(source).weights != atlas_folder.digest(reader)
+        changed |= atlas_folder.Manifest.read(source).weights != atlas_folder.model_digest(reader)
     if changed:
         tell(f"{source}: without attention maps, because {data['model']} has other weights now.")
         return []

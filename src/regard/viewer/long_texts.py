@@ -19,7 +19,7 @@ import numpy as np
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.attention.pooled import even_edges
-from regard.engines import slicing
+from regard.engines import score_parts
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.reading import Reading
@@ -190,7 +190,7 @@ class Head:
 
     def _learn(self, first: int, last: int) -> None:
         """The state of some rows."""
-        scores = slicing.of_rows(self._scores, slice(first, last))
+        scores = score_parts.of_rows(self._scores, slice(first, last))
         found = self._engine.forward(scores, None, ROW_STATE)[1]
         for kept, name in zip(self._state, ROW_STATE, strict=True):
             kept[first:last] = numpy_of(found[name])[0, 0]
@@ -198,8 +198,8 @@ class Head:
 
     def _sums(self, row_edges: Integers, column_edges: Integers, pool: str) -> Floats:
         rows = slice(int(row_edges[0]), int(row_edges[-1]))
-        scores = slicing.of_rows(self._scores, rows)
-        state = RowState(*(slicing.like(kept[None, None, rows], scores.queries) for kept in self._state))
+        scores = score_parts.of_rows(self._scores, rows)
+        state = RowState(*(score_parts.like(kept[None, None, rows], scores.queries) for kept in self._state))
         how: Any = "max" if pool == "max" else "sum"
         found = self._engine.pooled(scores, state, row_edges - rows.start, column_edges, how)
         cells: Floats = numpy_of(found)[0, 0]

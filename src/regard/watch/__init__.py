@@ -18,11 +18,11 @@ except ImportError:
 
 from regard.watch import regard_layers  # noqa: F401 - where `regard.training.Module` hands its attention over
 from regard.watch.certificate import RecordingCertificate
-from regard.watch.layer import Layer, Layers
+from regard.watch.layer import Layers, WatchedLayer
 from regard.watch.seen import Seen
 from regard.watch.session import Watch, watch
 
-__all__ = ["Layer", "Layers", "RecordingCertificate", "Seen", "Watch", "watch"]
+__all__ = ["Layers", "RecordingCertificate", "Seen", "Watch", "WatchedLayer", "watch"]
 
 
 class _Callable(ModuleType):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -13,10 +13,11 @@ from regard import errors, masks
 from regard.attention import Attention, Top
 from regard.attention.column_sums import column_sums_by
 from regard.biases import Bias, RelativePositions
+from regard.engines import score_parts
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
 from regard.masks import Mask
-from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function
+from regard.watch.lazy_mask import MaskCall
 
 HIDDEN = -1e4  # an additive mask at or below this hides a key: models use the smallest float, −inf or −10,000
 
@@ -29,17 +30,20 @@ class TensorMask:
 
     def parts(self) -> tuple[Mask | None, Tensor | None]:
         """Visible keys, and what is added to the scores; None for all keys and for nothing."""
-        tensor = self.tensor
+        tensor, visible = self.tensor, self.visible
         if tensor.dtype == torch.bool:
             return masks.allowed(tensor), None
-        visible = tensor > HIDDEN
         added = torch.where(visible, tensor, torch.zeros((), dtype=tensor.dtype, device=tensor.device))
         return masks.allowed(visible), added if bool(added.detach().any()) else None
 
+    @property
+    def visible(self) -> Tensor:
+        """Which keys are seen, with the axes of the tensor."""
+        return self.tensor if self.tensor.dtype == torch.bool else self.tensor > HIDDEN
+
     def real(self) -> Tensor:
         """Which keys are real, (batch or 1, key): those that any query sees."""
-        tensor = self.tensor
-        return (tensor if tensor.dtype == torch.bool else tensor > HIDDEN).any(1).any(1)
+        return self.visible.any(1).any(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +82,14 @@ class Call:
         """The number of sequences."""
         return int(self.queries.shape[0])
 
-    def trimmed(self) -> Call:
+    def trim(self) -> Call:
         """Without the part of a static buffer that is not written yet."""
         end = self.query_offset - self.key_offset + self.queries.shape[2]
         if self.cross or end >= self.keys.shape[2] or not self.static:
             return self
-        bias, rule = self.bias, self.rule
-        if isinstance(bias, Tensor) and bias.shape[-1] > end:
-            bias = bias[..., :end]
-        if isinstance(rule, MaskCall):
-            rule = replace(rule, keys=end)
-        return replace(self, keys=self.keys[:, :, :end], values=self.values[:, :, :end], bias=bias, rule=rule)
+        rule = replace(self.rule, keys=end) if isinstance(self.rule, MaskCall) else self.rule
+        bias, keys, values = part_of(self.bias, slice(end), 3), self.keys[:, :, :end], self.values[:, :, :end]
+        return replace(self, keys=keys, values=values, bias=bias, rule=rule)
 
     def of_heads(self, heads: list[int] | None) -> Call:
         """Some of the heads, copied; keys and values of the groups that they belong to are repeated for each."""
@@ -99,38 +100,33 @@ class Call:
             raise errors.index_out_of_range("head", max(heads), count)
         group = count // self.keys.shape[1]
         chosen = torch.tensor(heads, device=self.queries.device)
-        bias, rule = self.bias, self.rule
-        if isinstance(bias, Tensor) and bias.ndim == 4 and bias.shape[1] != 1:
-            bias = bias[:, chosen]
+        bias = part_of(self.bias, chosen, 1)
         if isinstance(bias, RelativePositions):
             bias = replace(bias, learned=bias.learned[:, chosen])
-        if isinstance(rule, TensorMask) and rule.tensor.shape[1] != 1:
-            rule = TensorMask(rule.tensor[:, chosen])
         return replace(
-            self,
-            queries=self.queries[:, chosen],
-            keys=self.keys[:, chosen // group],
-            values=self.values[:, chosen // group],
-            sinks=None if self.sinks is None else self.sinks[chosen],
-            bias=bias,
-            rule=rule,
-        )
+            self, queries=self.queries[:, chosen], keys=self.keys[:, chosen // group],
+            values=self.values[:, chosen // group], sinks=None if self.sinks is None else self.sinks[chosen],
+            bias=bias, rule=part_of(self.rule, chosen, 1),
+        )  # fmt: skip
+
+    def of_sequences(self, rows: Tensor) -> Call:
+        """Some sequences of the batch."""
+        rule = part_of(self.rule, rows, 0)
+        if isinstance(rule, MaskCall) and rule.padding is not None:
+            rule = replace(rule, padding=rule.padding[rows])
+        queries, keys, values = self.queries[rows], self.keys[rows], self.values[rows]
+        return replace(self, queries=queries, keys=keys, values=values, rule=rule, bias=part_of(self.bias, rows, 0))
 
     def attention(self) -> Attention:
         """The attention of this call."""
         mask, bias = mask_and_bias(self.rule, self.bias)
+        offset = self.query_offset - self.key_offset
         return Attention(
-            self.queries,
-            self.keys,
-            scale=self.scale,
-            mask=mask,
-            bias=bias,
-            softcap=self.softcap,
-            sinks=self.sinks,
-            offset=self.query_offset - self.key_offset,
-        )
+            self.queries, self.keys, scale=self.scale, mask=mask, bias=bias, softcap=self.softcap, sinks=self.sinks,
+            offset=offset,
+        )  # fmt: skip
 
-    def computed(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, column_sums: bool = False) -> Computed:
+    def compute(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, column_sums: bool = False) -> Computed:
         """The outputs for some values, with statistics that the same pass gives; `column_sums` take half a pass more.
 
         Queries that are padding do not count in `column_sums`.
@@ -138,18 +134,14 @@ class Call:
         scores = self.attention().scores
         engine = engine_for(scores.queries)
         names = (*rows, *ROW_STATE) if column_sums else tuple(rows)
-        output, found = engine.forward(scores, values.to(scores.queries.dtype), names, top)
+        output, statistics = engine.forward(scores, values.to(scores.queries.dtype), names, top)
         wide = torch.float64 if scores.queries.dtype == torch.float64 else torch.float32
         sums = None
         if column_sums:
-            state, real = RowState.of(found), self.real_queries()
+            state, real = RowState.of(statistics), self.real_queries()
             sums = engine.column_sums(scores, state) if real is None else column_sums_by(scores, state, real)
-        return Computed(
-            output,
-            {name: found[name].to(wide) for name in rows},
-            Top(found["top_index"], found["top_weight"]) if top else None,
-            sums,
-        )
+        strongest = Top(statistics["top_index"], statistics["top_weight"]) if top else None
+        return Computed(output, {name: statistics[name].to(wide) for name in rows}, strongest, sums)
 
     def real_queries(self) -> Tensor | None:
         """Which queries are real tokens, (batch, query); None if all are, or if that is not known."""
@@ -175,6 +167,16 @@ class Computed:
     column_sums: Tensor | None  # (batch, head, key)
 
 
+P = TypeVar("P")
+
+
+def part_of(whole: P, index: Any, axis: int) -> P:
+    """A part of a tensor or mask (batch, head, query, key) along an axis of full size; all else as it is."""
+    if isinstance(whole, TensorMask):
+        return cast("P", TensorMask(part_of(whole.tensor, index, axis)))
+    return score_parts.shared(whole, index, axis) if isinstance(whole, Tensor) and whole.ndim == 4 else whole
+
+
 def mask_and_bias(rule: MaskCall | TensorMask, bias: Any) -> tuple[Mask | None, Any]:
     """The mask and the bias of an `Attention`; an additive mask may be both."""
     if isinstance(rule, MaskCall):
@@ -183,8 +185,3 @@ def mask_and_bias(rule: MaskCall | TensorMask, bias: Any) -> tuple[Mask | None, 
     if added is None:
         return mask, bias
     return mask, added if bias is None else bias + added
-
-
-def everything(queries: int, keys: int) -> MaskCall:
-    """No mask."""
-    return MaskCall(queries, keys, 0, 0, bidirectional_mask_function)

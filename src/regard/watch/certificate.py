@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import errors
-from regard.engines import generic, slicing
+from regard.engines import generic, score_parts
 
 if TYPE_CHECKING:
     from regard.watch.call import Call
@@ -30,7 +30,7 @@ def deviation(call: Call, output: Tensor, weights: Tensor | None = None) -> tupl
     """
     with torch.no_grad():
         rows = np.unique(np.linspace(0, output.shape[2] - 1, ROWS).round().astype(np.int64))
-        scores = slicing.lattice(call.attention().scores, rows, slicing.EVERYTHING)
+        scores = score_parts.lattice(call.attention().scores, rows, score_parts.EVERYTHING)
         double = {
             name: getattr(scores, name).detach().double()
             for name in ("queries", "keys", "bias", "sinks")
@@ -132,13 +132,10 @@ MOST_NUMBERS = 1 << 22  # of keys and values that are computed again for one lay
 def _of_run(run: Any) -> float:
     """Of one sequence and some heads, so that it takes little time at any length."""
     call = run.joined()
-    output = run._gathered(run.outputs, None, axis=1).transpose(1, 2)
+    output = run.gather(run.outputs, None, axis=1).transpose(1, 2)
     group = call.queries.shape[1] // call.keys.shape[1]
     size = call.keys.shape[2] * (call.keys.shape[3] + call.values.shape[3]) * group
     heads = list(range(min(call.queries.shape[1], max(1, MOST_NUMBERS // max(size, 1)))))
     sequences = slice(0, max(1, MOST_NUMBERS // max(size * len(heads), 1)))
-    part = call.of_heads(heads)
-    from regard.watch.run import _of_rows
-
     rows = torch.arange(call.batch, device=call.queries.device)[sequences]
-    return deviation(_of_rows(part, rows), output[rows][:, heads])[1]
+    return deviation(call.of_heads(heads).of_sequences(rows), output[rows][:, heads])[1]

@@ -18,15 +18,17 @@ from torch import Tensor
 
 from regard.biases import RelativePositions, relative_positions
 from regard.watch.call import Call, TensorMask
-from regard.watch.lazy_mask import LazyMask, MaskCall, bidirectional_mask_function, built, causal_mask_function
-from regard.watch.recorder import observed
-from regard.watch.running import ACTIVE
+from regard.watch.call_frames import ACTIVE
+from regard.watch.lazy_mask import LazyMask, MaskCall, build_mask, causal_mask_function
+from regard.watch.recorder import compute_and_record
 
 if TYPE_CHECKING:
+    from regard.watch.layer import WatchedLayer
     from regard.watch.recorder import Recorder
 
 ENGINE = "regard"  # the implementation that people choose
 NAME = "regard_watched"  # that of a watched model
+EAGER, INTERFACE = "eager_attention_forward", "ALL_ATTENTION_FUNCTIONS"  # in the files of transformers' models
 TRACED = "it ran inside a transform of torch.func"
 LOCK = threading.RLock()  # for both tables below
 ORIGINALS: dict[int, tuple[Any, str | None, frozenset[Any]]] = {}  # by id of a config: it, its own name, its watches
@@ -96,7 +98,7 @@ def mask_forward(
     original = original_of(config)
     implementation = "sdpa" if original == ENGINE else original
     if is_traced():
-        return built(implementation, arguments)
+        return build_mask(implementation, arguments)
     if isinstance(q_offset, Tensor):  # static caches change it in place
         arguments["q_offset"] = q_offset = q_offset.clone()
     call = MaskCall(
@@ -104,7 +106,7 @@ def mask_forward(
         None if attention_mask is None else attention_mask.bool(), use_vmap, arguments,
     )  # fmt: skip
     if torch.is_grad_enabled() and original in ("sdpa", "eager"):
-        own = built(original, arguments)
+        own = build_mask(original, arguments)
         if own is not None:
             own.regard_call = call
         return own
@@ -160,31 +162,30 @@ def attention_forward(
     if not query.numel() or not key.numel():  # an attention without tokens
         return _own(module, original, query, key, value, attention_mask, given)
     is_part = _is_part(query, key, attention_mask)
-    found = [(recorder, recorder.layer_for(module, is_part)) for recorder in recorders_of(module)]
-    watching = [(recorder, layer) for recorder, layer in found if recorder.watches(layer)]
+    layers, watching = layers_for(module, is_part)
     mask_call = _mask_call(attention_mask)
     if not watching and original != ENGINE:
-        for recorder, layer in found:  # watched cross-attention must know whether a text begins
+        for recorder, layer in layers:  # watched cross-attention must know whether a text begins
             if mask_call is not None and not layer.cross:
                 recorder.state.move(mask_call.query_offset, query.shape[2])
         return _own(module, original, query, key, value, attention_mask, given)
     if is_traced():
         for recorder, _ in watching:
-            recorder.counted(module).reasons[TRACED] = None
+            recorder.count_of(module).reasons[TRACED] = None
         return _own(module, original, query, key, value, attention_mask, given)
-    cross = found[0][1].cross if found else None
+    cross = layers[0][1].cross if layers else None
     call = _call(module, query, key, value, attention_mask, cross, given, original)
     if not watching:
         if dropout:
             return _own(module, original, query, key, value, attention_mask, given)
-        trimmed = call.trimmed()
+        trimmed = call.trim()
         return (trimmed.attention() @ trimmed.values).transpose(1, 2).contiguous(), None
     builds = isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain
     # An eager model may be asked for its weights by an argument that does not come here. A layer in training may be
     # computed again by a checkpoint. A mask that is added, also to a bias, hides no key from a row that sees no other.
     own_only = original == "eager" or bool(getattr(module, "training", False))
     own_only |= original != ENGINE and (builds if position_bias is not None else _is_added(attention_mask))
-    return observed(
+    return compute_and_record(
         watching,
         call,
         lambda: _own(module, original, query, key, value, attention_mask, given),
@@ -199,11 +200,20 @@ def recorders_of(module: Any) -> list[Recorder]:
 
     None while gradients flow back: a call is then one that was recorded before, computed again by a checkpoint.
     """
-    found = RECORDERS.get(id(module), ())
-    if not found or torch._C._current_graph_task_id() != -1:
+    recorders = RECORDERS.get(id(module), ())
+    if not recorders or torch._C._current_graph_task_id() != -1:
         return []
-    mine = [recorder for recorder in found if recorder in ACTIVE.get()]
-    return mine or list(found)
+    mine = [recorder for recorder in recorders if recorder in ACTIVE.get()]
+    return mine or list(recorders)
+
+
+Recorded = list[tuple["Recorder", "WatchedLayer"]]  # the layer of a call, for each recorder
+
+
+def layers_for(module: Any, is_part: bool = False, *, crosses: bool | None = None) -> tuple[Recorded, Recorded]:
+    """The layer of this call for every recorder of a module, and those that are to be recorded."""
+    layers = [(recorder, recorder.layer_for(module, is_part, crosses=crosses)) for recorder in recorders_of(module)]
+    return layers, [(recorder, layer) for recorder, layer in layers if recorder.watches(layer)]
 
 
 def _is_part(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
@@ -248,12 +258,12 @@ def _call(
         causal = getattr(module, "is_causal", True) if causal is None else causal
         causal = causal and original != "eager"  # which hides nothing without a mask, and adds a mask of any type
         if causal and queries > 1:  # aligned to the first key, as PyTorch aligns is_causal
-            rule = MaskCall(queries, keys, 0, 0, causal_mask_function)
+            rule = MaskCall.causal(queries, keys)
             static = static or keys > queries
         elif causal and not cross:
-            rule = MaskCall(queries, keys, keys - queries, 0, causal_mask_function)
+            rule = MaskCall.causal(queries, keys, keys - queries)
         else:
-            rule, static = MaskCall(queries, keys, 0, 0, bidirectional_mask_function), False
+            rule, static = MaskCall.everything(queries, keys), False
     scale = given.get("scaling")
     return Call(
         query, key, value, rule,
@@ -312,17 +322,14 @@ def _own(
     module: Any, original: str, query: Tensor, key: Tensor, value: Tensor, mask: Any, given: dict[str, Any]
 ) -> tuple[Tensor, Any]:
     """The model's own implementation, with the mask that it would have got."""
-    names = [name for name in (base.__module__ for base in type(module).__mro__) if name in sys.modules]
-    found = [sys.modules[name] for name in names]
+    names = (*(base.__module__ for base in type(module).__mro__), "transformers.modeling_utils")
+    files = [vars(sys.modules[name]) for name in names if name in sys.modules]
     function = None
     if original == "eager":
-        function = next((one.eager_attention_forward for one in found if hasattr(one, "eager_attention_forward")), None)
+        function = next((file[EAGER] for file in files if EAGER in file), None)
     if function is None:
-        original = "sdpa" if original in (ENGINE, "eager") else original
-        table = next((one.ALL_ATTENTION_FUNCTIONS for one in found if hasattr(one, "ALL_ATTENTION_FUNCTIONS")), None)
-        if table is None:
-            table = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
-        function = table[original]
+        table = next(file[INTERFACE] for file in files if INTERFACE in file)
+        function = table["sdpa" if original in (ENGINE, "eager") else original]
     if isinstance(mask, LazyMask):
         mask = mask.own()
     with computing():

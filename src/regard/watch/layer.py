@@ -1,4 +1,4 @@
-"""`Layer`: one attention layer of a watched model; `Layers`: those of one stack, by number."""
+"""`WatchedLayer`: one attention layer of a watched model; `Layers`: those of one stack, by number."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from regard import errors
 from regard.attention import Attention, PooledMap, Top
 from regard.watch.call import Call
-from regard.watch.run import ROW_STATISTICS, Run, widened
-from regard.watch.running import owner
+from regard.watch.call_frames import owner
+from regard.watch.run import ROW_STATISTICS, Run
 
 Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
@@ -23,7 +23,7 @@ VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
 
 
 @dataclass(eq=False)
-class Layer:
+class WatchedLayer:
     """What one attention layer computed while it was watched.
 
     `attention` needs keep="all"; every statistic is available in both modes.
@@ -44,12 +44,12 @@ class Layer:
     def __repr__(self) -> str:
         kind = "cross-attention" if self.cross else "self-attention"
         if not self.runs:
-            return f"Layer({self.name}: {kind}, not called)"
+            return f"WatchedLayer({self.name}: {kind}, not called)"
         call = self._run.calls[0]
         batch, heads = call.queries.shape[:2]
         queries = sum(one.queries.shape[2] for one in self._run.calls)
         recognised = ", recognised in the module's own code: n² memory" if self.is_recognised else ""
-        return f"Layer({self.name}: {kind}, batch {batch}, head {heads}, query {queries}{recognised})"
+        return f"WatchedLayer({self.name}: {kind}, batch {batch}, head {heads}, query {queries}{recognised})"
 
     @property
     def runs(self) -> list[Run]:
@@ -99,7 +99,7 @@ class Layer:
         """The outputs of all heads (batch, head, query, value_dim), as the model used them, dropout included."""
         run = self._kept("output")
         run.joined()  # raises if the steps cannot be joined
-        return run._gathered(run.outputs, None, axis=1).transpose(1, 2)
+        return run.gather(run.outputs, None, axis=1).transpose(1, 2)
 
     def _kept(self, what: str) -> Run:
         run = self._run
@@ -140,9 +140,7 @@ class Layer:
             return self._kept("top").attention().top(k)
         if run.top[0][0].shape[-1] < min(k, run.calls[0].keys.shape[2]):
             raise errors.option("k", k, f"at most {run.top[0][0].shape[-1]}, which were kept")
-        width = max(part[0].shape[-1] for part in run.top)
-        index = run._gathered([widened(part[0], width, -1) for part in run.top], None)
-        weight = run._gathered([widened(part[1], width, 0) for part in run.top], None)
+        index, weight = run.strongest()
         return Top(index[..., :k].long(), weight[..., :k])
 
     def column_sums(self) -> Tensor:
@@ -176,19 +174,19 @@ class Layer:
         "received" is the largest share that one key receives and "key" that key, in the sequence where it is largest;
         "first" is the share of the first real key, "sink" that of a learned sink.
         """
-        found = [self._means_of(run) for run in self.runs]
-        if len(found) == 1:
-            return found[0][0]
-        sizes = [size for _, size in found]
+        of_runs: tuple[dict[str, Tensor], ...]
+        of_runs, sizes = zip(*map(self._means_of, self.runs), strict=True)
+        if len(of_runs) == 1:
+            return of_runs[0]
+        known = [name for name in of_runs[-1] if all(name in means for means in of_runs)]
         means = {
-            name: sum(one[name] * size for one, size in found) / sum(sizes)
-            for name in found[-1][0]
-            if name not in ("received", "key") and all(name in one for one, _ in found)
+            name: sum(means[name] * size for means, size in zip(of_runs, sizes, strict=True)) / sum(sizes)
+            for name in known
+            if name not in ("received", "key")
         }
-        if all("received" in one for one, _ in found):  # of the pass where it is largest
-            shares = torch.stack([one["received"] for one, _ in found])
-            means["received"], place = shares.max(0)
-            means["key"] = torch.stack([one["key"] for one, _ in found]).gather(0, place[None])[0]
+        if "received" in known:  # of the pass where it is largest
+            means["received"], largest = torch.stack([means["received"] for means in of_runs]).max(0)
+            means["key"] = torch.stack([means["key"] for means in of_runs]).gather(0, largest[None])[0]
         return means
 
     def _means_of(self, run: Run) -> tuple[dict[str, Tensor], int]:
@@ -201,7 +199,7 @@ class Layer:
             call = run.joined()
             names = tuple(name for name in ROW_STATISTICS if name != "distance" or not call.cross)
             with torch.no_grad():
-                computed = call.computed(call.values[..., :1], names, column_sums=True)
+                computed = call.compute(call.values[..., :1], names, column_sums=True)
             rows, column_sums = computed.rows, computed.column_sums
         if "logsumexp" in rows and "peak" in rows:
             rows["max_logit"] = rows["logsumexp"] + rows["peak"].log()
@@ -243,24 +241,24 @@ def _shares(call: Call, column_sums: Tensor, real: Tensor | None) -> dict[str, T
     return found if call.sinks is None else {**found, "sink": 1 - share.sum(-1).mean(0)}
 
 
-class Layers(Sequence[Layer]):
+class Layers(Sequence[WatchedLayer]):
     """Attention layers by number: `layers[9]`. Iterating gives the watched ones in order."""
 
-    def __init__(self, layers: Sequence[Layer], what: str = "layers") -> None:
+    def __init__(self, layers: Sequence[WatchedLayer], what: str = "layers") -> None:
         self._layers = tuple(layers)
         self._what = what
 
     def __len__(self) -> int:
         return len(self._layers)
 
-    def __iter__(self) -> Iterator[Layer]:
+    def __iter__(self) -> Iterator[WatchedLayer]:
         return iter(self._layers)
 
     @overload
-    def __getitem__(self, number: int | str) -> Layer: ...
+    def __getitem__(self, number: int | str) -> WatchedLayer: ...
     @overload
-    def __getitem__(self, number: slice) -> tuple[Layer, ...]: ...
-    def __getitem__(self, number: int | str | slice) -> Layer | tuple[Layer, ...]:
+    def __getitem__(self, number: slice) -> tuple[WatchedLayer, ...]: ...
+    def __getitem__(self, number: int | str | slice) -> WatchedLayer | tuple[WatchedLayer, ...]:
         if isinstance(number, slice):
             return self._layers[number]
         if isinstance(number, str):

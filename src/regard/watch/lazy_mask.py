@@ -51,6 +51,16 @@ class MaskCall:
     vectorise: bool = False  # whether the function takes single indices only, and needs vmap
     arguments: dict[str, Any] = field(default_factory=dict, repr=False)  # to build another implementation's tensor
 
+    @classmethod
+    def everything(cls, queries: int, keys: int) -> MaskCall:
+        """No mask."""
+        return cls(queries, keys, 0, 0, bidirectional_mask_function)
+
+    @classmethod
+    def causal(cls, queries: int, keys: int, offset: int = 0) -> MaskCall:
+        """Keys up to each query's own position, the first query being at `offset`."""
+        return cls(queries, keys, offset, 0, causal_mask_function)
+
     @property
     def offset(self) -> int:
         """The position of the first query, counted from the first key."""
@@ -77,7 +87,7 @@ class MaskCall:
 
     def mask(self, padding: bool = True) -> Mask | None:
         """The mask in the words of `regard.masks`, positions counted from the first key; None if all is visible."""
-        found = _translated(self.function, self)
+        found = _translate(self.function, self)
         parts = [] if found is None else [found]
         if padding and self.padding is not None:
             real = _padding_mask(self.real(self.padding))
@@ -94,7 +104,7 @@ class MaskCall:
         return _signature(self.function) == _signature(other.function)
 
 
-def _translated(function: Callable[..., Any], call: MaskCall, or_causal: bool = False) -> Mask | None:
+def _translate(function: Callable[..., Any], call: MaskCall, or_causal: bool = False) -> Mask | None:
     """A mask function as a mask; None if it allows everything."""
     name, held = _parts(function)
     if name == "causal_mask_function":
@@ -102,12 +112,12 @@ def _translated(function: Callable[..., Any], call: MaskCall, or_causal: bool = 
     if name == "bidirectional_mask_function":
         return None
     if name == "and_masks":
-        parts = [_translated(part, call) for part in held["mask_functions"]]
+        parts = [_translate(part, call) for part in held["mask_functions"]]
         given = [part for part in parts if part is not None]
         return _joined(given, lambda one, other: one & other) if given else None
     if name == "or_masks":
         beside_causal = any(_parts(part)[0] == "causal_mask_function" for part in held["mask_functions"])
-        parts = [_translated(part, call, beside_causal) for part in held["mask_functions"]]
+        parts = [_translate(part, call, beside_causal) for part in held["mask_functions"]]
         return None if None in parts else _joined(parts, lambda one, other: one | other)
     if name == "sliding_window_overlay":
         return masks.window(held["sliding_window"] - 1, UNBOUNDED)
@@ -129,7 +139,7 @@ def _translated(function: Callable[..., Any], call: MaskCall, or_causal: bool = 
             return blocks
         if blocks is not None:
             return blocks & masks.allowed(call.real(ids >= 0)[:, None, None, :])
-    return masks.where(_shifted(function, call))
+    return masks.where(_shift(function, call))
 
 
 def _documents(ids: Tensor, call: MaskCall) -> Mask | None:
@@ -143,7 +153,7 @@ def _end(call: MaskCall) -> int:
     return max(call.key_offset + call.keys, call.query_offset + call.queries)
 
 
-def _shifted(function: Callable[..., Any], call: MaskCall) -> Callable[..., Any]:
+def _shift(function: Callable[..., Any], call: MaskCall) -> Callable[..., Any]:
     """The function for positions that count from the first key."""
     start = call.key_offset
 
@@ -152,13 +162,13 @@ def _shifted(function: Callable[..., Any], call: MaskCall) -> Callable[..., Any]
             return visible(*(torch.from_numpy(one) for one in (batch, head, query, key))).numpy()
         if call.vectorise:
             indices = (one.flatten() for one in (batch, head, query + start, key + start))
-            return _vectorised(function)(*indices)
+            return _vectorise(function)(*indices)
         return function(batch, head, query + start, key + start)
 
     return visible
 
 
-def _vectorised(function: Callable[..., Any]) -> Callable[..., Any]:
+def _vectorise(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of single indices for vectors of each, as transformers evaluates it."""
     from transformers.masking_utils import TransformGetItemToIndex
 
@@ -224,7 +234,7 @@ def _signature(function: Callable[..., Any]) -> tuple[Any, ...]:
 NOT_BUILT = object()
 
 
-def built(implementation: str, arguments: dict[str, Any]) -> Any:
+def build_mask(implementation: str, arguments: dict[str, Any]) -> Any:
     """The mask that an implementation of transformers gets: a tensor, or None where it needs none."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
@@ -258,7 +268,7 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
             return self.whole.tensor()
         if self._tensor is None:
             skipped = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-            self._tensor = built(self.implementation, {**self.call.arguments, **skipped})
+            self._tensor = build_mask(self.implementation, {**self.call.arguments, **skipped})
         return self._tensor
 
     def own(self) -> Any:
@@ -266,7 +276,7 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
         if self.whole is not None:
             return self.whole.own()
         if self._own is NOT_BUILT:
-            self._own = built(self.implementation, self.call.arguments)
+            self._own = build_mask(self.implementation, self.call.arguments)
         return self._own
 
     def _view(self) -> LazyMask:

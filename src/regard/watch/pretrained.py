@@ -29,7 +29,7 @@ from regard.watch.support import support_of
 if TYPE_CHECKING:
     from regard.models.tokens import Tokeniser
     from regard.reading import Reading
-    from regard.watch.layer import Layer
+    from regard.watch.layer import WatchedLayer
 
 UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
 LARGEST = 1 << 24  # a larger limit means none
@@ -134,7 +134,7 @@ class Pretrained:
         """The sizes of each layer's attention, and its W_O where it is found."""
         return self._shape.blocks
 
-    def _block_shape(self, layer: Layer) -> BlockShape:
+    def _block_shape(self, layer: WatchedLayer) -> BlockShape:
         name = layer.name.partition(" (")[0]
         attention, parent = (self._body.get_submodule(one) for one in (name, name.rpartition(".")[0]))
         projections = [getattr(attention, one, None) for one in OUTPUTS]
@@ -181,11 +181,9 @@ class Pretrained:
 
     def read(self, text: str, *, on_layer: OnLayer | None = None) -> Reading:
         """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
-        inputs = self.tokenizer(text, return_tensors="pt")
-        check_length(self.name, self.longest, inputs["input_ids"].shape[1])
-        body = self._body
+        inputs, body = self._inputs(text), self._body
         with _following(body, on_layer), watch(body) as seen, torch.inference_mode():
-            self._forward({name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs})
+            self._forward(inputs)
         return replace(seen.reading(self.tokenizer, text), model=self.name)
 
     def generate(
@@ -203,22 +201,19 @@ class Pretrained:
         check_can(self, "generate")
         tokens = validate.integer("tokens", tokens, 1)
         Sampling(temperature, top_k, top_p, seed)  # checks them
-        inputs = self.tokenizer(prompt, return_tensors="pt")
-        count = inputs["input_ids"].shape[1]
-        check_length(self.name, self.longest, count, tokens)
+        inputs = self._inputs(prompt, tokens)
         sampling: dict[str, Any] = {"do_sample": temperature > 0}
         if temperature > 0:
             sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
-        names = ("input_ids", "attention_mask")
-        given = {name: inputs[name].to(self.model.device) for name in names if name in inputs}
+        inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         streamer = None if on_token is None else _Streamer(TextStream(self.tokeniser, (), on_token), tokens)
         with torch.random.fork_rng(devices=[]), watch(self.model) as seen, torch.inference_mode(), _silent():
             torch.manual_seed(seed)
             # One more, which is not shown: the model never reads the last token, so that it has no attention.
-            written = self.model.generate(**given, max_new_tokens=tokens + 1, streamer=streamer, **sampling)
+            written = self.model.generate(**inputs, max_new_tokens=tokens + 1, streamer=streamer, **sampling)
         reading = seen.reading(self.tokenizer, written)
         is_continued = not self.model.config.is_encoder_decoder
-        return replace(reading, model=self.name, given=count if is_continued else None)
+        return replace(reading, model=self.name, given=inputs["input_ids"].shape[1] if is_continued else None)
 
     def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
         """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.
@@ -230,12 +225,16 @@ class Pretrained:
         return vectors[0] if isinstance(texts, str) else vectors
 
     def _mean_state(self, text: str) -> Array:
-        inputs = self.tokenizer(text, return_tensors="pt")
-        check_length(self.name, self.longest, inputs["input_ids"].shape[1])
+        inputs = self._inputs(text)
         with torch.inference_mode():
-            given = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-            states = self._forward(given, getattr(self._body, "base_model", self._body)).last_hidden_state
+            states = self._forward(inputs, getattr(self._body, "base_model", self._body)).last_hidden_state
         return in_numpy(states[0].float().mean(dim=0))
+
+    def _inputs(self, text: str, more: int = 0) -> dict[str, Tensor]:
+        """The tokens of a text, with `more` to be generated; one that is too long is refused."""
+        encoded = self.tokenizer(text, return_tensors="pt")
+        check_length(self.name, self.longest, encoded["input_ids"].shape[1], more)
+        return {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
 
     def next_logits(self, states: Array) -> Never:
         """Refused: its readings have no hidden states."""
@@ -263,7 +262,7 @@ class Pretrained:
                 tokens = slice(0, length * len(indices))
                 yield Observed(of_layer, tuple(indices), tokens, numpy_attention(layer.attention))
 
-    def _layers(self, texts: Sequence[Array]) -> list[Layer]:
+    def _layers(self, texts: Sequence[Array]) -> list[WatchedLayer]:
         """Every layer after reading texts of equal length, given as token ids."""
         ids = torch.tensor(np.asarray(texts), dtype=torch.int64)
         with watch(self._body) as seen, torch.inference_mode():

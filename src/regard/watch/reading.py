@@ -16,8 +16,8 @@ from regard.layers import LayerAttention
 from regard.models import tokens as tokenisers
 from regard.models.model import tokens_of
 from regard.reading import Reading, Token
-from regard.watch.call import Call, TensorMask
-from regard.watch.layer import VISION, Layer
+from regard.watch.call import Call, part_of
+from regard.watch.layer import VISION, WatchedLayer
 from regard.watch.lazy_mask import MaskCall
 from regard.watch.tokens_seen import sequences
 
@@ -44,19 +44,13 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -
     verified = _check_tokens(layers[-1], tokenizer, ids, real, int(call.queries.shape[2]), batch)
     text, tokens = _tokens(tokenizer, inputs, ids, count)
     return Reading(
-        text,
-        tokens,
-        tuple(of_layers),
-        tuple(outputs),
-        model=seen._recorder.model,
-        layer_numbers=tuple(layer.number for layer in layers),
-        head_numbers=tuple(layers[0].heads or ()),
-        is_text_known=verified,
-        file=seen._recorder.file,
-    )
+        text, tokens, tuple(of_layers), tuple(outputs), model=seen._recorder.model,
+        layer_numbers=tuple(layer.number for layer in layers), head_numbers=tuple(layers[0].heads or ()),
+        is_text_known=verified, file=seen._recorder.file,
+    )  # fmt: skip
 
 
-def _text_layers(seen: Seen, tokens: int) -> list[Layer]:
+def _text_layers(seen: Seen, tokens: int) -> list[WatchedLayer]:
     """The stack that reads the tokens: of several, the one with as many of them."""
     stacks = [
         list(layers) for name, layers in seen.stacks.items() if not layers[0:1][0].cross and not VISION.search(name)
@@ -69,7 +63,7 @@ def _text_layers(seen: Seen, tokens: int) -> list[Layer]:
     return sorted((fitting or stacks)[0], key=lambda layer: layer.number)
 
 
-def _real_tokens(layer: Layer, batch: int, call: Call) -> tuple[int, int]:
+def _real_tokens(layer: WatchedLayer, batch: int, call: Call) -> tuple[int, int]:
     """First and last position of the sequence, padding left out."""
     real = layer.runs[-1].real_queries()
     if real is None:
@@ -89,29 +83,22 @@ def _seen(call: Call, batch: int, real: tuple[int, int]) -> LayerAttention:
         )
     first, last = real
     tokens = slice(first, last)
-    rule, bias = call.rule, call.bias
+    rule, bias = part_of(part_of(call.rule, tokens, 3), tokens, 2), part_of(part_of(call.bias, tokens, 3), tokens, 2)
     if isinstance(rule, MaskCall):
         start = rule.key_offset + first
         rule = replace(rule.over(start, last - first, start, last - first), padding=None)
-    elif rule.tensor.shape[3] != 1:
-        tensor = rule.tensor[..., tokens]
-        rule = TensorMask(tensor if tensor.shape[2] == 1 else tensor[:, :, tokens])
-    if isinstance(bias, Tensor):
-        bias = bias[..., tokens] if bias.shape[-1] != 1 else bias
-        bias = bias[:, :, tokens] if bias.shape[2] != 1 else bias
-    part = replace(
-        call, queries=call.queries[:, :, tokens], keys=call.keys[:, :, tokens], rule=rule, bias=bias, static=False
-    )
-    attention = part.attention().select(batch=batch)
+    queries, keys = call.queries[:, :, tokens], call.keys[:, :, tokens]
+    real_part = replace(call, queries=queries, keys=keys, rule=rule, bias=bias, static=False)
+    attention = real_part.attention().select(batch=batch)
     return LayerAttention(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
 
 
 def numpy_attention(attention: Attention) -> Attention:
     """The same attention of NumPy arrays."""
     names = ("queries", "keys", "scale", "mask", "bias", "softcap", "sinks", "offset")
-    given = {name: getattr(attention, name) for name in names}
-    given = {name: in_numpy(one) if isinstance(one, Tensor) else one for name, one in given.items()}
-    return Attention(given.pop("queries"), given.pop("keys"), **given)
+    fields = {name: getattr(attention, name) for name in names}
+    fields |= {name: in_numpy(field) for name, field in fields.items() if isinstance(field, Tensor)}
+    return Attention(**fields)
 
 
 def in_numpy(tensor: Tensor) -> Any:
@@ -133,13 +120,13 @@ def _ids(tokenizer: Any, inputs: Any, batch: int) -> list[int]:
     if not hasattr(inputs, "shape") and not isinstance(inputs, (list, tuple)):
         raise errors.option("inputs", inputs, "a text, token ids, or the tokenizer's output")
     try:
-        found = torch.as_tensor(inputs)
+        ids = torch.as_tensor(inputs)
     except (TypeError, ValueError, RuntimeError):  # rows of unequal length, or anything but integers
         raise errors.option("inputs", inputs, "texts, or token ids of one length, as the model was given") from None
-    found = found[None] if found.ndim == 1 else found
-    if batch >= found.shape[0]:
-        raise errors.index_out_of_range("batch", batch, found.shape[0])
-    return [int(number) for number in found[batch]]
+    ids = ids[None] if ids.ndim == 1 else ids
+    if batch >= ids.shape[0]:
+        raise errors.index_out_of_range("batch", batch, ids.shape[0])
+    return [int(number) for number in ids[batch]]
 
 
 def _are_texts(inputs: Any) -> bool:
@@ -167,7 +154,9 @@ def _ids_seen(seen: Seen, batch: int) -> list[int]:
     )
 
 
-def _check_tokens(layer: Layer, tokenizer: Any, ids: list[int], real: tuple[int, int], tokens: int, batch: int) -> bool:
+def _check_tokens(
+    layer: WatchedLayer, tokenizer: Any, ids: list[int], real: tuple[int, int], tokens: int, batch: int
+) -> bool:
     """Whether these are the ids that the model was called with; an error if it was called with others."""
     first, last = real
     texts = [known[first:last] for known in sequences(layer.runs[-1].texts, tokens, batch)]
@@ -185,7 +174,7 @@ def _check_tokens(layer: Layer, tokenizer: Any, ids: list[int], real: tuple[int,
     )
 
 
-def _unpadded(ids: list[int], real: tuple[int, int], layer: Layer) -> list[int]:
+def _unpadded(ids: list[int], real: tuple[int, int], layer: WatchedLayer) -> list[int]:
     first, last = real
     if last > len(ids):
         raise errors.OptionError(

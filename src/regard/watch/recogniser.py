@@ -24,11 +24,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.watch import interface
-from regard.watch.call import HIDDEN, Call, TensorMask, everything
+from regard.watch.call import HIDDEN, Call, TensorMask
+from regard.watch.call_frames import THREAD, running_modules
 from regard.watch.certificate import TOLERANCE, deviation
-from regard.watch.lazy_mask import MaskCall, causal_mask_function
+from regard.watch.lazy_mask import MaskCall
 from regard.watch.recorder import BEFORE_DROPOUT, Recorder
-from regard.watch.running import THREAD, running_modules
 from regard.watch.support import may_attend
 
 RECOGNISED = "Recognised in the module's own code (queries · keys, softmax, · values), which builds n² weights."
@@ -55,7 +55,7 @@ HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhea
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ScoreTag:
     """A tensor that a product of queries and keys led to."""
 
     queries: Tensor | None = None  # (…, query, head_dim); None where the scores are not simply made from a product
@@ -65,14 +65,14 @@ class Scores:
     hidden: tuple[tuple[Tensor, torch.Size], ...] = ()  # True for hidden keys, and the shape that was masked
     four_axes: torch.Size | None = None  # a shape (batch, head, query, key) on the way
 
-    def times(self, factor: float) -> Scores:
+    def times(self, factor: float) -> ScoreTag:
         """All of it multiplied by a number."""
         added = tuple((tensor, before * factor, shape) for tensor, before, shape in self.added)
         return replace(self, scale=self.scale * factor, added=added)
 
 
 @dataclass(eq=False)
-class Softmax:
+class SoftmaxCall:
     """One softmax in a watched module."""
 
     module: Any
@@ -81,7 +81,7 @@ class Softmax:
     axis: int
     result: Callable[[], Any]  # a weak reference to the weights, which must be free to go; None if they are gone
     dtype: torch.dtype
-    scores: Scores | None
+    scores: ScoreTag | None
     is_recorded: bool = False
     is_counted: bool = False
 
@@ -95,14 +95,14 @@ class Softmax:
         if not self.is_counted:
             self.is_counted = True
             for recorder in self.recorders:
-                recorder.counted(self.module).ran += 1
+                recorder.count_of(self.module).ran += 1
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class WeightTag:
     """A tensor that the weights of a softmax led to."""
 
-    softmax: Softmax
+    softmax: SoftmaxCall
     is_dropped: bool = False
     is_moved: bool = False  # its axes may have another order
     is_altered: bool = False  # it may hold other numbers
@@ -113,7 +113,7 @@ class Weights:
 class Recogniser:
     """Follows the scores and weights of one thread."""
 
-    tags: dict[int, tuple[weakref.ref[Any], Scores | Weights]] = field(default_factory=dict)  # by id of a tensor
+    tags: dict[int, tuple[weakref.ref[Any], ScoreTag | WeightTag]] = field(default_factory=dict)  # by id of a tensor
     projected: Any = None  # the last output of a linear layer, or what has the same last axis, as a weak reference
 
     def __call__(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -129,8 +129,8 @@ class Recogniser:
         elif name == "fused":
             module = attending_module()
             for recorder in interface.recorders_of(module):
-                recorder.counted(module).ran += 1
-                recorder.counted(module).reasons[f"it is computed by {function.__name__}"] = None
+                recorder.count_of(module).ran += 1
+                recorder.count_of(module).reasons[f"it is computed by {function.__name__}"] = None
         output = function(*args, **kwargs)
         if args and isinstance(output, Tensor):
             if name in PROJECTING and isinstance(args[0], Tensor):
@@ -149,7 +149,7 @@ class Recogniser:
             return
         if name == "setitem":
             if source is not args[0]:  # copied into a larger tensor
-                self._tag(args[0], Scores() if isinstance(known, Scores) else replace(known, is_altered=True))
+                self._tag(args[0], ScoreTag() if isinstance(known, ScoreTag) else replace(known, is_altered=True))
             return
         tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one is not source]
         values = [one for one in tensors if one.is_floating_point() and not _is_parameter(one)]
@@ -158,7 +158,7 @@ class Recogniser:
                 continue
             if name in PROJECTING and not values and (part.shape != source.shape or part.ndim < 4):
                 continue  # a hidden state; layers that mix heads keep the shape of scores and weights
-            if isinstance(known, Scores):
+            if isinstance(known, ScoreTag):
                 self._tag(part, self._follow_scores(known, source, name, args, kwargs, part))
             elif values and part.shape != source.shape and name not in JOINING:
                 if known.softmax.scores is not None:
@@ -167,18 +167,18 @@ class Recogniser:
                 self._tag(part, _follow_weights(known, source, name, kwargs, args, part))
 
     def _follow_scores(
-        self, known: Scores, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
-    ) -> Scores | Weights | None:
+        self, known: ScoreTag, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
+    ) -> ScoreTag | WeightTag | None:
         module = attending_module() if name == "exp" else None
         if module is None:
             return _follow_scores(known, source, name, args, kwargs, output)
         # A softmax that is written out: whether the exponentials are divided by their sum is compared later.
-        softmax = Softmax(module, interface.recorders_of(module), source, -1, lambda: None, output.dtype, known)
-        return Weights(softmax, is_altered=True, four_axes=_four_axes(output, known))
+        softmax = SoftmaxCall(module, interface.recorders_of(module), source, -1, lambda: None, output.dtype, known)
+        return WeightTag(softmax, is_altered=True, four_axes=_four_axes(output, known))
 
     # Tags
 
-    def _tag(self, tensor: Tensor, known: Scores | Weights | None) -> None:
+    def _tag(self, tensor: Tensor, known: ScoreTag | WeightTag | None) -> None:
         if known is None:
             return
         key, tags = id(tensor), self.tags
@@ -189,17 +189,17 @@ class Recogniser:
 
         tags[key] = weakref.ref(tensor, forget), known
 
-    def _of(self, tensor: Any) -> Scores | Weights | None:
+    def _of(self, tensor: Any) -> ScoreTag | WeightTag | None:
         entry = self.tags.get(id(tensor))
         return entry[1] if entry is not None and entry[0]() is tensor else None
 
-    def _tag_in(self, args: Any, kwargs: Any) -> tuple[Scores | Weights | None, Any]:
+    def _tag_in(self, args: Any, kwargs: Any) -> tuple[ScoreTag | WeightTag | None, Any]:
         """What is known of the first weights among the arguments, or else of the first scores, and that tensor."""
-        scores: tuple[Scores | None, Any] = None, None
+        scores: tuple[ScoreTag | None, Any] = None, None
         for value in (*args, *kwargs.values()) if kwargs else args:
             for one in value if isinstance(value, (list, tuple)) else (value,):
                 known = self._of(one) if isinstance(one, Tensor) else None
-                if isinstance(known, Weights):
+                if isinstance(known, WeightTag):
                     return known, one
                 if known is not None and scores[0] is None:
                     scores = known, one
@@ -215,7 +215,7 @@ class Recogniser:
         if not isinstance(logits, Tensor) or not isinstance(output, Tensor) or logits.ndim < 2 or not recorders:
             return output
         scores = self._of(logits)
-        scores = scores if isinstance(scores, Scores) else None
+        scores = scores if isinstance(scores, ScoreTag) else None
         if scores is None and self.projected is not None and self.projected() is logits:
             return output  # a linear layer made the scores of a router
         place = 1 if name != "gumbel_softmax" else 4
@@ -226,10 +226,10 @@ class Recogniser:
             if name == "softmin":
                 logits, scores = -logits, None if scores is None else scores.times(-1)
             elif name == "gumbel_softmax":
-                logits, scores = output.log(), None if scores is None else Scores(four_axes=scores.four_axes)
-        softmax = Softmax(module, recorders, logits, axis, weakref.ref(output), output.dtype, scores)
+                logits, scores = output.log(), None if scores is None else ScoreTag(four_axes=scores.four_axes)
+        softmax = SoftmaxCall(module, recorders, logits, axis, weakref.ref(output), output.dtype, scores)
         is_last = axis in (-1, logits.ndim - 1)
-        self._tag(output, Weights(softmax, is_moved=not is_last, four_axes=_four_axes(output, scores)))
+        self._tag(output, WeightTag(softmax, is_moved=not is_last, four_axes=_four_axes(output, scores)))
         return output
 
     def _product(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -240,7 +240,7 @@ class Recogniser:
         if not isinstance(output, Tensor) or len(tensors) < 2 or not output.is_floating_point():
             return output
         known = [self._of(one) for one in tensors]
-        weights = next((one for one in known if isinstance(one, Weights)), None)
+        weights = next((one for one in known if isinstance(one, WeightTag)), None)
         if weights is not None:
             self._multiplied(weights, name, args, kwargs, tensors, known.index(weights), output)
         elif len(tensors) == 2 or name == "baddbmm":
@@ -248,7 +248,7 @@ class Recogniser:
         return output
 
     def _multiplied(
-        self, weights: Weights, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+        self, weights: WeightTag, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
     ) -> None:
         """A product of the weights of a softmax with something."""
         softmax = weights.softmax
@@ -272,7 +272,7 @@ class Recogniser:
             return  # nothing says that it is an attention
         softmax.count()
         for recorder in softmax.recorders:
-            count = recorder.counted(softmax.module)
+            count = recorder.count_of(softmax.module)
             if call is None or used is None:
                 count.reasons[problem or NOT_REPRODUCED] = None
                 continue
@@ -311,7 +311,7 @@ def _is_parameter(tensor: Tensor) -> bool:
     return isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
 
 
-def _four_axes(tensor: Tensor, before: Scores | Weights | None) -> torch.Size | None:
+def _four_axes(tensor: Tensor, before: ScoreTag | WeightTag | None) -> torch.Size | None:
     if tensor.ndim == 4:
         return tensor.shape
     return None if before is None else before.four_axes
@@ -320,7 +320,7 @@ def _four_axes(tensor: Tensor, before: Scores | Weights | None) -> torch.Size | 
 # From the product of queries and keys to the softmax
 
 
-def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output: Tensor) -> Scores | None:
+def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output: Tensor) -> ScoreTag | None:
     """What is known of the product of two activations; None if one of them is a parameter."""
     added: tuple[tuple[Tensor, float, torch.Size], ...] = ()
     scale = 1.0
@@ -336,18 +336,18 @@ def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output:
     if name in MATMUL and left.shape[-1] == 1:  # angles of rotary positions, which all of a model would lead to
         return None
     if name not in ("einsum", "baddbmm", *MATMUL):
-        return Scores()
+        return ScoreTag()
     if name == "einsum":
         axes = _einsum_axes(args, tensors)
         if axes is None:
-            return Scores()
+            return ScoreTag()
         (one, other), whole = axes
         query, key = whole[-2:]
         if query not in one:
             one, other, left, right = other, one, right, left
         inner = [letter for letter in one if letter not in whole]
         if query not in one or key not in other or query in other or key in one or len(inner) != 1:
-            return Scores()
+            return ScoreTag()
         shared = whole[:-2]
         queries, keys = (
             _arranged(left, one, [*shared, query, inner[0]]),
@@ -355,15 +355,17 @@ def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output:
         )
     else:
         queries, keys = left, right.mT
-    return Scores(queries, keys, scale, added, four_axes=output.shape if output.ndim == 4 else None)
+    return ScoreTag(queries, keys, scale, added, four_axes=output.shape if output.ndim == 4 else None)
 
 
-def _follow_scores(known: Scores, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor) -> Scores | None:
+def _follow_scores(
+    known: ScoreTag, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
+) -> ScoreTag | None:
     """What is known of the result of an operation on scores; None if it is not a tensor of scores."""
     if (name in REDUCING and output.shape[-1] != source.shape[-1]) or output.shape[-1] < 2:
         return None
     axes = _four_axes(output, known)
-    lost = Scores(four_axes=axes)
+    lost = ScoreTag(four_axes=axes)
     if known.queries is None or output.numel() != source.numel():
         return lost
     known = replace(known, four_axes=axes)
@@ -381,20 +383,14 @@ def _follow_scores(known: Scores, source: Tensor, name: str, args: Any, kwargs: 
             return lost
         return replace(known, added=(*known.added, (others[0], 1.0 if name == "add" else -1.0, output.shape)))
     if name == "masked_fill" and len(others) == 2 and args[0] is source:
-        value = _number(others[1])
-        return (
-            lost
-            if value is None or value > HIDDEN
-            else replace(known, hidden=(*known.hidden, (others[0], output.shape)))
-        )
-    if name == "where" and len(args) == 3 and args[1] is source:
-        value = _number(args[2])
-        return (
-            lost
-            if value is None or value > HIDDEN
-            else replace(known, hidden=(*known.hidden, (~args[0], output.shape)))
-        )
-    return lost
+        hidden, value = others[0], _number(others[1])
+    elif name == "where" and len(args) == 3 and args[1] is source:
+        hidden, value = ~args[0], _number(args[2])
+    else:
+        return lost
+    if value is None or value > HIDDEN:
+        return lost
+    return replace(known, hidden=(*known.hidden, (hidden, output.shape)))
 
 
 def _number(value: Any) -> float | None:
@@ -411,8 +407,8 @@ def _number(value: Any) -> float | None:
 
 
 def _follow_weights(
-    known: Weights, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
-) -> Weights | None:
+    known: WeightTag, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
+) -> WeightTag | None:
     """What is known of the result of an operation on weights."""
     if output is source and name in DROPOUT:
         return known
@@ -422,18 +418,16 @@ def _follow_weights(
     if name in MOVING:
         return replace(known, is_moved=True)
     if name in DROPOUT:
-        place = [
-            kwargs.get("p", args[1] if len(args) > 1 else 0.5),
-            kwargs.get("training", args[2] if len(args) > 2 else True),
-        ]
-        return replace(known, is_dropped=known.is_dropped or bool(place[0] and place[1]))
+        given = dict(zip(("p", "training"), args[1:], strict=False))
+        options = {"p": 0.5, "training": True, **given, **kwargs}
+        return replace(known, is_dropped=known.is_dropped or bool(options["p"] and options["training"]))
     if name in REDUCING and output.shape[-1] != source.shape[-1]:  # over keys
         return None
     return replace(known, is_altered=True)
 
 
 def _call_of(
-    known: Weights, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    known: WeightTag, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
 ) -> tuple[Call | None, Tensor | None, str | None]:
     """The call that a product with values completes, and its output (batch, head, query, value_dim); or the problem."""
     softmax = known.softmax
@@ -474,7 +468,7 @@ def _call_of(
     return None, None, NOT_REPRODUCED
 
 
-def _batch_and_heads(module: Any, known: Weights, leading: list[int]) -> tuple[int, int]:
+def _batch_and_heads(module: Any, known: WeightTag, leading: list[int]) -> tuple[int, int]:
     """How the axes before the queries are batch and heads."""
     if len(leading) >= 2:
         return math.prod(leading[:-1]), leading[-1]
@@ -487,7 +481,7 @@ def _batch_and_heads(module: Any, known: Weights, leading: list[int]) -> tuple[i
     return (many // heads, heads) if many % heads == 0 else (many, 1)
 
 
-def _simple_call(scores: Scores | None, batch: int, heads: int, values: Tensor, logits: Tensor) -> Call | None:
+def _simple_call(scores: ScoreTag | None, batch: int, heads: int, values: Tensor, logits: Tensor) -> Call | None:
     """Queries, keys, scale and mask; None if the logits are not made so."""
     count, length = logits.shape[-2:]
     if scores is None or scores.queries is None or scores.keys is None:
@@ -511,17 +505,15 @@ def _simple_call(scores: Scores | None, batch: int, heads: int, values: Tensor, 
         hidden = part if hidden is None else hidden | part
     rule: MaskCall | TensorMask
     if added is None and hidden is None:
-        rule = everything(count, length)
+        rule = MaskCall.everything(count, length)
         if count == 1 < length:  # the next token of a text, perhaps
-            rule = MaskCall(1, length, length - 1, 0, causal_mask_function)
+            rule = MaskCall.causal(1, length, length - 1)
     else:
         if added is not None and hidden is not None:
             added = torch.where(hidden, added.new_full((), -torch.inf), added)
-        mask = TensorMask(~hidden if added is None else added.to(queries.dtype))
-        visible = mask.tensor if mask.tensor.dtype == torch.bool else mask.tensor > HIDDEN
-        if not bool(visible.any(-1).all()):  # a row that sees no key: the model's softmax gives it weights all the same
+        rule = TensorMask(~hidden if added is None else added.to(queries.dtype))
+        if not bool(rule.visible.any(-1).all()):  # a row that sees no key gets weights from the model's softmax
             return None
-        rule = mask
     crosses = count > 1 and count != length and added is None and hidden is None
     return Call(queries, keys, values.to(queries.dtype), rule, scores.scale, cross=crosses, guessed=True)
 
@@ -542,7 +534,7 @@ def _call_of_logits(logits: Tensor, values: Tensor) -> Call:
     batch, heads, count, length = logits.shape
     queries, keys = logits.new_zeros(batch, heads, count, 1), logits.new_zeros(batch, heads, length, 1)
     hidden = logits == -torch.inf
-    rule: MaskCall | TensorMask = everything(count, length)
+    rule: MaskCall | TensorMask = MaskCall.everything(count, length)
     if bool(hidden.any()):
         rule, logits = TensorMask(~hidden), logits.masked_fill(hidden, 0)
     return Call(queries, keys, values.to(queries.dtype), rule, 1.0, bias=logits, position=0)
@@ -551,7 +543,7 @@ def _call_of_logits(logits: Tensor, values: Tensor) -> Call:
 def _weights_values_output(
     name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Weights (…, query, key), values (…, key, value_dim) and output (…, query, value_dim) of a product."""
+    """WeightTag (…, query, key), values (…, key, value_dim) and output (…, query, value_dim) of a product."""
     if name == "baddbmm":
         if place == 0 or float(kwargs.get("beta", 1)) or float(kwargs.get("alpha", 1)) != 1:
             return None

@@ -21,9 +21,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from regard import errors, validate
 from regard.watch.call import Call, Computed
-from regard.watch.layer import CROSS, Layer, places
-from regard.watch.run import ROW_STATISTICS, Run
-from regard.watch.running import (
+from regard.watch.call_frames import (
     THREAD,
     Marks,
     Running,
@@ -33,6 +31,8 @@ from regard.watch.running import (
     owner,
     running_modules,
 )
+from regard.watch.layer import CROSS, WatchedLayer, places
+from regard.watch.run import ROW_STATISTICS, Run
 from regard.watch.tokens_seen import TokensSeen
 
 BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
@@ -149,7 +149,7 @@ class Recorder:
         self.positions: dict[tuple[int, int], Position] = {}  # by thread and task
         self.numbers = count(1)  # of calls of modules
         self.loose: Marks = {}  # of attention that no running module calls
-        self.layers: dict[tuple[int, int, int], Layer] = {}  # by module, forward and call in it
+        self.layers: dict[tuple[int, int, int], WatchedLayer] = {}  # by module, forward and call in it
         self.counts: dict[str, Count] = {}  # of attentions, watched or not, by module name
         self.has_run = False  # whether the model, or a part of it, was called
         self.was_called = False  # whether that was a model, when the first function of PyTorch was
@@ -161,17 +161,16 @@ class Recorder:
     def state(self) -> Position:
         """Where the present thread or task is."""
         who = owner()
-        position = self.positions.get(who)
-        if position is None:
-            position = self.positions[who] = Position()
-        return position
+        if who not in self.positions:
+            self.positions[who] = Position()
+        return self.positions[who]
 
     @property
     def calls(self) -> int:
         """How many attentions ran, watched or not."""
         return sum(count.ran for count in self.counts.values())
 
-    def counted(self, module: Any) -> Count:
+    def count_of(self, module: Any) -> Count:
         """The count of a module."""
         name = self.names.get(id(module), type(module).__name__)
         return self.counts.setdefault(name, Count())
@@ -179,10 +178,10 @@ class Recorder:
     # Where a call comes from
 
     def _module_call(self, marks: Marks) -> ModuleCall:
-        known: ModuleCall | None = marks.get(self)
-        if known is None:
-            known = marks[self] = ModuleCall(next(self.numbers))
-        return known
+        call: ModuleCall | None = marks.get(self)
+        if call is None:
+            call = marks[self] = ModuleCall(next(self.numbers))
+        return call
 
     def see_tokens(self, running: list[Running]) -> None:
         """Look at the token ids that the models among the running modules were called with, once for each call."""
@@ -193,7 +192,7 @@ class Recorder:
 
     def layer_for(
         self, module: Any, is_part: bool = False, *, crosses: bool | None = None, is_counted: bool = False
-    ) -> Layer:
+    ) -> WatchedLayer:
         """The layer of this call, watched or not.
 
         A module that runs several times in one pass is several layers, and so are several calls in one forward of a
@@ -228,17 +227,17 @@ class Recorder:
             self.has_run = True
             if not THREAD.is_observed:
                 self.notes[UNOBSERVED] = None
-            self.counted(module).ran += not is_counted
+            self.count_of(module).ran += not is_counted
             layer = self.layers.get(place)
             if layer is None:
                 layer = self._new_layer(module, place, crosses)
                 self.layers[place] = layer
             if not self.watches(layer):
-                self.counted(module).unchosen += 1
+                self.count_of(module).unchosen += 1
         THREAD.inputs.clear()
         return layer
 
-    def _new_layer(self, module: Any, place: tuple[int, int, int], crosses: bool | None) -> Layer:
+    def _new_layer(self, module: Any, place: tuple[int, int, int], crosses: bool | None) -> WatchedLayer:
         name = self.names.get(id(module), type(module).__name__)
         stack, number = self.places.get(name, (name, 0))
         is_cross = bool(CROSS.search(name)) or (keys_come_from_elsewhere(module) if crosses is None else crosses)
@@ -246,9 +245,9 @@ class Recorder:
             same = [layer.number for layer in self.layers.values() if layer.stack == stack]
             earlier = sum(key == place[0] for key, *_ in self.layers)
             number, name = max(same, default=number) + 1, f"{name} (call {earlier + 1})"
-        return Layer(name, stack, number, self.heads, is_cross, self.owner if self.runs is not None else None)
+        return WatchedLayer(name, stack, number, self.heads, is_cross, self.owner if self.runs is not None else None)
 
-    def watches(self, layer: Layer) -> bool:
+    def watches(self, layer: WatchedLayer) -> bool:
         """Whether a layer is among the chosen ones."""
         if self.chosen is None:
             return True
@@ -257,19 +256,24 @@ class Recorder:
         numbers = layer.number, layer.number - self.sizes.get(layer.stack, 0)  # from the first layer, from the last
         return any(fnmatch(layer.name, one) if isinstance(one, str) else one in numbers for one in self.chosen)
 
-    def watched(self) -> list[Layer]:
+    def watched(self) -> list[WatchedLayer]:
         """All watched layers that were called."""
         return [layer for layer in self.layers.values() if layer.runs]
 
     # Recording
 
-    def record(self, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> Run:
+    def record(self, layer: WatchedLayer, call: Call, output: Tensor, computed: Computed | None) -> Run:
         """One call of a watched layer, with its output (batch, query, head, value_dim)."""
         state = self.state
         self.counts[layer.module].recorded += 1
+        call, keep = call.of_heads(layer.heads), self.keep
+        output = output if layer.heads is None else output[:, :, layer.heads]
         before = layer.last_run(call)
         if before is not None and state.continues_parts:  # images or windows of one sequence
-            self._record_part(before, layer, call, output, computed)
+            part = Run()
+            if keep.statistics:
+                self._add_statistics(part, call, computed, None)
+            before.add_part(call, output, part, keep.vectors)
             return before
         if call.cross:
             continues = before is not None and state.begin > 0
@@ -281,19 +285,14 @@ class Recorder:
         run = before if before is not None and continues else self._new_run(layer)
         run.forward = state.forward
         run.texts = {key: text for key, text in self.tokens.texts.items() if key[0] in (state.models or self.roots)}
-        call = call.of_heads(layer.heads)
-        if layer.heads is not None:
-            output = output[:, :, layer.heads]
-        keep = self.keep
         if keep.statistics:
-            with torch.no_grad():
-                self._add_statistics(run, call, computed, state.parents)
+            self._add_statistics(run, call, computed, state.parents)
         run.add(call, output, keep.vectors, state.parents)
         if not call.cross:
             state.parents = run.parents[-1]
         return run
 
-    def _new_run(self, layer: Layer) -> Run:
+    def _new_run(self, layer: WatchedLayer) -> Run:
         """A run of this thread or task, in place of those of its oldest forward and of threads that have ended."""
         me = owner()
         run = Run(me, self.state.forward)
@@ -309,21 +308,11 @@ class Recorder:
             layer.recorded = [*others, *(one for one in mine if one.forward in kept)]
         return run
 
-    def _record_part(self, run: Run, layer: Layer, call: Call, output: Tensor, computed: Computed | None) -> None:
-        """A further part of the sequence that the last call began."""
-        call = call.of_heads(layer.heads)
-        if layer.heads is not None:
-            output = output[:, :, layer.heads]
-        part = Run()
-        if self.keep.statistics:
-            with torch.no_grad():
-                self._add_statistics(part, call, computed, None)
-        run.add_part(call, output, part, self.keep.vectors)
-
+    @torch.no_grad()  # type: ignore[untyped-decorator]
     def _add_statistics(self, run: Run, call: Call, computed: Computed | None, parents: Tensor | None) -> None:
-        keep, call = self.keep, call.trimmed()
+        keep, call = self.keep, call.trim()
         if computed is None:
-            computed = call.computed(call.values[..., :1], rows_of(keep, call), keep.top, keep.column_sums)
+            computed = call.compute(call.values[..., :1], rows_of(keep, call), keep.top, keep.column_sums)
         run.statistics.append({name: computed.rows[name] for name in rows_of(keep, call)})
         if computed.top is not None and keep.top:
             small = torch.int16 if call.keys.shape[2] < 1 << 15 else torch.int32  # most of what a summary keeps
@@ -353,8 +342,8 @@ def rows_of(keep: Keep, call: Call) -> tuple[str, ...]:
     return tuple(name for name in keep.rows if name != "distance" or not call.cross)
 
 
-def observed(
-    recorders: Sequence[tuple[Recorder, Layer]],
+def compute_and_record(
+    recorders: Sequence[tuple[Recorder, WatchedLayer]],
     call: Call,
     own: Callable[[], tuple[Tensor, Any]],
     *,
@@ -378,8 +367,8 @@ def observed(
     wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
     computed: Computed | None = None
     if replaceable and (wanted or costly):
-        trimmed = call.trimmed()
-        computed = trimmed.computed(
+        trimmed = call.trim()
+        computed = trimmed.compute(
             trimmed.values,
             tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call))),
             max((keep.top for keep in wanted), default=0),

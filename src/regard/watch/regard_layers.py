@@ -10,8 +10,8 @@ from torch import Tensor
 from regard import masks
 from regard.attention import Attention
 from regard.watch import interface
-from regard.watch.call import Call, TensorMask, everything
-from regard.watch.lazy_mask import MaskCall, causal_mask_function
+from regard.watch.call import Call, TensorMask
+from regard.watch.lazy_mask import MaskCall
 
 
 def is_watched(module: Any) -> bool:
@@ -21,8 +21,7 @@ def is_watched(module: Any) -> bool:
 
 def record(module: Any, attention: Attention, values: Tensor, rows: Tensor) -> None:
     """One call of an attention layer, with the concatenated outputs of its heads, (…, token, head · value_dim)."""
-    layers = [(recorder, recorder.layer_for(module)) for recorder in interface.recorders_of(module)]
-    watching = [(recorder, layer) for recorder, layer in layers if recorder.watches(layer)]
+    _, watching = interface.layers_for(module)
     if not watching:
         return
     call = _call(attention, values, watching[0][1].cross)
@@ -37,9 +36,9 @@ def _call(attention: Attention, values: Tensor, cross: bool) -> Call:
         part if part.ndim == 4 else part[None] for part in (attention.queries, attention.keys, values)
     )
     count, length, offset = queries.shape[2], keys.shape[2], int(attention.offset or 0)
-    rule: MaskCall | TensorMask = everything(count, length)
+    rule: MaskCall | TensorMask = MaskCall.everything(count, length)
     if attention.mask == masks.causal():
-        rule = MaskCall(count, length, offset, 0, causal_mask_function)
+        rule = MaskCall.causal(count, length, offset)
     elif attention.mask is not None:
         visible = attention.mask.visible(
             queries=count, keys=length, batch=queries.shape[0], heads=queries.shape[1], offset=offset, xp=torch,

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard import errors
 from regard.attention import Attention
 from regard.biases import Bias
-from regard.watch.call import Call, TensorMask
+from regard.watch.call import Call, TensorMask, part_of
 from regard.watch.lazy_mask import MaskCall, packed_sequence_mask_function
 from regard.watch.tokens_seen import Texts
 
@@ -52,7 +52,7 @@ class Run:
     def add(self, call: Call, output: Tensor | None, keep_vectors: bool, parents: Tensor | None = None) -> None:
         """The first call of the run, or the next one; `parents` are given for cross-attention."""
         self._joined = None
-        call = call.trimmed()
+        call = call.trim()
         if not self.calls:
             kept = _snapshot(call) if call.static else call
             self.parents.append(None)
@@ -76,17 +76,17 @@ class Run:
         known = self.checksums if self.parents[-1] is None else self.checksums[self.parents[-1]]
         self.checksums = torch.cat([known, new], 1)
 
-    def add_part(self, call: Call, output: Tensor, part: Run, keep_vectors: bool) -> None:
+    def add_part(self, call: Call, output: Tensor, statistics: Run, keep_vectors: bool) -> None:
         """A further part of the same sequence, which attends only to itself: one image, or one window, of several.
 
-        `part` holds its statistics.
+        statistics   of the part
         """
         first = self.calls[-1]
         if first.batch != 1 or call.batch != 1 or self.pooled is not None:
             self.problem = "this layer computes its sequence in parts, which cannot be joined into one batch or map"
             return
         if not keep_vectors:
-            self._add_part_statistics(part)
+            self._add_part_statistics(statistics)
             shape = (1, first.queries.shape[1], self.parts[0] + call.queries.shape[2], first.queries.shape[3])
             self.calls[-1] = replace(first, queries=first.queries.new_empty((1,)).expand(shape))
             self.parts = [shape[2]]
@@ -103,20 +103,20 @@ class Run:
         self.parts = sizes
         self._joined = None
 
-    def _add_part_statistics(self, part: Run) -> None:
+    def _add_part_statistics(self, more_rows: Run) -> None:
         self.statistics[-1] = {
-            name: torch.cat([rows, part.statistics[0][name]], 2) for name, rows in self.statistics[-1].items()
+            name: torch.cat([rows, more_rows.statistics[0][name]], 2) for name, rows in self.statistics[-1].items()
         }
         if self.top:
-            (index, weight), (more, more_weight) = self.top[-1], part.top[0]
+            (index, weight), (more, more_weight) = self.top[-1], more_rows.top[0]
             width = max(index.shape[-1], more.shape[-1])
             more = torch.where(more >= 0, more.int() + self.parts[0], more)  # from the first key of all parts on
             self.top[-1] = (
-                torch.cat([widened(index.int(), width, -1), widened(more, width, -1)], 2),
-                torch.cat([widened(weight, width, 0), widened(more_weight, width, 0)], 2),
+                torch.cat([widen(index.int(), width, -1), widen(more, width, -1)], 2),
+                torch.cat([widen(weight, width, 0), widen(more_weight, width, 0)], 2),
             )
-        if self.column_sums is not None and part.column_sums is not None:
-            self.column_sums = torch.cat([self.column_sums, part.column_sums], 2)
+        if self.column_sums is not None and more_rows.column_sums is not None:
+            self.column_sums = torch.cat([self.column_sums, more_rows.column_sums], 2)
 
     def continues(self, call: Call) -> bool:
         """Whether a call of self-attention goes on from the last token of this run, or from one before it.
@@ -138,7 +138,7 @@ class Run:
 
     def has_keys_of(self, call: Call) -> bool:
         """Whether the key before the first query of a call is the one that was recorded at that position."""
-        call, marks = call.trimmed(), self.checksums
+        call, marks = call.trim(), self.checksums
         known = 0 if marks is None else marks.shape[1] - (self.end - call.query_offset)
         if marks is None or marks.shape[0] != call.batch or not 0 < known <= marks.shape[1]:
             return False
@@ -164,15 +164,13 @@ class Run:
         if not taken:
             return
         lost = 0 if call.cross else taken
-        keys, rule, bias = call.keys.shape[2] - lost, call.rule, call.bias
+        end = call.keys.shape[2] - lost
+        rule = part_of(call.rule, slice(count), 2)
         if isinstance(rule, MaskCall):
             rule = replace(rule, queries=count, keys=rule.keys - lost)
-        elif rule.tensor.shape[2] != 1:
-            rule = TensorMask(rule.tensor[:, :, :count])
-        if isinstance(bias, Tensor) and bias.shape[2] != 1:
-            bias = bias[:, :, :count]
-        queries, kept_keys, values = call.queries[:, :, :count], call.keys[:, :, :keys], call.values[:, :, :keys]
-        self.calls[-1] = replace(call, queries=queries, keys=kept_keys, values=values, rule=rule, bias=bias)
+        queries, keys, values = call.queries[:, :, :count], call.keys[:, :, :end], call.values[:, :, :end]
+        bias = part_of(call.bias, slice(count), 2)
+        self.calls[-1] = replace(call, queries=queries, keys=keys, values=values, rule=rule, bias=bias)
         if self.outputs:
             self.outputs[-1] = self.outputs[-1][:, :count]
         if self.statistics:
@@ -229,7 +227,7 @@ class Run:
 
     # Joining the calls
 
-    def _gathered(self, parts: Sequence[Tensor], rows: Tensor | None, axis: int = 2) -> Tensor:
+    def gather(self, parts: Sequence[Tensor], rows: Tensor | None, axis: int = 2) -> Tensor:
         """The parts of all calls along the token axis, following each sequence back through its parents."""
         if len(parts) == 1 and rows is None:
             return parts[0]
@@ -257,7 +255,7 @@ class Run:
         if len(self.calls) == 1:
             self._joined = first
             return first
-        queries = self._gathered([call.queries for call in self.calls], None)
+        queries = self.gather([call.queries for call in self.calls], None)
         keys, values = (self._of_all([getattr(call, name) for call in self.calls]) for name in ("keys", "values"))
         rule = self._joined_rule(queries.shape[2], keys.shape[2])
         bias = self._joined_bias(keys.shape[2])
@@ -271,7 +269,7 @@ class Run:
     def _of_all(self, parts: Sequence[Tensor]) -> Tensor:
         """Keys or values of all calls; those of cross-attention come with the first call, in the order of the last."""
         if not self.calls[0].cross:
-            return self._gathered(parts, None)
+            return self.gather(parts, None)
         rows: Tensor | None = None
         for parent in reversed(self.parents):
             if parent is not None:
@@ -287,13 +285,13 @@ class Run:
             return last.rule.over(first.query_offset, queries, first.key_offset, keys)
         if last.cross and all(isinstance(rule, TensorMask) and rule.tensor.shape[2] == 1 for rule in rules):
             return last.rule
-        rows = [_dense(call, keys) for call in self.calls]
+        rows = [dense_mask(call, keys) for call in self.calls]
         kind = next((part.dtype for part in rows if part.dtype != torch.bool), None)
         if kind is not None:  # numbers that are added to the scores
             zero, hidden = torch.tensor([0, -torch.inf], dtype=kind, device=rows[0].device)
             rows = [torch.where(part, zero, hidden) if part.dtype == torch.bool else part for part in rows]
         heads = max(part.shape[1] for part in rows)
-        return TensorMask(self._gathered([part.expand(-1, heads, -1, -1) for part in rows], None))
+        return TensorMask(self.gather([part.expand(-1, heads, -1, -1) for part in rows], None))
 
     def _joined_bias(self, keys: int) -> Any:
         biases: list[Any] = [call.bias for call in self.calls]
@@ -318,7 +316,7 @@ class Run:
         count = min(rows.shape[1], len(self.calls))
         lengths = (rows[:, :count] >= 0).sum(-1)
         chosen = rows[:, :count].clamp(min=0)
-        calls = [_of_rows(call, chosen[:, place]) for place, call in enumerate(self.calls[:count])]
+        calls = [call.of_sequences(chosen[:, step]) for step, call in enumerate(self.calls[:count])]
         last = calls[-1]
         if isinstance(last.rule, MaskCall) and not last.cross:  # queries after the end of a sequence are padding
             tokens = last.query_offset + last.queries.shape[2]
@@ -327,34 +325,25 @@ class Run:
             padding = real if known is None else real & known[:, :tokens]
             calls[-1] = replace(last, rule=replace(last.rule, padding=padding))
         statistics = [
-            {name: rows[chosen[:, place]] for name, rows in one.items()}
-            for place, one in enumerate(self.statistics[:count])
+            {name: rows[chosen[:, step]] for name, rows in of_call.items()}
+            for step, of_call in enumerate(self.statistics[:count])
         ]
         top = [(index[chosen[:, at]], weight[chosen[:, at]]) for at, (index, weight) in enumerate(self.top[:count])]
-        outputs = [output[chosen[:, place]] for place, output in enumerate(self.outputs[:count])]
+        outputs = [output[chosen[:, step]] for step, output in enumerate(self.outputs[:count])]
         return Run(self.owner, self.forward, calls, outputs, [None] * count, statistics, top, problem=self.problem)
 
     def row_statistic(self, name: str) -> Tensor:
         """One statistic of every query, (batch, head, query)."""
-        return self._gathered([one[name] for one in self.statistics], None)
+        return self.gather([of_call[name] for of_call in self.statistics], None)
+
+    def strongest(self) -> tuple[Tensor, Tensor]:
+        """Index and weight of the strongest keys of all queries."""
+        width = max(index.shape[-1] for index, _ in self.top)
+        index = self.gather([widen(part, width, -1) for part, _ in self.top], None)
+        return index, self.gather([widen(part, width, 0) for _, part in self.top], None)
 
 
-def _of_rows(call: Call, rows: Tensor) -> Call:
-    """Some sequences of a call."""
-    rule = call.rule
-    if isinstance(rule, MaskCall) and rule.padding is not None:
-        rule = replace(rule, padding=rule.padding[rows])
-    elif isinstance(rule, TensorMask) and rule.tensor.shape[0] != 1:
-        rule = TensorMask(rule.tensor[rows])
-    bias = call.bias
-    if isinstance(bias, Tensor) and bias.shape[0] != 1:
-        bias = bias[rows]
-    return replace(
-        call, queries=call.queries[rows], keys=call.keys[rows], values=call.values[rows], rule=rule, bias=bias
-    )
-
-
-def widened(part: Tensor, width: int, fill: int) -> Tensor:
+def widen(part: Tensor, width: int, fill: int) -> Tensor:
     """With so many columns, the further ones filled."""
     return torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=fill)
 
@@ -395,7 +384,7 @@ def _concatenated(parts: Sequence[Tensor], axis: int) -> Tensor:
     return torch.cat(list(parts), axis)
 
 
-def _dense(call: Call, keys: int) -> Tensor:
+def dense_mask(call: Call, keys: int) -> Tensor:
     """The mask of one call as a tensor (batch, head or 1, query, all keys): booleans, or numbers that are added."""
     count, rule = call.queries.shape[2], call.rule
     if isinstance(rule, TensorMask):

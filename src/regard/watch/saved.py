@@ -18,11 +18,11 @@ from regard.attention import PooledMap
 from regard.masks import Mask, kinds, mask
 from regard.reading.seen_codec import KINDS
 from regard.watch.call import Call, TensorMask
-from regard.watch.layer import Layer
+from regard.watch.layer import WatchedLayer
 from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function
 from regard.watch.recorder import Count, Keep, Recorder
-from regard.watch.run import Run, _dense, widened
-from regard.watch.tokens_seen import Text
+from regard.watch.run import Run, dense_mask
+from regard.watch.tokens_seen import ReadText
 
 KIND = "recording"
 FIELDS = ("name", "stack", "number", "heads", "cross", "passes", "is_recognised", "has_dropout")
@@ -87,7 +87,9 @@ def load(path: str | os.PathLike[str]) -> tuple[Recorder, tuple[int, int] | None
     return codec.load_as(path, KIND, _recorder_of, sealed=True)
 
 
-def _describe_layer(name: str, layer: Layer, tensors: dict[str, Tensor], texts: dict[int, int]) -> dict[str, Any]:
+def _describe_layer(
+    name: str, layer: WatchedLayer, tensors: dict[str, Tensor], texts: dict[int, int]
+) -> dict[str, Any]:
     runs = [
         {
             **_describe_run(f"{name}.run.{place}", run, tensors),
@@ -103,21 +105,17 @@ def _describe_run(name: str, run: Run, tensors: dict[str, Tensor]) -> dict[str, 
         "forward": run.forward, "problem": run.problem, "column_sums_problem": run.column_sums_problem,
         "parts": run.parts, "deviation": run.deviation,
     }  # fmt: skip
-    if run.problem is not None:  # its steps cannot be joined: only that is known
-        call = run.calls[0]
-    else:
-        call = run.joined()
+    call = run.calls[0] if run.problem is not None else run.joined()  # steps that cannot be joined: only that is known
     described["call"] = _describe_call(name, call, tensors, bool(run.outputs) and run.problem is None)
     if run.problem is not None:
         return described
     if run.outputs:
-        tensors[f"{name}.output"] = run._gathered(run.outputs, None, axis=1)
+        tensors[f"{name}.output"] = run.gather(run.outputs, None, axis=1)
     described["statistics"] = list(run.statistics[0]) if run.statistics else []
     for statistic in described["statistics"]:
         tensors[f"{name}.{statistic}"] = run.row_statistic(statistic)
     if run.top:
-        top = _top_of(run)
-        tensors[f"{name}.top_index"], tensors[f"{name}.top_weight"] = top
+        tensors[f"{name}.top_index"], tensors[f"{name}.top_weight"] = run.strongest()
     if run.column_sums is not None:
         tensors[f"{name}.column_sums"] = run.column_sums
     if run.pooled is not None:
@@ -126,13 +124,6 @@ def _describe_run(name: str, run: Run, tensors: dict[str, Tensor]) -> dict[str, 
             tensors[f"{name}.{part}"] = torch.as_tensor(np.asarray(getattr(run.pooled, part)))
         described["pool"] = run.pooled.pool
     return described
-
-
-def _top_of(run: Run) -> tuple[Tensor, Tensor]:
-    """Index and weight of the strongest keys of all queries."""
-    width = max(part[0].shape[-1] for part in run.top)
-    index = run._gathered([widened(part[0], width, -1) for part in run.top], None)
-    return index, run._gathered([widened(part[1], width, 0) for part in run.top], None)
 
 
 def _describe_call(name: str, call: Call, tensors: dict[str, Tensor], has_vectors: bool) -> dict[str, Any]:
@@ -151,7 +142,7 @@ def _describe_call(name: str, call: Call, tensors: dict[str, Tensor], has_vector
         try:
             known = codec.describe(f"{name}.mask", rule.mask(padding=False), mine, KINDS)
         except errors.Unsupported:  # a function
-            rule = TensorMask(_dense(call, call.keys.shape[2]))
+            rule = TensorMask(dense_mask(call, call.keys.shape[2]))
         else:
             tensors.update(mine)
             described["rule"] = [rule.queries, rule.keys, rule.query_offset, rule.key_offset]
@@ -166,10 +157,11 @@ def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Reco
     tensors = {name: _in_torch(array) for name, array in arrays.items()}
     recorder = Recorder({}, Keep(bool(metadata["keep"]["vectors"])), None, None, None, str(metadata["model"]))
     texts = [
-        Text(codec.tensor(f"text.{number}", tensors), int(prompt)) for number, prompt in enumerate(metadata["prompts"])
+        ReadText(codec.tensor(f"text.{number}", tensors), int(prompt))
+        for number, prompt in enumerate(metadata["prompts"])
     ]
     for place, described in enumerate(metadata["layers"]):
-        layer = Layer(**{field: described[field] for field in FIELDS}, notes=dict.fromkeys(described["notes"]))
+        layer = WatchedLayer(**{field: described[field] for field in FIELDS}, notes=dict.fromkeys(described["notes"]))
         layer.recorded = [_run_of(f"layer.{place}.run.{at}", run, tensors) for at, run in enumerate(described["runs"])]
         for run, its in zip(layer.recorded, described["runs"], strict=True):
             run.texts = {(number, str(name)): texts[number] for name, number in its["texts"]}

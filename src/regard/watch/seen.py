@@ -16,7 +16,7 @@ from regard import errors
 from regard.tables import Column, Table
 from regard.watch.call import TensorMask
 from regard.watch.certificate import RecordingCertificate, certificate_of
-from regard.watch.layer import VISION, Layer, Layers
+from regard.watch.layer import VISION, Layers, WatchedLayer
 from regard.watch.recorder import Recorder
 from regard.watch.run import Run
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.reading import Reading
 
 
-STATISTICS = {  # of `Layer.means`, in the order of the table
+STATISTICS = {  # of `WatchedLayer.means`, in the order of the table
     "entropy": Column("entropy", "number"),
     "peak": Column("peak", "number", shade=True),
     "distance": Column("distance", "number", 1),
@@ -97,7 +97,7 @@ class Seen:
         """The pass at this place, counted from the last."""
         return self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
 
-    def _with_layers(self, runs_of: Callable[[Layer], list[Run]]) -> Seen:
+    def _with_layers(self, runs_of: Callable[[WatchedLayer], list[Run]]) -> Seen:
         """The same recording with other runs of every layer."""
         recorder = self._recorder
         part = Recorder(
@@ -184,12 +184,12 @@ class Seen:
     @property
     def stacks(self) -> dict[str, Layers]:
         """Every stack of layers, by the pattern of its module names."""
-        found: dict[str, list[Layer]] = {}
+        found: dict[str, list[WatchedLayer]] = {}
         for layer in self._layers():
             found.setdefault(layer.stack, []).append(layer)
         return {stack: Layers(layers, stack) for stack, layers in found.items()}
 
-    def __iter__(self) -> Iterator[Layer]:
+    def __iter__(self) -> Iterator[WatchedLayer]:
         return iter(self._layers())
 
     def _part(self, name: str, belongs: Any) -> Layers:
@@ -198,7 +198,7 @@ class Seen:
             raise errors.option(name, self._recorder.model, f"a model with such layers: {', '.join(self.stacks)}")
         return Layers(found, name)
 
-    def _layers(self) -> list[Layer]:
+    def _layers(self) -> list[WatchedLayer]:
         found = self._recorder.watched()
         if found:
             return found
@@ -258,7 +258,7 @@ class Seen:
                     storages[storage.data_ptr()] = storage.nbytes()
         return sum(storages.values())
 
-    def patches(self, layer: Layer | None = None, grid: tuple[int, int] | None = None) -> Tensor:
+    def patches(self, layer: WatchedLayer | None = None, grid: tuple[int, int] | None = None) -> Tensor:
         """Row and column of the image patch that each token of a vision layer stands for, (token, 2); −1 for others.
 
         grid   rows and columns of patches; by default those of the configuration. Tokens before the patches, such as

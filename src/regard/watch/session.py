@@ -10,8 +10,8 @@ from torch import nn
 
 from regard import errors, validate
 from regard.watch import interface, torch_calls
+from regard.watch.call_frames import ACTIVE
 from regard.watch.recorder import Keep, Recorder
-from regard.watch.running import ACTIVE
 from regard.watch.seen import Seen
 from regard.watch.support import support_of, unseen_error
 

@@ -12,9 +12,8 @@ from typing import Any
 from torch import nn
 
 from regard import errors
+from regard.watch.interface import INTERFACE
 from regard.watch.recorder import Recorder
-
-INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from torch import Tensor
 NAMES = ("input_ids", "decoder_input_ids")
 
 
-class Text(NamedTuple):
+class ReadText(NamedTuple):
     """Token ids from the start of a text on; passes that continue a KV cache add theirs."""
 
     ids: Tensor  # (batch, token)
     prompt: int  # tokens of the pass that began the text
 
 
-Texts = dict[tuple[int, str], Text]  # by module and argument
+Texts = dict[tuple[int, str], ReadText]  # by module and argument
 
 
 @dataclass
@@ -47,12 +47,12 @@ class TokensSeen(threading.local):
             return
         ids = ids.detach()
         if not start:
-            self.texts[key] = Text(ids.clone(), int(ids.shape[1]))
+            self.texts[key] = ReadText(ids.clone(), int(ids.shape[1]))
         elif before is not None and before.ids.shape[0] == ids.shape[0] and before.ids.shape[1] >= start:
-            self.texts[key] = Text(torch.cat([before.ids[:, :start], ids], 1), before.prompt)
+            self.texts[key] = ReadText(torch.cat([before.ids[:, :start], ids], 1), before.prompt)
 
 
-def sequences(texts: Mapping[Any, Text], tokens: int, batch: int) -> list[list[int]]:
+def sequences(texts: Mapping[Any, ReadText], tokens: int, batch: int) -> list[list[int]]:
     """What was seen of so many tokens in one sequence of the batch, as far as that is known.
 
     Beam search exchanges the sequences of a batch, so that of several only the prompt is known.

@@ -20,10 +20,10 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack,
 
 from regard.watch import interface
 from regard.watch.call import Call, TensorMask
-from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function, causal_mask_function
+from regard.watch.call_frames import THREAD, running_modules
+from regard.watch.lazy_mask import MaskCall
 from regard.watch.recogniser import Recogniser, attending_module, name_of
-from regard.watch.recorder import observed
-from regard.watch.running import THREAD, running_modules
+from regard.watch.recorder import compute_and_record
 
 ATTRIBUTES = {
     *(getattr(Tensor, name).__get__ for name in ("shape", "device", "dtype", "ndim", "is_nested", "requires_grad")),
@@ -155,23 +155,22 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         recorders = [] if module is None else interface.recorders_of(module)
         if query.is_nested or query.ndim < 2 or interface.is_traced():
             for recorder in recorders:
-                recorder.counted(module).ran += 1
+                recorder.count_of(module).ran += 1
                 problem = interface.TRACED if interface.is_traced() else "its tensors are nested"
-                recorder.counted(module).reasons[problem] = None
+                recorder.count_of(module).reasons[problem] = None
             return own()
         if not (query.numel() and key.numel() and value.numel()):
             return own()
         if crosses is None and query.shape[-2] not in (1, key.shape[-2]) and attn_mask is None and not is_causal:
             crosses = True
-        found = [(one, one.layer_for(module, crosses=crosses)) for one in recorders]
-        watching = [(one, layer) for one, layer in found if one.watches(layer)]
+        layers, watching = interface.layers_for(module, crosses=crosses)
         if not watching:
             return own()
         leading = torch.broadcast_shapes(*(_lifted(one).shape[:-3] for one in (query, key, value)))
-        call = _call(query, key, value, attn_mask, leading, is_causal, scale, cross=found[0][1].cross)
+        call = _call(query, key, value, attn_mask, leading, is_causal, scale, cross=layers[0][1].cross)
         batch, heads, count, _ = call.queries.shape
         four = (batch, heads, count, value.shape[-1])
-        output, _ = observed(
+        output, _ = compute_and_record(
             watching, call, lambda: (own().reshape(four).transpose(1, 2), None), dropout=dropout_p, costly=False,
             own_only=attn_mask is not None and attn_mask.is_floating_point(),
         )  # fmt: skip
@@ -209,11 +208,11 @@ def _call(
         same = all(size == 1 for size in mask.shape[:-3])
         rule = TensorMask(_joined(mask, (1,) * len(leading) if same else leading))
     elif is_causal:
-        rule = MaskCall(count, length, 0, 0, causal_mask_function)
+        rule = MaskCall.causal(count, length)
     elif count == 1 < length and not cross:  # the next token of a text, perhaps
-        rule = MaskCall(1, length, length - 1, 0, causal_mask_function)
+        rule = MaskCall.causal(1, length, length - 1)
     else:
-        rule = MaskCall(count, length, 0, 0, bidirectional_mask_function)
+        rule = MaskCall.everything(count, length)
     return Call(queries, keys, values, rule, scale, cross=cross, guessed=True)
 
 

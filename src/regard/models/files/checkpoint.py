@@ -14,7 +14,7 @@ from regard.models import tokens
 from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files import gguf_config, quantised
 from regard.models.files.gguf import open_gguf
-from regard.models.files.safetensors_file import Array, SafetensorsFile, StoredWeights, TensorFile, open_safetensors
+from regard.models.files.safetensors_file import Array, Stored, StoredTensors, TensorFile, open_safetensors
 from regard.models.regular_file import object_in
 from regard.models.settings import Settings, family_of
 
@@ -84,7 +84,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     if path.is_dir():
         config = object_in(path / "config.json", "the settings of a model")
         architecture = _architecture_of(config, path)
-        weights = quantised.dequantised(_weights_of(path), config, path)
+        weights = quantised.dequantise(_weights_of(path), config, path)
         return Checkpoint(path, architecture, config, weights, lambda: tokens.from_file(path / "tokenizer.json"))
     if not path.exists():
         raise missing(path, "a folder with config.json and *.safetensors, or a GGUF file")
@@ -101,40 +101,6 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 # Folders as the hub has them: config.json, tokenizer.json, and one safetensors file or several
 
 
-@dataclass(frozen=True, eq=False)
-class Shards:
-    """One model in several safetensors files."""
-
-    path: Path
-    files: Mapping[str, SafetensorsFile]  # by tensor
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The names of all tensors."""
-        return frozenset(self.files)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor."""
-        return self._file(name).shape(name)
-
-    def __getitem__(self, name: str) -> Array:
-        """A float tensor in float32."""
-        return self._file(name)[name]
-
-    def kind(self, name: str) -> str:
-        """The type a tensor is stored in."""
-        return self._file(name).kind(name)
-
-    def stored(self, name: str) -> Array:
-        """A tensor in the type it is stored in."""
-        return self._file(name).stored(name)
-
-    def _file(self, name: str) -> SafetensorsFile:
-        if name not in self.files:
-            raise missing(f"tensor {name!r} in {self.path}", f"one of the {len(self.files)} tensors of the model")
-        return self.files[name]
-
-
 def _architecture_of(config: Mapping[str, Any], folder: Path) -> str:
     """The class that the settings name, or else model_type."""
     named = config.get("architectures")
@@ -145,49 +111,42 @@ def _architecture_of(config: Mapping[str, Any], folder: Path) -> str:
     raise broken(folder / "config.json", "it has neither `architectures` nor `model_type`")
 
 
-def _weights_of(folder: Path) -> StoredWeights:
+def _weights_of(folder: Path) -> StoredTensors:
     """The tensors of a folder."""
     if (folder / ONE).exists():
         return open_safetensors(folder / ONE)
     if (folder / INDEX).exists():
         return _by_index(folder)
-    files = sorted(folder.glob("*.safetensors"))
-    if len(files) == 1:
-        return open_safetensors(files[0])
-    if files:
-        return _joined(folder, files)
+    if files := sorted(folder.glob("*.safetensors")):
+        return _join(folder, files)
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
-    fix = (
-        f"{pickles[0]} is a pickle, which can run arbitrary code and is never opened: convert it to safetensors."
-        if pickles
-        else ""
-    )
-    raise missing(folder / ONE, "the weights as *.safetensors", fix)
+    fix = "{} is a pickle, which can run arbitrary code and is never opened: convert it to safetensors."
+    raise missing(folder / ONE, "the weights as *.safetensors", fix.format(pickles[0]) if pickles else "")
 
 
-def _by_index(folder: Path) -> Shards:
+def _by_index(folder: Path) -> StoredTensors:
     index = folder / INDEX
-    places = object_in(index, "an index of tensors").get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+    file_of = object_in(index, "an index of tensors").get("weight_map")
+    if not isinstance(file_of, dict) or not all(isinstance(file, str) for file in file_of.values()):
         raise broken(index, "it has no weight_map, an object from tensor names to file names")
-    opened: dict[str, SafetensorsFile] = {}
-    for file in sorted(set(places.values())):
+    opened: dict[str, StoredTensors] = {}
+    for file in sorted(set(file_of.values())):
         if Path(file).name != file or "\\" in file or ":" in file or "\0" in file or len(file.encode()) > LONGEST_NAME:
             raise broken(index, f"it names {file[:80]!r}, which is not a file in the same folder")
         if not (folder / file).is_file():
             raise missing(folder / file, f"a part of the model, named in {index.name}", "Download the rest.")
         opened[file] = open_safetensors(folder / file)
-    for name, file in places.items():
+    for name, file in file_of.items():
         if name not in opened[file].tensors:
             raise broken(index, f"it places tensor {name[:80]!r} in {file}, which does not have it")
-    return Shards(folder, {name: opened[file] for name, file in places.items()})
+    return StoredTensors(folder, {name: opened[file].tensors[name] for name, file in file_of.items()})
 
 
-def _joined(folder: Path, files: list[Path]) -> Shards:
-    found: dict[str, SafetensorsFile] = {}
+def _join(folder: Path, files: list[Path]) -> StoredTensors:
+    tensors: dict[str, Stored] = {}
     for path in files:
         opened = open_safetensors(path)
-        if double := next((name for name in opened.tensors if name in found), None):
-            raise broken(path, f"tensor {double[:80]!r} is also in {found[double].path.name}")
-        found |= dict.fromkeys(opened.tensors, opened)
-    return Shards(folder, found)
+        if double := next((name for name in opened.tensors if name in tensors), None):
+            raise broken(path, f"tensor {double[:80]!r} is also in {tensors[double].path.name}")
+        tensors |= opened.tensors
+    return StoredTensors(folder, tensors)

@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.errors import Unsupported, unsupported
 from regard.models.errors import broken
-from regard.models.files.safetensors_file import Array, StoredWeights, TensorFile
+from regard.models.files.safetensors_file import Array, StoredTensors, TensorFile
 
 METHODS = ("compressed-tensors", "bitsandbytes")
 FORMATS = ("int-quantized", "naive-quantized")  # of compressed-tensors; others pack several numbers into one
@@ -33,7 +33,7 @@ ACTIVATIONS = ("input_scale", "input_zero_point", "output_scale", "output_zero_p
 ROW_MAJOR = 0  # of weight_format; other values are layouts for certain GPUs
 
 
-def dequantised(weights: StoredWeights, config: Mapping[str, Any], path: Path) -> TensorFile:
+def dequantise(weights: StoredTensors, config: Mapping[str, Any], path: Path) -> TensorFile:
     """The weights as floats; settings and tensors must agree on how they are quantised."""
     method = _method(config, path)
     modules = sorted(name.rpartition(".")[0] for name in weights.names if name.endswith((f".{SCALE}", f".{SCB}")))
@@ -82,7 +82,7 @@ def _method(config: Mapping[str, Any], path: Path) -> str | None:
 class Dequantised:
     """Weights, some of them stored as int8 with scales; `names` does not include the scales."""
 
-    weights: StoredWeights
+    weights: StoredTensors
     path: Path
     modules: frozenset[str]  # the names before ".weight"
     method: str

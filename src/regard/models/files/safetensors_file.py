@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -50,37 +51,30 @@ class TensorFile(Protocol):
         ...
 
 
-class StoredWeights(TensorFile, Protocol):
-    """Weights of safetensors files, which may hold integers as well as floats."""
-
-    def kind(self, name: str) -> str:
-        """The type a tensor is stored in, such as F32 or I8."""
-        ...
-
-    def stored(self, name: str) -> Array:
-        """One tensor in the type it is stored in."""
-        ...
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stored:
-    """Where a tensor is in the file, and how it is stored."""
+    """Where a tensor is in its file, and how it is stored."""
 
+    path: Path
+    content: Array  # the mapped file, as bytes
     kind: str
     shape: tuple[int, ...]
     start: int  # bytes from the beginning of the file
     stop: int
 
+    def view(self, dtype: str) -> Array:
+        """Its numbers, in a flat view of the file."""
+        return self.content[self.start : self.stop].view(dtype)
+
 
 @dataclass(frozen=True, eq=False)
-class SafetensorsFile:
-    """A safetensors file whose header was checked."""
+class StoredTensors:
+    """The tensors of a safetensors file, or of all files of a model, whose headers were checked."""
 
     path: Path
     tensors: Mapping[str, Stored]
-    content: Array  # the mapped file, as bytes
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names of all tensors."""
         return frozenset(self.tensors)
@@ -94,11 +88,10 @@ class SafetensorsFile:
         stored = self._stored(name)
         if stored.kind not in FLOATS:
             raise unsupported(
-                f"Tensor {name[:120]!r} of type {stored.kind} in {self.path}, where floats are expected,",
+                f"Tensor {name[:120]!r} of type {stored.kind} in {stored.path}, where floats are expected,",
                 f"Known types are {', '.join(FLOATS)}; quantised weights need a quantization_config.",
             )
-        numbers = self.content[stored.start : stored.stop].view(FLOATS[stored.kind])
-        return widened(numbers, stored.kind).reshape(stored.shape)
+        return widened(stored.view(FLOATS[stored.kind]), stored.kind).reshape(stored.shape)
 
     def kind(self, name: str) -> str:
         """The type a tensor is stored in."""
@@ -109,15 +102,15 @@ class SafetensorsFile:
         stored = self._stored(name)
         if stored.kind not in INTEGERS:
             return self[name]
-        return self.content[stored.start : stored.stop].view(INTEGERS[stored.kind]).reshape(stored.shape)
+        return stored.view(INTEGERS[stored.kind]).reshape(stored.shape)
 
     def _stored(self, name: str) -> Stored:
         if name not in self.tensors:
-            raise missing(f"tensor {name!r} in {self.path}", f"one of the {len(self.tensors)} tensors of the file")
+            raise missing(f"tensor {name!r} in {self.path}", f"one of its {len(self.tensors)} tensors")
         return self.tensors[name]
 
 
-def open_safetensors(path: Path) -> SafetensorsFile:
+def open_safetensors(path: Path) -> StoredTensors:
     """Check the header of a file and map it; nothing else is read."""
     with open_regular(path, "a safetensors file") as file:
         size = file.seek(0, 2)
@@ -126,10 +119,10 @@ def open_safetensors(path: Path) -> SafetensorsFile:
         content = np.memmap(file, np.uint8, mode="r") if size > 8 + header_size else np.zeros(size, np.uint8)
     entries = object_of(header, path, "its header")
     entries.pop("__metadata__", None)
-    first = 8 + header_size
-    tensors = {name: _checked(name, entry, first, size, path) for name, entry in entries.items()}
+    first, content = 8 + header_size, content.view(np.ndarray)
+    tensors = {name: _stored(name, entry, first, content, path) for name, entry in entries.items()}
     _check_places(tensors, first, size, path)
-    return SafetensorsFile(path, tensors, content.view(np.ndarray))
+    return StoredTensors(path, tensors)
 
 
 def _header_size(file: BinaryIO, size: int, path: Path) -> int:
@@ -143,7 +136,7 @@ def _header_size(file: BinaryIO, size: int, path: Path) -> int:
     return length
 
 
-def _checked(name: str, entry: Any, first: int, size: int, path: Path) -> Stored:
+def _stored(name: str, entry: Any, first: int, content: Array, path: Path) -> Stored:
     """One entry of the header, checked against itself and the size of the file."""
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
         raise broken(path, f"its header has no dtype, shape and data_offsets for {name[:80]!r}")
@@ -155,12 +148,12 @@ def _checked(name: str, entry: Any, first: int, size: int, path: Path) -> Stored
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise broken(path, f"tensor {name[:80]!r} has data_offsets {str(offsets)[:80]}")
     start, stop = offsets
-    if stop > size - first:
-        why = f"tensor {name[:80]!r} ends at byte {stop} of the data, which has {size - first}"
+    if stop > len(content) - first:
+        why = f"tensor {name[:80]!r} ends at byte {stop} of the data, which has {len(content) - first}"
         raise broken(path, why, "It may be truncated: download it again.")
     if math.prod(shape) * SIZES[kind] != stop - start:
         raise broken(path, f"tensor {name[:80]!r} of shape {shape} in {kind} does not take {stop - start} bytes")
-    return Stored(kind, tuple(shape), first + start, first + stop)
+    return Stored(path, content, kind, tuple(shape), first + start, first + stop)
 
 
 def _counts(numbers: Any) -> bool:

