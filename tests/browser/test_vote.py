@@ -289,3 +289,82 @@ def test_dots_move_and_keep_their_identity(
     page.get_by_role("button", name="Set them apart").click()
     assert page.locator("circle").evaluate_all(durations)
     assert page.evaluate("[...document.querySelectorAll('circle')].every((one, place) => one === window.before[place])")
+
+
+# The dots that are not within the pile of their own word: by their place on the screen.
+ASTRAY = """() => [...document.querySelectorAll('circle[data-where=word]')].filter((circle) => {
+  const dot = circle.getBoundingClientRect();
+  const [x, y] = [dot.x + dot.width / 2, dot.y + dot.height / 2];
+  const name = / looks at (.*) \\(/.exec(circle.getAttribute('aria-label'))[1];
+  return ![...document.querySelectorAll('.regard-vote-word')].some((word) => {
+    const pile = word.firstElementChild.getBoundingClientRect();
+    const reach = Math.max(pile.width / 2, 24);
+    const isAbove = Math.abs(pile.x + pile.width / 2 - x) <= reach && y <= pile.bottom && y >= pile.top;
+    return isAbove && word.lastElementChild.textContent === name;
+  });
+}).length"""
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_every_dot_comes_to_rest_on_its_own_word(
+    chromium: Any, served: str, contexts: list[Any], settle: Settle, opening: bool, width: int
+) -> None:
+    """With motion allowed, also if the window changes while words and dots move."""
+    context = chromium.new_context(viewport={"width": width, "height": 740}, reduced_motion="no-preference")
+    contexts.append(context)
+    page = context.new_page()
+    page.goto(f"{served}/kids")
+    settle(page)
+    word(page, "kids").click()
+    page.set_viewport_size({"width": width - 40, "height": 740})
+    page.get_by_role("slider").fill("1")
+    page.get_by_role("slider").fill("3")
+    page.evaluate(AT_REST)
+    settle(page)
+    assert page.evaluate(ASTRAY) == 0
+
+
+def test_a_mean_of_several_heads_has_one_colour(show: Show) -> None:
+    page = show("served", address="#query=they")
+    page.get_by_role("button", name="all", exact=True).click()
+    colours = "els => new Set(els.map((el) => getComputedStyle(el).backgroundColor)).size"
+    chips = page.locator(".regard-heads .regard-head[aria-pressed=true]")
+    expect(chips).to_have_count(4)
+    assert chips.evaluate_all(colours) == 1
+    page.get_by_role("radio", name="Separate").check()
+    assert chips.evaluate_all(colours) == 4
+
+
+def test_a_studio_that_has_ended_says_so(
+    chromium: Any, contexts: list[Any], small_studio: str, settle: Settle
+) -> None:
+    context = chromium.new_context(reduced_motion="reduce")
+    contexts.append(context)
+    page = context.new_page()
+    page.goto(small_studio)
+    settle(page)
+    page.route("**/read", lambda route: route.abort())
+    page.get_by_label("Text").fill("the kids left")
+    expect(page.get_by_role("alert")).to_contain_text("The studio does not answer: it has ended")
+    expect(page.get_by_label("Text")).to_have_value("the kids left")
+
+
+def test_the_first_run_without_a_model_says_what_to_do(
+    run_studio: Any, new_page: Any, development: Any, axe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.studio import library
+
+    from .conftest import Known
+
+    monkeypatch.setattr(library, "_known", lambda: {"small": Known("small", "a small model", 91_000_000, "MIT")})
+    monkeypatch.setattr(library, "_kept", lambda: set())
+    with run_studio(library.Library("small"), development.KIDS) as address:
+        page = new_page()
+        page.goto(address)
+        expect(page.get_by_role("tabpanel")).to_contain_text(development.KIDS)
+        expect(page.get_by_role("tabpanel")).to_contain_text("small is not here yet: 91 MB to download, licence MIT.")
+        expect(page.get_by_role("button", name="Download 91 MB")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert page.evaluate(CONTROLS) <= 8
+        page.evaluate(axe)
+        assert findings(page) == []

@@ -6,6 +6,7 @@ import { nameOf, pile, pileHeight, pilesOf, rowsOf } from "./model.js";
 const MOVE = 380; // milliseconds
 const FLIGHT = "cubic-bezier(0.35, 0, 0.15, 1)";
 const STAGGER = 420; // milliseconds between the first and the last layer
+const MANY = 24; // words from which letters are smaller
 const COUNT = 22; // pixels above a pile, for its number
 
 /**
@@ -63,6 +64,7 @@ export function makePicture(lifetime) {
       if (spaced[place] || !groups.length) groups.push(element("span", { class: "regard-vote-group", role: "presentation" }, word));
       else groups[groups.length - 1].append(word);
     });
+    list.toggleAttribute("data-many", groups.length > MANY);
     replaced(list, groups);
     const reachable = words.find((word, place) => word && names[place] === focused);
     (reachable ?? words[asker] ?? words.find(Boolean))?.setAttribute("tabindex", "0");
@@ -77,6 +79,7 @@ export function makePicture(lifetime) {
     const ghost = still && move !== "none" && kept.size ? /** @type {SVGElement} */ (circles.cloneNode(true)) : null;
     const earlier = from ?? boxes();
     const origin = el.getBoundingClientRect();
+    for (const word of words) for (const one of word?.getAnimations() ?? []) one.cancel(); // measured where they belong
     el.toggleAttribute("data-open", open);
     showWords(scene);
     strip.hidden = !open;
