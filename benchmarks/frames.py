@@ -72,7 +72,7 @@ def frames() -> Iterator[tuple[str, str, str]]:
             rate = 1000 * len(steps) / float(steps.sum())
             wanted = "55 a second" if layers == 6 else ""
             slowest = f"slowest of 100: {np.quantile(steps, 0.99):.0f} ms"
-            yield f"frames while {layers * heads:,} dots move", wanted, f"{rate:.0f} a second ({slowest})"
+            yield f"frames while {layers * heads:,} dots change places", wanted, f"{rate:.0f} a second ({slowest})"
             page.close()
         browser.close()
 

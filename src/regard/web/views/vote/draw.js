@@ -6,6 +6,7 @@ import { nameOf, pile, pileHeight, pilesOf, rowsOf } from "./model.js";
 const MOVE = 380; // milliseconds
 const FLIGHT = "cubic-bezier(0.35, 0, 0.15, 1)";
 const STAGGER = 420; // milliseconds between the first and the last layer
+const MOST_MOVING = 400; // dots; more are cross-faded, because moving 1,200 of them dropped to 5 frames a second
 const MANY = 24; // words from which letters are smaller
 const COUNT = 22; // pixels above a pile, for its number
 
@@ -35,7 +36,7 @@ export function makePicture(lifetime) {
   let keys = [];
   /** @type {string[]} */
   let texts = [];
-  /** @type {Map<string, {circle: SVGCircleElement, x: number, y: number, animation: Animation|null}>} by head */
+  /** @type {Map<string, Moving & {circle: SVGCircleElement}>} by head */
   const kept = new Map();
 
   /** Where the words are, by key. @returns {Map<string, DOMRect|undefined>} */
@@ -75,7 +76,7 @@ export function makePicture(lifetime) {
   /** Draws the scene. @param {Scene} scene @param {{move: "none"|"fly"|"fall", from?: ReturnType<typeof write>}} how */
   function show(scene, { move, from }) {
     const { open, shape } = scene;
-    const still = isStill();
+    const still = isStill() || scene.dots.length > MOST_MOVING;
     const ghost = still && move !== "none" && kept.size ? /** @type {SVGElement} */ (circles.cloneNode(true)) : null;
     const earlier = from ?? boxes();
     const origin = el.getBoundingClientRect();
@@ -179,8 +180,6 @@ export function makePicture(lifetime) {
   /** @param {Scene} scene @param {Map<string, {x: number, y: number, r: number}>} goals @param {"none"|"fly"|"fall"} move */
   function moveDots({ dots, changed, layers }, goals, move) {
     for (const [name, { circle }] of kept) if (!goals.has(name)) (circle.remove(), kept.delete(name));
-    // All positions are read before any is written: the browser computes styles once.
-    for (const dot of kept.values()) if (dot.animation?.playState === "running") Object.assign(dot, positionOf(dot.circle));
     circles.setAttribute("width", String(el.clientWidth));
     circles.setAttribute("height", String(el.clientHeight));
     for (const dot of dots) {
@@ -188,16 +187,17 @@ export function makePicture(lifetime) {
       const goal = goals.get(name);
       if (!goal) continue;
       const known = kept.get(name);
-      const { circle, x, y, animation } = known ?? { circle: newCircle(name), x: goal.x, y: -20, animation: null };
+      const { circle, animation } = known ?? { circle: newCircle(name), animation: null };
+      const from = known ? positionOf(known) : { x: goal.x, y: -20 };
       circle.setAttribute("r", goal.r.toFixed(1));
       circle.setAttribute("data-where", dot.where);
       circle.toggleAttribute("data-abstains", dot.abstains);
       circle.toggleAttribute("data-changed", changed.has(name));
       circle.style.transform = at(goal).transform;
       animation?.cancel();
-      const moves = move !== "none" && (!known || Math.abs(goal.x - x) + Math.abs(goal.y - y) >= 1);
+      const moves = move !== "none" && (!known || Math.abs(goal.x - from.x) + Math.abs(goal.y - from.y) >= 1);
       const delay = (STAGGER * layers.indexOf(dot.layer)) / Math.max(layers.length - 1, 1) + (dot.head % 12) * 7;
-      kept.set(name, { circle, x: goal.x, y: goal.y, animation: moves ? (move === "fall" ? fall(circle, { x, y }, goal, delay) : fly(circle, { x, y }, goal)) : null });
+      kept.set(name, { circle, from, x: goal.x, y: goal.y, animation: moves ? (move === "fall" ? fall(circle, from, goal, delay) : fly(circle, from, goal)) : null });
     }
     if (!circles.querySelector('[tabindex="0"]')) circles.firstElementChild?.setAttribute("tabindex", "0");
   }
@@ -257,7 +257,11 @@ export function makePicture(lifetime) {
   };
 }
 
-/** @typedef {{x: number, y: number}} Point */
+/**
+ * from  where the movement began
+ * @typedef {{x: number, y: number}} Point
+ * @typedef {Point & {from: Point, animation: Animation|null}} Moving
+ */
 
 /** @param {Point} point */
 function at({ x, y }) {
@@ -280,8 +284,8 @@ function fall(circle, from, to, delay) {
   return circle.animate(frames, { duration: MOVE, delay, fill: "backwards" });
 }
 
-/** Where a moving dot is now. @param {Element} circle */
-function positionOf(circle) {
-  const { e, f } = new DOMMatrix(getComputedStyle(circle).transform);
-  return { x: e, y: f };
+/** Where a dot is now; by the clock, because reading styles of moving elements is slow. @param {Moving} dot @returns {Point} */
+function positionOf({ x, y, from, animation }) {
+  const progress = animation?.playState === "running" ? (animation.effect?.getComputedTiming().progress ?? 1) : 1;
+  return { x: from.x + (x - from.x) * progress, y: from.y + (y - from.y) * progress };
 }

@@ -196,7 +196,8 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
       replaced(said, question, " Tap a word.");
       hint.textContent = "";
     } else {
-      const voting = votes.filter(({ layer }) => layers().indexOf(layer) < countedLayers());
+      const voted = new Set(layers().slice(0, countedLayers()));
+      const voting = votes.filter(({ layer }) => voted.has(layer));
       const parts = resultOf({ counts, texts: units.map(({ text }) => text), asker: asker(), guess: guessed(), heads: voting.length });
       replaced(said, linesOf(parts));
       const resting = voting.filter(({ abstains, word: one }) => abstains && one !== null).length;
