@@ -57,7 +57,7 @@ export function makePicture(lifetime) {
       if (unit.special) return;
       const word = element(
         "span",
-        { class: "regard-vote-word", role: "option", "aria-selected": "false", "data-unit": place, tabindex: "-1", "data-asker": place === asker || null, "data-sink": unit.sink || null },
+        { class: "regard-vote-word", role: "option", "aria-selected": "false", "data-unit": place, tabindex: "-1", "data-asker": place === asker || null, "data-sink": unit.sink || null, "data-mark": !/[\p{L}\p{N}]/u.test(unit.text) || null },
         element("span", { class: "regard-vote-pile", "aria-hidden": "true" }, element("b")),
         wordElement(unit.text, { class: "regard-vote-text" }, 40),
       );
