@@ -64,7 +64,7 @@ bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime 
 	$(bin)/python benchmarks/models.py
 	$(bin)/python benchmarks/web.py
 
-bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced
+bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced; the first screen in a browser
 	$(bin)/python benchmarks/web.py
 
 picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again

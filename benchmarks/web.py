@@ -1,7 +1,7 @@
 """The page's kernels in Node: python benchmarks/web.py [--quick]. Writes WEB.md.
 
 Beside the JavaScript that they replaced, which comes out of the repository's history, by turns and each in a process of
-its own; their speed alone; and how much is loaded until the first picture.
+its own; their speed alone; how much is loaded until the first picture; and the first screen in a browser.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import machine
+from frames import frames
 from regard import Attention, Reading
 from regard.viewer import bundle
 from regard.viewer.page import page
@@ -106,7 +107,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     rounds, tokens = (1, 4000) if quick else (5, 20_000)
     lines = []
-    for part in (against_javascript(rounds, tokens), speeds(rounds), sizes()):
+    for part in (against_javascript(rounds, tokens), speeds(rounds), sizes(), frames()):
         for line in part:
             print(f"| {' | '.join(line)} |", flush=True)
             lines.append(line)

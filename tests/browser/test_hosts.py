@@ -341,7 +341,7 @@ def test_a_page_of_some_heads_shows_the_others_as_not_kept(new_page: Any, develo
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_page_opens_on_the_link_that_says_most(show: Show, opening: bool, host: str) -> None:
-    page = show(host)
+    page = show(host, address="#view=sentence")
     expect(page.locator(CHOSEN)).to_have_text("they")
     expect(page.locator(".regard-sentence-said")).to_contain_text("they attends most to")
 

@@ -31,7 +31,7 @@ def kids_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(new_page: Callable[..., Page], path: Path, **how: Any) -> Page:
     page = new_page(offline=True, **how)
-    page.goto(path.as_uri())
+    page.goto(f"{path.as_uri()}#view=sentence")
     expect(page.locator(".regard-sentence-said")).to_be_visible()
     return page
 
@@ -80,7 +80,9 @@ def test_a_caption_claims_a_relation_only_if_the_link_can_be_one(
     page = new_page(offline=True)
     page.goto(f"{kids_page.as_uri()}#layer=3&head=1&query=they")
     said = page.locator(".regard-roles-said")
-    expect(said).to_contain_text("Head 3.1: they → kids 0.81 here. In general (UD English EWT): verb → object 0.55")
+    expect(said).to_contain_text(
+        "Head 3.1: they → kids 0.81 here. It is known for another link, in general (UD English EWT): verb → object 0.55"
+    )
     expect(said).not_to_contain_text("can be")
     page.goto(f"{kids_page.as_uri()}#layer=2&head=8&query=they")
     page.reload()
@@ -93,8 +95,21 @@ def test_what_a_pronoun_refers_to_is_said_for_this_sentence_without_a_score(
     page = opened(new_page, kids_page)
     page.get_by_role("button", name="what refers to what").click()
     said = page.locator(".regard-roles-said")
-    expect(said).to_contain_text("layer 3, head 1 links they → kids 0.81 here. In general, no head of minilm does this")
+    expect(said).to_contain_text(
+        "layer 3, head 1 links they → kids 0.81 here. No head of minilm does this reliably in other texts"
+    )
     assert pressed(page) == ["what refers to what"]
+
+
+def test_rollout_makes_no_claim_about_one_head(new_page: Callable[..., Page], kids_page: Path) -> None:
+    page = opened(new_page, kids_page)
+    said = page.locator(".regard-roles-said")
+    expect(said).to_contain_text("Head 3.1")
+    for measure in ("rollout", "mean"):
+        page.get_by_label("Shown").select_option(measure)
+        expect(said).to_have_text("")
+    page.get_by_label("Shown").select_option("weight")
+    expect(said).to_contain_text("Head 3.1")
 
 
 def test_a_question_is_lit_only_over_its_own_picture(new_page: Callable[..., Page], kids_page: Path) -> None:

@@ -67,7 +67,7 @@ def test_every_stop_shows_its_view_and_points_at_something_free(show: Show, host
 def test_the_tour_says_the_numbers_that_the_page_shows(
     show: Show, settle: Any, development: Any, opening: bool
 ) -> None:
-    page = show("served")
+    page = show("served", address="#view=sentence")
     card = begin(page)
     for _ in range(3):
         go_on(page)

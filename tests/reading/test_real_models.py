@@ -99,3 +99,28 @@ def test_a_causal_model_has_its_first_token_as_sink(smollm2_path):
     assert set(reading.strongest("they")["Word"]) <= set(reading.labels[1:10])
     np.testing.assert_allclose(reading.rollout("they")[10:], 0, atol=1e-12)
     assert reading.certificate.forbidden == 0
+
+
+PUBLISHED = {
+    KIDS: ("they", 40, {"so": 14, "kids": 12, "left": 10, "lions": 8}),
+    "The lions were scared of the kids, so they left right away.": ("they", 40, {"lions": 13, "kids": 7}),
+    "The trophy didn't fit in the suitcase because it was too big.": ("it", 43, {"trophy": 20, "suitcase": 8}),
+}
+
+
+@pytest.mark.parametrize("text", PUBLISHED)
+def test_the_published_votes_of_minilm(text, minilm):
+    word, abstaining, counts = PUBLISHED[text]
+    votes = minilm.read(text).votes(word)
+    assert votes.abstaining == abstaining and len(votes.heads) == 72
+    assert {label: votes.counts[label] for label in counts} == counts
+    assert sum(votes.counts.values()) == 72
+
+
+def test_the_heads_of_a_causal_model_vote_for_earlier_words(smollm2_path):
+    reading = model("smollm2").read(KIDS)
+    votes = reading.votes("they")
+    own = reading.words.index(reading.word("they"))
+    assert len(votes.heads) == 270
+    assert all(vote.word is None or 0 < vote.word < own for vote in votes.heads)
+    assert votes.abstaining > 135  # the first word takes most of the weight

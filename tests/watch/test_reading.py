@@ -46,6 +46,23 @@ def test_a_padded_batch_gives_each_sentence_without_its_padding(tokenizer, make)
         assert certificate.row_sums < 1e-5 and certificate.forbidden == 0 and certificate.output < 1e-4
 
 
+@pytest.mark.parametrize("make", [llama, gemma3])
+def test_the_heads_of_a_watched_model_vote_by_the_weights_of_eager_attention(tokenizer, make):
+    model, text = make(), "the cat sat on a mat"
+    inputs = tokenizer(text, return_tensors="pt")
+    with regard.watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    reading = seen.reading(tokenizer, inputs)
+    weights = [layer[0] for layer in eager_weights(model, **inputs).attentions]
+    votes = reading.votes("a").heads  # the fifth word; [CLS] is set aside
+    assert len(votes) == sum(len(layer) for layer in weights)
+    for layer, head, word, weight, abstains in votes:
+        row = weights[layer][head, 5].numpy()
+        assert word == 1 + int(np.argmax(row[1:5]))
+        assert weight == pytest.approx(row[word], abs=3e-6)
+        assert abstains == bool(row[0] >= max(row[1:6]))
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_texts_of_a_batch_are_read_by_their_place_in_it(tokenizer, side, monkeypatch):
     monkeypatch.setattr(tokenizer, "padding_side", side)

@@ -18,6 +18,7 @@ from regard.masks import allowed, causal, first, window
 from regard.models.generate import Sampling
 from regard.provenance import provenance
 from regard.reading.links import strongest, strongest_links
+from regard.reading.votes import vote_of
 from regard.viewer.block_weights import block_weights
 
 from ..small_models import encoder, writer
@@ -194,6 +195,22 @@ def rankings():
     ]
 
 
+def votes():
+    """The choice of one head, with ties, sinks, masked words, and queries that are not among the keys."""
+    rng = np.random.default_rng(9)
+    found = []
+    for sinks in ((), (0,), (0, 6)):
+        for own in (None, 0, 3):
+            for _ in range(12):
+                row = rng.integers(0, 9, 7) / 16  # many ties and zeros, exact in every precision
+                word, weight, abstains = vote_of(row, sinks, own)
+                found.append({
+                    "row": row.tolist(), "sinks": sinks, "own": own, "word": word, "weight": weight,
+                    "abstains": abstains,
+                })  # fmt: skip
+    return found
+
+
 def blocks():
     """One block for one token: q, k, v with positions, and everything after the heads, from traces."""
     found = []
@@ -277,6 +294,6 @@ def sources():
 
 
 def write(path):
-    parts = (attentions, quantised, stages, large_scores, links, rankings, blocks, activations, sampled)
+    parts = (attentions, quantised, stages, large_scores, links, rankings, votes, blocks, activations, sampled)
     parts += (relations, sources)
     path.write_text(json.dumps({part.__name__: part() for part in parts}), encoding="utf-8")

@@ -11,6 +11,7 @@ import { activated, afterHeads, blockFrom, inputOf, projectedTo, turned } from "
 import { isLink } from "../../src/regard/web/page/roles.js";
 import { provenance } from "../../src/regard/web/page/provenance.js";
 import { probabilities } from "../../src/regard/web/maths/sampling.js";
+import { voteOf } from "../../src/regard/web/maths/votes.js";
 
 const fixtures = JSON.parse(readFileSync(process.env.REGARD_FIXTURES, "utf8"));
 
@@ -52,6 +53,10 @@ test("the strongest links are Python's: first queries, sinks, ties", () => {
 
 test("a row is ranked as in Python", () => {
   for (const { weights, count, order } of fixtures.rankings) assert.deepEqual(strongest(weights, count), order);
+});
+
+test("a head votes as in Python", () => {
+  for (const { row, sinks, own, ...vote } of fixtures.votes) assert.deepEqual(voteOf(row, { sinks, own }), vote);
 });
 
 test("with more links than are kept at once, ties still go to the earlier query", () => {

@@ -50,3 +50,20 @@ test("words are made of tokens, and found by them", () => {
   assert.equal(unitsOf(description, "token")[2].joined, true);
   assert.deepEqual([...summedOver([1, 2, 3, 4], words)], [1, 5, 4]);
 });
+
+test("a word whose letters are several tokens is spelled as in the text", () => {
+  const description = {
+    text: "أهلا 🙂 hi",
+    tokens: ["<D8>", "<A3>", "ه", "ل", "ا", "🙂", "hi"],
+    stops: [1, 1, 2, 3, 4, 7, 10],
+    words: [
+      [0, 5],
+      [5, 6],
+      [6, 7],
+    ],
+  };
+  assert.deepEqual(
+    unitsOf(description, "word").map(({ text }) => text),
+    ["أهلا", "🙂", "hi"],
+  );
+});

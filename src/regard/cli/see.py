@@ -68,6 +68,11 @@ class Focus:
     figure: SeeFigure | None = None
     relation: str | None = None
 
+    @property
+    def is_place(self) -> bool:
+        """Whether a page opens there and not with its first screen."""
+        return any(one is not None for one in (self.query, self.layer, self.head, self.relation))
+
 
 def see(
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
@@ -252,7 +257,8 @@ def _content(
     if kind is Format.JSON:
         return see_report.data(shown, seconds, more)
     if kind is Format.HTML:
-        start = {"layer": shown.layer, "head": shown.head, "query": shown.reading.words[shown.query].first}
+        word = shown.reading.words[shown.query]
+        start = {"layer": shown.layer, "head": shown.head, "query": word.first} if asked.is_place else None
         return page.page(shown.reading, **kept, start=start)
     if kind is Format.TABLE:
         parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds), *more]

@@ -207,9 +207,9 @@ class KnownHeads:
         """Why `head_for` has none to name."""
         best = self.asked(name)[0]
         return (
-            f"No head of {self.model} does this: the best for {best.arrow}, {best.layer}.{best.head}, is right for "
-            f"{printed_number(best.accuracy, 2)} of {best.words:,} words, and the best fixed offset "
-            f"({best.offset:+d}) for {printed_number(best.offset_accuracy, 2)}."
+            f"No head of {self.model} does this reliably in other texts: the best for {best.arrow}, "
+            f"{best.layer}.{best.head}, is right for {printed_number(best.accuracy, 2)} of {best.words:,} words, "
+            f"and the best fixed offset ({best.offset:+d}) for {printed_number(best.offset_accuracy, 2)}."
         ).replace("(-", "(−")
 
 

@@ -90,6 +90,8 @@ def terminal(shown: Sight) -> Iterator[RenderableType]:
             notes=(),
         )
         yield Group(Beside(looks, heads), *_notes(notes))
+    if shown.partner is not None and shown.reading.layers * shown.reading.heads > 1:
+        yield Text(printable(str(shown.reading.votes(shown.query))))
     yield WordMap(shown.reading, shown.layer, shown.head, shown.query)
     if (here := link_here(shown)) is not None:
         yield Text(f"Layer {shown.layer}, head {shown.head}: {here.partition(': ')[2] or here}")
@@ -199,7 +201,7 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
     """All of it as JSON, with every digit; further tables by their title."""
     reading, certificate = shown.reading, shown.reading.certificate
     weights = weights_between_words(reading, shown.layer, shown.head)
-    word = reading.words[shown.query]
+    word, votes = reading.words[shown.query], reading.votes(shown.query)
     content = {
         "source": reading.source(shown.layer, shown.head),
         "text": reading.text,
@@ -219,6 +221,7 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
         "pairs": _rows(shown.pairs),
         "looks": _rows(shown.looks),
         "heads_for": _rows(shown.heads),
+        "votes": {"counts": votes.counts, "abstaining": votes.abstaining, "of": len(votes.heads)},
         "map": {
             "layer": shown.layer,
             "head": shown.head,

@@ -2,6 +2,7 @@
 
 from regard.reading.certificate import Certificate
 from regard.reading.reading import Reading
+from regard.reading.votes import HeadVote, Votes
 from regard.reading.words import Token, Word
 
-__all__ = ["Certificate", "Reading", "Token", "Word"]
+__all__ = ["Certificate", "HeadVote", "Reading", "Token", "Votes", "Word"]

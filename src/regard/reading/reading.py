@@ -26,6 +26,7 @@ from regard.reading.certificate import Certificate, certify
 from regard.reading.highlights import Opening, opening
 from regard.reading.layer_numbers import are_counted, in_words, numbers_for, position, sizes_in_words
 from regard.reading.links import UNRANKED, strongest, strongest_links
+from regard.reading.votes import Votes, votes_of
 from regard.reading.weights import Numbers, Unit, WordWeights, mean_over_heads, rollout, rollout_row
 from regard.reading.words import Token, Word, join_tokens, piece, tokens_of, words_of
 from regard.tables import Column, Table, printed_number
@@ -398,6 +399,25 @@ class Reading:
             columns, rows = columns[:-1], [row[:-1] for row in rows]
         notes = tuple(self._sink_notes(np.mean(to_sinks), " on average"))
         return Table(title, tuple(columns), tuple(rows), notes, source=self.source())
+
+    def votes(self, word: Any) -> Votes:
+        """One vote per head, for the word that the given word attends to most; O(n) per head.
+
+        Sinks and the word itself are set aside; a head whose largest weight of all is on a sink counts as abstaining.
+
+        >>> import numpy as np
+        >>> from regard.attention import Attention
+        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
+        >>> reading.votes("cat")
+        Votes(cat: sat 1; 0 of 1 head abstain)
+        >>> reading.votes("sat").heads  # The and cat are equal
+        (HeadVote(layer=0, head=0, word=None, weight=0.0, abstains=True),)
+        """
+        query = self.word(word, "word")
+        return votes_of(
+            self._by_word, query, self.labels, sinks=self.sink_words, own=self.words.index(query), numbers=self._numbers
+        )
 
     def top(
         self,

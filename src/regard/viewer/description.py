@@ -40,6 +40,7 @@ class Start(TypedDict, total=False):
     layer: int
     head: int
     query: int  # a token
+    view: str  # where a place was chosen; without it, a page opens with its first screen
 
 
 class CertificateNumbers(TypedDict):

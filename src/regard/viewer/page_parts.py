@@ -91,7 +91,7 @@ def blocks(
         shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
     description = describe(reading, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
-        description["start"] = cast(Start, dict(start))
+        description["start"] = cast(Start, {**start, "view": "sentence"})
     if "embed" in more:
         description["compared"] = similar.COMPARED
 

@@ -29,6 +29,7 @@ export interface Start {
   layer?: number;
   head?: number;
   query?: number; // a token
+  view?: string; // where a place was chosen; without it, a page opens with its first screen
 }
 
 /** See `regard.reading.certificate.Certificate`. */

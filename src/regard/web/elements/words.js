@@ -78,7 +78,7 @@ function unitsMade(description, by) {
   const ranges =
     by === "word" && description.words?.length ? description.words : tokens.map((/** @type {string} */ _, /** @type {number} */ place) => [place, place + 1]);
   return ranges.map((/** @type {number[]} */ [first, last]) => ({
-    text: joinedText(tokens, first, last),
+    text: spelledText(description, first, last),
     first,
     last,
     special: special.has(first),
@@ -141,9 +141,11 @@ export function byUnits(weight, left, right) {
   return found;
 }
 
-/** @param {string[]} tokens @param {number} first @param {number} last */
-function joinedText(tokens, first, last) {
-  return last - first === 1 ? tokens[first] : tokens.slice(first, last).join("");
+/** As the text spells it: a letter may be several tokens, of a byte each. @param {Description} description @param {number} first @param {number} last */
+function spelledText({ tokens, text, stops }, first, last) {
+  if (last - first === 1) return tokens[first];
+  const spelled = stops && text ? text.slice(stops[first - 1] ?? 0, stops[last - 1]).trim() : "";
+  return spelled || tokens.slice(first, last).join("");
 }
 
 /** @param {string} text */

@@ -120,6 +120,8 @@ export function startStudio(el) {
     stop();
     const licence = model.licence ? `, licence ${model.licence}` : "";
     const ways = [{ text: `Download ${megabytes(model.size)}`, act: () => download(model, then) }];
+    if (!shown)
+      return viewer.invite(bar.text(), `A language model reads this sentence on your own machine. ${model.name} is not here yet: ${megabytes(model.size)} to download${licence}.`, ways);
     refused(`${model.name} is not on this machine yet: ${megabytes(model.size)} to download${licence}.`, ways);
   }
 

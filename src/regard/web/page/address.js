@@ -1,6 +1,6 @@
 /**
  * The page's address: what the host adds (text and model), then the state of the viewer. Another view, text or model is a
- * new entry of the history; selections within a view replace the entry.
+ * new entry of the history, as are the votes after a guess; selections within a view replace the entry.
  */
 import { addressOf, decoded, encoded, fitted, stateOf, UNCHOSEN } from "./state.js";
 
@@ -42,12 +42,15 @@ export function keepAddress({ state, described, lifetime, host = null }) {
   let stop = () => {};
   let isNew = false; // whether the next change is a new entry of the history
   let restoring = false;
+  let isWaiting = false; // whether a change is still to be written
 
-  function write() {
+  /** @param {Chosen} [chosen] */
+  function write(chosen = state.get()) {
+    isWaiting = false;
     const description = described();
     if (!description && !host) return;
     const own = Object.entries(host?.parts() ?? {}).map(([name, value]) => `${encoded(name)}=${encoded(value)}`);
-    const rest = description ? addressOf(state.get(), description).slice(1) : "";
+    const rest = description ? addressOf(chosen, description).slice(1) : "";
     const wanted = [...own, rest].filter(Boolean).join("&");
     const push = isNew;
     isNew = false;
@@ -66,12 +69,13 @@ export function keepAddress({ state, described, lifetime, host = null }) {
     if (restoring) return;
     isNew ||= another;
     stop();
-    stop = lifetime.after(WAIT, write);
+    isWaiting = true;
+    stop = lifetime.after(WAIT, () => write());
   }
 
   lifetime.listen(window, "popstate", () => {
     stop();
-    isNew = false;
+    isNew = isWaiting = false;
     const parts = partsOf(location.hash);
     const description = described();
     const own = host?.parts() ?? {};
@@ -81,6 +85,12 @@ export function keepAddress({ state, described, lifetime, host = null }) {
     state.set(stateAt(location.hash, description, state.get()));
     restoring = false;
   });
-  lifetime.add(state.listen((now, before) => changed(now.view !== before.view)));
+  lifetime.add(
+    state.listen((now, before) => {
+      const another = now.view !== before.view || Boolean(now.vote_open) !== Boolean(before.vote_open);
+      if (another && isWaiting && !restoring) write(before); // an entry of its own
+      changed(another);
+    }),
+  );
   return { changed };
 }

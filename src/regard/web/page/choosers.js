@@ -109,9 +109,9 @@ function headChooser(state, description, several, lifetime, colours) {
   }
 
   function show() {
-    const { head, heads } = state.get();
+    const { head, heads, sentence_apart } = state.get();
     const on = new Set(several && heads ? heads : [head]);
-    row.toggleAttribute("data-several", Boolean(several && heads));
+    row.toggleAttribute("data-several", Boolean(several && heads && sentence_apart)); // a mean has no colours of heads
     row.setAttribute("aria-label", several && heads ? "Heads" : "Head");
     buttons.forEach((button, place) => {
       button.setAttribute("aria-pressed", String(on.has(place)));

@@ -4,6 +4,7 @@ import { choosers } from "./choosers.js";
 import { makeColours } from "../elements/colours.js";
 import { element, replaced } from "../elements/elements.js";
 import { loadKernel } from "../engine/kernel.js";
+import { frontHeader, invitation, keepView, openingView } from "./front.js";
 import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { roles } from "./roles.js";
@@ -24,8 +25,9 @@ export function mount({ model, el, ...options }) {
 
 /**
  * wasm      where the kernel is, or its bytes: views compute with it
- * address   keep the state in the page's address; with what the host adds to it, if it adds something
- * remember  keep the theme between visits
+ * address   keep the state in the page's address; with what the host adds to it, if it adds something. Such a page opens
+ *           with the first screen, unless its address asks for a place
+ * remember  keep the theme and the last view between visits
  * title     show the title; false where the host shows it
  * read      reads another text, with a model of this name if it is there: used by the tour
  * services  see views.js
@@ -40,6 +42,11 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   loaded.catch(() => {}); // `show` says why
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
   const parts = {
+    front: frontHeader(() => {
+      root.removeAttribute("data-front");
+      state.set({ view: "sentence" });
+      parts.view.focus({ preventScroll: true });
+    }),
     header: element("header", { class: "regard-header" }),
     top: element("div", { class: "regard-top" }),
     choosers: element("div", { class: "regard-choosers-line" }),
@@ -69,7 +76,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   function viewNamed(name, description) {
     const suiting = VIEWS.filter((view) => view.suits(description));
     const heatMap = description.kind === "reading" && !description.text ? suiting.find((view) => view.name === "matrix") : null;
-    return suiting.find((view) => view.name === name) ?? heatMap ?? suiting[0]; // vectors without words open as a heat map
+    return suiting.find((view) => view.name === name) ?? heatMap ?? suiting.find(({ front }) => !front) ?? suiting[0]; // vectors without words open as a heat map
   }
 
   /** @param {boolean} [again] redraws the same view: the old one stays until the new one is ready */
@@ -94,6 +101,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
       ),
     );
     showTab(tabs);
+    root.toggleAttribute("data-front", Boolean(view.front));
     Object.assign(shown, { view, lifetime: part });
     try {
       shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part, services });
@@ -118,6 +126,8 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   lifetime.add(
     state.listen((now, before) => {
       if (shown && !settling && now.view !== before.view) drawView();
+      const front = shown?.view?.front;
+      if (remember && shown?.view && (front ? now.vote_open && !before.vote_open : now.view !== before.view)) keepView(shown.view.name);
     }),
   );
   const kept = address
@@ -172,15 +182,20 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
         fromAddress || !shown
           ? stateAt(address ? location.hash : "", header, state.get())
           : { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header), roles_asked: null };
-      endView();
-      shown = { source: { ask }, description: header, view: null, drawn: null, lifetime: null };
+      const opens = !shown && address && location.hash.length < 2 && said.view === null;
+      if (opens) Object.assign(said, openingView(VIEWS.find((view) => view.front && view.suits(header)), remember));
+      const goesOn = shown?.drawn?.update && viewNamed({ ...state.get(), ...said }.view, header) === shown.view ? shown : null;
+      if (!goesOn) endView();
+      const next = { source: { ask }, description: header };
+      shown = goesOn ? Object.assign(goesOn, next) : { ...next, view: null, drawn: null, lifetime: null };
       settling = true;
       state.set(fitted({ ...state.get(), ...said }, header));
       settling = false;
       if (title) replaced(parts.header, titleOf(header));
       showTools();
       setStale(false);
-      drawView(true);
+      if (goesOn) goesOn.drawn?.update?.(next);
+      else drawView(true);
       kept?.changed();
       const { tour_stop: stop } = state.get();
       if (tour) tour.refresh();
@@ -196,8 +211,16 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     for (const part of [parts.choosers, parts.view, parts.footer]) part.inert = stale;
   }
 
+  /** Before anything is read, say what to do. @type {(...given: Parameters<typeof invitation>) => void} */
+  function invite(...given) {
+    root.setAttribute("data-front", "");
+    root.setAttribute("aria-busy", "false");
+    replaced(parts.view, invitation(...given));
+  }
+
   return {
     show,
+    invite,
     setStale,
     addressChanged: kept?.changed ?? (() => {}),
     state,

@@ -3,6 +3,7 @@ import { element, replaced } from "../elements/elements.js";
 import { latestOnly } from "../elements/lifetime.js";
 import { strongest } from "../maths/links.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
+import { isOverLayers, measureOf } from "./measures.js";
 import { keptHeads, keptLayers } from "./state.js";
 import { shortened, unitOf, unitsOf } from "../elements/words.js";
 
@@ -108,7 +109,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   /** What the shown head links here, and what it is known for in general. */
   function showCaption() {
     const { layer, head, heads, query } = state.get();
-    if (heads && heads.length > 1) return replaced(said, "");
+    if ((heads && heads.length > 1) || isOverLayers(measureOf(state.get(), description))) return replaced(said, ""); // not one head
     const general = (known.said[layer]?.[head] ?? "").replace(/^Head [\d.]+: /, "");
     const name = `Head ${layer}.${head}`;
     const inGeneral = `in general (${known.treebank}): ${general}`;
@@ -124,7 +125,8 @@ export function roles(state, description, uses, lifetime, source, read) {
         if (key === undefined) return;
         const relation = known.relations[layer]?.[head]?.find((/** @type {string[]} */ [of, direction]) => isLink(known, of, direction, place, key));
         const link = `${shortened(words[place].text, 16)} → ${shortened(words[key].text, 16)} ${printedNumber(row[key])} here`;
-        replaced(said, element("strong", { text: `${name}: ${link}` }), `${relation ? `, which can be ${relation[2]}` : ""}. I${inGeneral.slice(1)}`);
+        const rest = relation ? `, which can be ${relation[2]}. I${inGeneral.slice(1)}` : `. It is known for another link, i${inGeneral.slice(1)}`;
+        replaced(said, element("strong", { text: `${name}: ${link}` }), rest);
       },
       () => {},
     );
@@ -139,7 +141,7 @@ export function roles(state, description, uses, lifetime, source, read) {
       return [before, element("button", { type: "button", class: "regard-link", text: `${arrow} ${layer}.${head}`, title: saidHere(answer), onclick: go })];
     }
     if (!scored)
-      return [before, element("strong", { text: `layer ${layer}, head ${head} links ${saidHere(answer)}` }), `. In general, ${unscored?.[0].toLowerCase()}${unscored?.slice(1)}`];
+      return [before, element("strong", { text: `layer ${layer}, head ${head} links ${saidHere(answer)}` }), `. ${unscored}`];
     const untrained = scored.untrained === null ? "" : `, the best head without training for ${printedNumber(scored.untrained)}`;
     return [
       before,

@@ -6,6 +6,7 @@ import { lookup } from "../views/lookup/view.js";
 import { output } from "../views/output/view.js";
 import { matrix } from "../views/matrix/view.js";
 import { sentence } from "../views/sentence/view.js";
+import { vote } from "../views/vote/view.js";
 import { steps } from "../views/steps/view.js";
 import { wordsInContext } from "../views/words_in_context/view.js";
 
@@ -25,11 +26,12 @@ import { wordsInContext } from "../views/words_in_context/view.js";
  * @typedef {{el: HTMLElement, source: Source, description: Description,
  *   state: State, colours: Colours, announce: (text: string) => void,
  *   lifetime: Lifetime, services: Services}} Context
- * @typedef {{cleanUp: () => void, ready?: Promise<void>, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
- *   origin?: () => import("./provenance.js").Origin}} Drawn  origin: where the numbers come from, where that is not the described text
- * @typedef {{name: string, title: string, uses?: string[], suits: (description: Description) => boolean,
- *   draw: (context: Context) => Drawn}} View
+ * @typedef {{cleanUp: () => void, ready?: Promise<void>, update?: (next: {source: Source, description: Description}) => void, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
+ *   origin?: () => import("./provenance.js").Origin}} Drawn  update: takes another text, so that what is drawn can move;
+ *   origin: where the numbers come from, where that is not the described text
+ * @typedef {{name: string, title: string, uses?: string[], front?: boolean, suits: (description: Description) => boolean,
+ *   draw: (context: Context) => Drawn}} View  front: the first screen, which stands alone
  */
 
 /** @type {View[]} */
-export const VIEWS = [sentence, grid, matrix, steps, inContext, wordsInContext, output, architecture, lookup];
+export const VIEWS = [vote, sentence, grid, matrix, steps, inContext, wordsInContext, output, architecture, lookup];

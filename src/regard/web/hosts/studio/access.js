@@ -5,6 +5,7 @@
 import { errorOf } from "../../sources/served.js";
 
 const KEPT = "regard-key";
+const GONE = "The studio does not answer: it has ended, or its machine is out of reach.\nStart it again with `regard studio`; this page keeps the text.";
 const TICKET = /(?:^#|&)ticket=([\w-]+)/;
 let key = stored();
 
@@ -14,17 +15,18 @@ export async function signIn() {
   if (!ticket) return;
   const rest = location.hash.replace(TICKET, "").replace(/^[#&]+/, "");
   history.replaceState(history.state, "", location.pathname + (rest ? `#${rest}` : ""));
-  const reply = await fetch("/session", { method: "POST", headers: { Authorization: `Ticket ${ticket}` } });
+  const reply = await fetch("/session", { method: "POST", headers: { Authorization: `Ticket ${ticket}` } }).catch(() => {
+    throw new Error(GONE);
+  });
   if (reply.ok) keep((await reply.json()).key);
   else if (!key) throw await errorOf(reply);
 }
 
 /** `fetch` with the key. @param {string} where @param {RequestInit} [options] */
 export async function send(where, options = {}) {
-  const reply = await fetch(where, {
-    ...options,
-    credentials: "omit",
-    headers: { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) },
+  const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+  const reply = await fetch(where, { ...options, credentials: "omit", headers }).catch((error) => {
+    throw options.signal?.aborted ? error : new Error(GONE);
   });
   const other = reply.status === 401 ? stored() : null; // another tab may have signed in meanwhile
   if (!other || other === key) return reply;

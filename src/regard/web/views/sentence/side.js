@@ -29,7 +29,13 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
     const row = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.(".regard-sentence-word"));
     return row ? Number(row.dataset.unit) : null;
   };
-  list.addEventListener("pointerover", (event) => event.pointerType !== "touch" && hover(unitAt(event)));
+  let moved = false; // a list that appears below a resting pointer is not pointed at
+  list.addEventListener("pointermove", (event) => {
+    if (moved || event.pointerType === "touch") return;
+    moved = true;
+    hover(unitAt(event));
+  });
+  list.addEventListener("pointerover", (event) => moved && event.pointerType !== "touch" && hover(unitAt(event)));
   list.addEventListener("pointerleave", () => hover(null));
   list.addEventListener("click", (event) => {
     const unit = unitAt(event);

@@ -1,0 +1,54 @@
+/** Pointer and keyboard: words and dots are two lists, each one tab stop. */
+import { walkable } from "../../elements/controls.js";
+
+const TOUCH = 22; // pixels around a tap or the pointer in which a dot is hit
+const MOUSE = 12;
+
+/**
+ * @param {ReturnType<typeof import("./draw.js").makePicture>} picture
+ * @param {{word: (unit: number) => void, dot: (head: string) => void, point: (head: string|null) => void, layers: (counted: number) => void}} act
+ */
+export function listens(picture, act) {
+  const { el, list, circles, slider } = picture;
+  const wordOf = (/** @type {Event} */ event) => {
+    const word = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.(".regard-vote-word"));
+    return word ? Number(word.dataset.unit) : null;
+  };
+  const onText = (/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest?.(".regard-vote-text, .regard-vote-strip");
+
+  el.addEventListener("click", (/** @type {any} */ event) => {
+    const reach = event.pointerType === "touch" ? TOUCH : MOUSE;
+    const dot = onText(event) || !event.detail ? null : picture.dotAt(event.clientX, event.clientY, reach);
+    const word = wordOf(event);
+    if (dot) act.dot(dot);
+    else if (word !== null) act.word(word);
+  });
+  el.addEventListener("pointermove", (event) => {
+    if (event.pointerType === "touch") return;
+    const dot = onText(event) ? null : picture.dotAt(event.clientX, event.clientY, MOUSE);
+    el.toggleAttribute("data-on-dot", Boolean(dot));
+    act.point(dot);
+  });
+  el.addEventListener("pointerleave", () => act.point(null));
+  slider.addEventListener("input", () => act.layers(Number(slider.value)));
+
+  walks(list, () => [...list.querySelectorAll(".regard-vote-word")], (word) => act.word(Number(word.dataset.unit)));
+  walks(circles, () => [...circles.querySelectorAll("circle")], (dot) => act.dot(dot.dataset.head ?? ""));
+  // On the stage: an SVG element that listens to the focus can be focused itself.
+  const headOf = (/** @type {Event} */ event) => /** @type {SVGElement} */ (event.target).dataset?.head;
+  el.addEventListener("focusin", (event) => headOf(event) && act.point(headOf(event) ?? null));
+  el.addEventListener("focusout", (event) => headOf(event) && act.point(null));
+}
+
+/**
+ * Arrow keys, Home and End move the focus, Enter and space choose.
+ * @param {any} list @param {() => any[]} items @param {(item: any) => void} choose
+ */
+function walks(list, items, choose) {
+  walkable(list, items);
+  list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if ((event.key !== "Enter" && event.key !== " ") || !items().includes(event.target)) return;
+    event.preventDefault();
+    choose(event.target);
+  });
+}
