@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from regard.heads.sentence_relations import RelationAnswer
     from regard.output.see_report import Sight
     from regard.reading import Reading
-    from regard.reading.reader import Reader
     from regard.tables import Table
 
 MOST_TOKENS = 4096  # upper limit of --generate
@@ -123,7 +122,7 @@ def see(
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
     other = None if beside is None else _beside(reading, beside)
     more = [] if other is None else [_moved(shown, other)]
-    kept |= {"beside": other, "model": _in_page(reading) if with_model else None}
+    kept |= {"beside": other, "with_model": with_model}
     if outputs.is_printed(out, targets):
         _print(shown, asked, seconds, steps)
         terminal.show(part for table in more for part in ("", table))
@@ -217,13 +216,6 @@ def _beside(reading: Reading, text: str) -> Reading:
     if reading.reader is None:
         raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
     return reading.reader.read(text)
-
-
-def _in_page(reading: Reading) -> Reader:
-    """The model that read the text, to be put into a page."""
-    if reading.reader is None:
-        raise OptionError("--with-model needs a model that Regard computes itself: leave out hf: in --model.")
-    return reading.reader
 
 
 def _moved(shown: Sight, other: Reading) -> Table:

@@ -25,7 +25,6 @@ from regard import atomic_file, errors, validate
 from regard.arrays import numpy_of
 from regard.attention import Attention
 from regard.engines.interface import Scores
-from regard.models.model import Model
 from regard.reading.numbering import are_counted, in_words, position
 from regard.viewer import bundle, frames, web_model
 from regard.viewer.description import Start
@@ -71,7 +70,8 @@ def pieces(
     steps: bool = True,
     start: Mapping[str, int] | None = None,
     beside: Any = None,
-    model: Model | str | None = None,
+    with_model: bool = False,
+    model_at: str | None = None,
 ) -> Iterator[str]:
     """The page in pieces.
 
@@ -79,8 +79,8 @@ def pieces(
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
-    model          a model that is put into the page, where it reads other texts; or the address of a model.json that
-                   `regard.viewer.web_model.write` wrote, as the page finds it on its web server
+    with_model     put the model into the page, where it reads other texts
+    model_at       the address of a model.json beside the page on its web server: see `regard.viewer.web_model`
     """
     subject = subject_of(subject)
     kept = kept_of(subject, layers, heads)
@@ -96,14 +96,22 @@ def pieces(
         _check(other, PageContents())
         begins, ends = _blocks(other, PageContents(), steps, None, "2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
-    if model is not None:
-        begins, ends = _model_blocks(model)
-        first, rest = chain(first, begins), chain(rest, ends)
     certificate = "" if subject.certificate is None else f" Certificate: {subject.certificate()}."
     fallback = f"{certificate} {subject.unverified}".rstrip()
-    entry = ENTRY if model is None else MODEL_ENTRY
-    title, loads = subject.title or "Attention", isinstance(model, str)
-    yield from document(title, entry, first, rest, fallback=fallback, loads=loads)
+    title = subject.title or "Attention"
+    if model_at is not None:
+        first = chain(first, _model_blocks({"address": model_at}))
+        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, loads=True)
+    elif with_model:
+        reader = subject.require_reader()
+        with TemporaryDirectory() as folder:
+            manifest = json.loads(web_model.write(reader, folder).read_bytes())
+            first = chain(first, _model_blocks({"manifest": manifest}))
+            stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
+            rest = chain(rest, *(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored))
+            yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback)
+    else:
+        yield from document(title, ENTRY, first, rest, fallback=fallback)
 
 
 def document(
@@ -207,24 +215,14 @@ def block(name: str, frame: bytes) -> str:
     return f'<script type="application/x-regard" id="regard-{name}">{b64encode(frame).decode()}</script>\n'
 
 
-def _model_blocks(model: Model | str) -> tuple[Iterator[str], Iterator[str]]:
-    """What the page says of its model and the script that runs it; and the files of a model that is in the page."""
-    script = block("worker", bundle.script(WORKER).encode())
-    if isinstance(model, str):
-        return iter([script, block("model", frames.pack({"address": model}))]), iter(())
-    folder = TemporaryDirectory()
-    manifest = json.loads(web_model.write(model, folder.name).read_bytes())
-
-    def files() -> Iterator[str]:
-        with folder:
-            for name in ("tokenizer", "weights"):
-                if manifest[name] is not None:
-                    yield from _file_blocks(name, Path(folder.name, manifest[name]["file"]))
-
-    return iter([script, block("model", frames.pack({"manifest": manifest}))]), files()
+def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
+    """What the page knows of its model, and the script that runs it."""
+    yield block("worker", bundle.script(WORKER).encode())
+    yield block("model", frames.pack(dict(about)))
 
 
 def _file_blocks(name: str, path: Path) -> Iterator[str]:
+    """A file in parts, which a browser holds as strings."""
     with path.open("rb") as file:
         for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
             yield block(f"{name}-{number}", part)
