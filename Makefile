@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
+.PHONY: help install demo site test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -47,13 +47,18 @@ fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINU
 
 check: $(stamps)/checks $(stamps)/typescript-$(TYPESCRIPT)  ## ruff, mypy, tsc and clang-format
 	$(bin)/ruff check .
+	$(bin)/ruff format --check .
 	$(bin)/mypy
 	node $(venv)/node/node_modules/typescript/bin/tsc --project jsconfig.json
 	$(bin)/clang-format --dry-run -Werror $(native_sources)
 
-format: $(stamps)/checks  ## put imports and C++ into shape
+format: $(stamps)/checks  ## put Python and C++ into shape
 	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
 	$(bin)/clang-format -i $(native_sources)
+
+site: $(stamps)/models $(installed)  ## the static site in public/; FILMS="trained/lookup …" adds films of training
+	$(bin)/regard site --out public $(foreach film,$(FILMS),--film $(film))
 
 bench: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py

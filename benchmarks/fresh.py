@@ -98,7 +98,7 @@ def _call(kind: str, case: Case) -> Callable[[], int]:
             return sum(x.nbytes for x in (found.output, found.entropy, found.top.index, found.top.weight))
         output = attention @ values
         if kind == "received":
-            return int(output.nbytes + attention.received().nbytes)
+            return int(output.nbytes + attention.column_sums().nbytes)
         if kind == "map":
             cells = min(512, case.queries)
             return int(output.nbytes + np.asarray(attention.pooled((cells, cells))).nbytes)

@@ -98,7 +98,7 @@ class Progress:
 
 
 def _engine() -> str:
-    program = "import regard; print(regard.engine())"
+    program = "import regard; print(regard.engines.engine())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     return done.stdout.strip() or "not there: " + (done.stderr.strip().splitlines() or ["?"])[-1]
 

@@ -31,7 +31,7 @@ LAYERS, HEADS, HEAD_DIM = 8, 16, 64
 SHORT, LONG, DENSE, PADDED = 128, 8192, 4096, 16384  # tokens
 SUMMARY, ALL, RECEIVED = "entropy and top 8", "all", "received"
 WATCHES: dict[str, Any] = {
-    SUMMARY: ["entropy", "top"], "summary": "summary", ALL: "all", RECEIVED: ["received"], "received alone": "all",
+    SUMMARY: ["entropy", "top"], "summary": "summary", ALL: "all", RECEIVED: ["column_sums"], "received alone": "all",
 }  # fmt: skip
 WAYS = ("sdpa", SUMMARY, "summary", ALL, RECEIVED)
 EAGER, IDENTITY, READ = "eager, weights returned", "identity values, all weights", "all, then every weight read"
@@ -303,7 +303,7 @@ def _column_sums(tokens: int, rounds: int = 5) -> dict[str, Any]:
         for turn in range(rounds + 1):
             for name, received in (("outputs", False), ("with column sums", True)):
                 start = time.perf_counter()
-                call.computed(call.values, received=received)
+                call.computed(call.values, column_sums=received)
                 if turn:
                     seconds[name].append(time.perf_counter() - start)
         found[str(count)] = seconds
@@ -403,7 +403,7 @@ def _verdict(value: float, most: float | None, spread: tuple[float, float] | Non
 
 def _shown(way: str) -> str:
     names = {"sdpa": "plain sdpa", ALL: '`keep="all"`', READ: f'`keep="all"`, every weight read, {BLOCK} rows at once'}
-    names |= {SUMMARY: '`keep=["entropy", "top"]`', "summary": '`keep="summary"`', RECEIVED: '`keep=["received"]`'}
+    names |= {SUMMARY: '`keep=["entropy", "top"]`', "summary": '`keep="summary"`', RECEIVED: '`keep=["column_sums"]`'}
     return names.get(way, way)
 
 
@@ -427,7 +427,7 @@ def _received_table(found: dict[str, Any]) -> list[str]:
         alone, both = (statistics.median(seconds[name]) for name in ("outputs", "with column sums"))
         cost = both / alone - 1
         rows.append([f"{int(tokens):,}", _seconds(alone), _seconds(both), f"{cost:.2f}", _verdict(cost, MOST_RECEIVED)])
-    title = ["## Column sums", "", "One layer: outputs alone, and outputs with `received`, the sum of every column."]
+    title = ["## Column sums", "", "One layer: outputs alone, and outputs with `column_sums`, the sum of every column."]
     return [*title, *_table("tokens | outputs | with column sums | cost, in forward passes | wanted", rows)]
 
 

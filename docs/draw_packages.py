@@ -32,6 +32,7 @@ ABOUT = {
     "output": "terminal, tables, figures",
     "viewer": "answers the page (web/)",
     "studio": "the local server",
+    "site": "static pages",
     "cli": "one file per command",
 }
 WIDTH, ROW, GAP, MARGIN = 880, 52, 10, 16

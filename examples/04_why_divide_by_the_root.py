@@ -3,6 +3,6 @@
 import regard
 from regard.output import text
 
-lesson = regard.scaling_lesson(("1", "√d_k"), sizes=(4, 64, 1024))
+lesson = regard.teaching.scaling_lesson(("1", "√d_k"), sizes=(4, 64, 1024))
 for table in lesson.tables():
     print(text.plain(table), end="\n\n")

@@ -2,7 +2,7 @@
 
 import regard
 
-check = regard.check_notes(
+check = regard.teaching.check_notes(
     {
         "embeddings": {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], "sat": [1, 1, 1, 1]},
         "scores": {"cat": [0, 2, 3]},

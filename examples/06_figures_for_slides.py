@@ -36,8 +36,8 @@ figures = {
     "heads_and_filters": heads_and_filters(trace, embeddings, filters),
     # A feed-forward layer has the same weights for every input; attention computes its own for each.
     "fixed_and_computed": fixed_and_computed(Linear.seeded(8, 8), trace, another),
-    "lookup": lookup_figure(regard.lookup(examples.named("jane").content), "birth date"),
-    "scaling": scaling_figure(regard.scaling_lesson()),
+    "lookup": lookup_figure(regard.teaching.lookup.lookup(examples.named("jane").content), "birth date"),
+    "scaling": scaling_figure(regard.teaching.scaling_lesson()),
     "positions": positions_figure(position_lesson("sinusoidal", length=32, width=16)),
     "encoder": block(block_lesson(words)),
     "decoder": block(block_lesson(["jane", "visite", "l'Afrique"], words)),

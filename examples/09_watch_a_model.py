@@ -26,8 +26,8 @@ print(A)
 print("the last token attends most to tokens", A.top(3).index[-1].tolist())
 
 # Statistics alone take O(n) memory per head; column sums say which keys are used least.
-with regard.watch(model, keep=["entropy", "received"]) as seen, torch.inference_mode():
+with regard.watch(model, keep=["entropy", "column_sums"]) as seen, torch.inference_mode():
     model(written)
-received = seen.layers[3].received()[0].mean(0)  # (key,), averaged over heads
+received = seen.layers[3].column_sums()[0].mean(0)  # (key,), averaged over heads
 print("keys that receive least:", sorted(received[:-4].topk(3, largest=False).indices.tolist()))
 print(f"kept: {seen.memory:,} bytes")

@@ -27,7 +27,7 @@ print("tokens:", len(places), "rows and columns:", (places.max(0).values + 1).to
 print("class token:", places[0].tolist(), "first patch:", places[1].tolist(), "last patch:", places[-1].tolist())
 
 # What every patch receives from all tokens, as a picture.
-received = layer.attention.received()[0].mean(0)  # (token,), averaged over heads
+received = layer.attention.column_sums()[0].mean(0)  # (token,), averaged over heads
 is_patch = places[:, 0] >= 0
 picture = torch.zeros(6, 8)
 picture[places[is_patch, 0], places[is_patch, 1]] = received[is_patch]

@@ -107,14 +107,13 @@ nb::object outputs_like(nb::handle rows, const Buffer& buffer, int64_t size) {
 }
 
 // Whether queries and keys are plain arrays of the same floating point type and of compatible shapes, so that
-// `Attention` needs no further check: 2 if there are also as many queries as keys, 1 if not, 0 if Python has to look.
-int are_usual(nb::handle queries, nb::handle keys) {
-    if (!all_plain({queries, keys})) return 0;
+// `Attention` needs no further check of them.
+bool are_usual(nb::handle queries, nb::handle keys) {
+    if (!all_plain({queries, keys})) return false;
     const bool is_numpy = Py_TYPE(queries.ptr()) == numpy_class();
     Buffer q, k;
-    if (!holds(q, queries, "queries") || !holds(k, keys, "keys")) return 0;
-    if (q.view.type != k.view.type || !is_floating(q, is_numpy) || !are_compatible(q, k)) return 0;
-    return q.view.shape[2] == k.view.shape[2] ? 2 : 1;
+    if (!holds(q, queries, "queries") || !holds(k, keys, "keys")) return false;
+    return q.view.type == k.view.type && is_floating(q, is_numpy) && are_compatible(q, k);
 }
 
 // `Attention(queries, keys) @ values` with no option but a mask of one interval per query: checks, allocates and

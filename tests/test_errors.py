@@ -15,7 +15,7 @@ from regard import errors
 from regard.attention import Attention
 from regard.biases import alibi
 from regard.errors import RegardError
-from regard.masks import allowed, causal, documents, lengths, where
+from regard.masks import allowed, causal, documents, padding, where
 
 QUERIES, KEYS = (2, 8, 5, 64), (2, 8, 7, 48)
 
@@ -58,7 +58,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: allowed(np.zeros((5, 5), int)), ValueError, "array != 0"),
     (lambda: of((5, 4), mask=where(lambda query, key: key - query)).dense(), ValueError, "`key <= query`"),
     (
-        lambda: of((2, 1, 5, 4), mask=lengths([1, 2, 3])).dense(),
+        lambda: of((2, 1, 5, 4), mask=padding([1, 2, 3])).dense(),
         ValueError,
         "`counts` are for 3 sequences, the batch holds 2",
     ),
@@ -76,9 +76,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "family", "said"), CASES, ids=[said for _, _, said in CASES])
-def test_errors_say_what_came_and_what_helps(
-    wrong: Callable[[], object], family: type[Exception], said: str
-) -> None:
+def test_errors_say_what_came_and_what_helps(wrong: Callable[[], object], family: type[Exception], said: str) -> None:
     with pytest.raises(RegardError) as raised:
         wrong()
     error = raised.value

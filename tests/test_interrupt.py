@@ -27,7 +27,7 @@ CALLS = {
     "outputs": "A @ v",
     "outputs with statistics": "A.attend(v, ('entropy', 'distance'), top=8)",
     "strongest keys": "A.top(8)",
-    "column sums": "A.received()",
+    "column sums": "A.column_sums()",
     "a map": "A.pooled((512, 512))",
     "what flows back": "A.mT @ v",
     "gradients": ("native.backward(A.scores, v[None, None], v[None, None], RowState(zeros, zeros + 1), v[None, None])"),

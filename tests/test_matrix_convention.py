@@ -109,7 +109,9 @@ def test_options_beside_the_file_and_the_other_product_give_the_same_numbers(tmp
     run("steps", " ".join(WORDS), *options)
     written = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))
     assert_same_steps({step["name"]: step["array"] for step in written["steps"]})
-    np.testing.assert_array_equal(written["W_q"], W["W_q"])
+    assert written["product"] == "x W^T"  # exports follow the convention of the file
+    np.testing.assert_array_equal(written["W_q"], W["W_q"].T)
+    assert_checked(tmp_path / "steps.json")
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "md"])

@@ -25,7 +25,7 @@ def reading():
 
 
 TABLES = {
-    "looks": lambda: reading().looks("cat", layer=1, head=0),
+    "looks": lambda: reading().strongest("cat", layer=1, head=0),
     "pairs": lambda: reading().pairs(layer=1, head=0),
     "top": lambda: reading().top(layer=1, head=0),
     "steps": lambda: reading().explain("cat", layer=1).table(),

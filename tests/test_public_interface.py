@@ -1,8 +1,10 @@
 """The public interface: what the reference names exists, and every public name has an example that runs."""
 
 import inspect
-import pkgutil
 import re
+import subprocess
+import sys
+import tomllib
 from functools import cached_property
 from pathlib import Path
 
@@ -25,10 +27,26 @@ def in_backticks() -> str:
 
 
 def test_every_name_in_the_reference_is_importable_as_written():
-    named = set(re.findall(r"\bregard((?:\.\w+)+)", in_backticks()))
+    """By attributes alone, in a process that has imported nothing else."""
+    named = sorted(set(re.findall(r"\bregard(?:\.\w+)+", in_backticks())))
     assert len(named) > 15
-    for path in named:
-        assert pkgutil.resolve_name(f"regard{path}") is not None
+    program = "import regard\n" + "\n".join(f"assert {name} is not None" for name in named)
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_surface_is_small_and_complete():
+    assert len(regard.__all__) == 13 and {*regard.__all__, "watch"} <= set(dir(regard))
+    assert all(getattr(regard, name) is not None for name in dir(regard) if name != "training")
+    assert dir(regard.heads) == sorted(regard.heads.__all__)
+    with pytest.raises(AttributeError, match=r"it is regard\.masks\.documents"):
+        _ = regard.documents
+    with pytest.raises(AttributeError, match="no attribute 'relatoins'"):
+        _ = regard.heads.relatoins
+
+
+def test_the_version_is_that_of_the_package():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert regard.__version__ == project["version"]
 
 
 @pytest.mark.parametrize("variable", HELD)

@@ -36,7 +36,7 @@ def attend(seed=0, tokens=600):
     q, k, v = numbers(3, 1, 4, tokens, 32, seed=seed)
     A = regard.Attention(q, k, mask=regard.causal())
     attended = A.attend(v, ("entropy",), top=4)
-    return [A @ v, attended.output, attended.entropy, attended.top.index, A.received(), A.pooled((16, 16)).array]
+    return [A @ v, attended.output, attended.entropy, attended.top.index, A.column_sums(), A.pooled((16, 16)).array]
 
 def same(one, other):
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
@@ -51,7 +51,9 @@ def test_threads_that_call_at_once_get_what_they_would_get_alone(engine: str) ->
         q, k, v = (for_engine(engine, rng.normal(size=shape).astype(np.float32)) for _ in range(3))
         A = regard.Attention(q, k, mask=regard.window(40))
         attended = A.attend(v, ("entropy",), top=3)
-        return [as_numpy(a) for a in (A @ v, attended.output, attended.entropy, A.received(), A.pooled((9, 9)).array)]
+        return [
+            as_numpy(a) for a in (A @ v, attended.output, attended.entropy, A.column_sums(), A.pooled((9, 9)).array)
+        ]
 
     with using(engine), ThreadPoolExecutor(6) as threads:
         alone = [attend(seed) for seed in range(6)]
@@ -146,7 +148,7 @@ def test_regard_threads_says_how_many_threads_compute(count: int) -> None:
     program = """
     before = len(os.listdir("/proc/self/task"))
     attend()
-    print(regard.engine().threads, 1 + len(os.listdir("/proc/self/task")) - before)
+    print(regard.engines.engine().threads, 1 + len(os.listdir("/proc/self/task")) - before)
     """
     assert printed(ATTEND + dedent(program), REGARD_THREADS=str(count)) == f"{count} {count}"
 
@@ -158,7 +160,7 @@ def test_no_more_threads_than_cores_that_the_process_may_use() -> None:
     import os
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import regard
-    print(regard.engine().threads)
+    print(regard.engines.engine().threads)
     """
     assert printed(program) == "1"
 
@@ -192,9 +194,9 @@ for q, k, v, options in cases:
     A = regard.Attention(q, k, **options)
     attended = A.attend(v, ("logsumexp", "entropy", "peak", "distance"))
     names = ("output", "logsumexp", "entropy", "peak", "distance")
-    found.append({name: getattr(attended, name) for name in names} | {"received": A.received(), "weights": A.dense()})
+    found.append({name: getattr(attended, name) for name in names} | {"columns": A.column_sums(), "weights": A.dense()})
 pickle.dump(found, open(sys.argv[2], "wb"))
-print(regard.engine().instructions.lower())
+print(regard.engines.engine().instructions.lower())
 """
 
 
@@ -218,7 +220,7 @@ def test_every_instruction_set_gives_right_results(instructions: str, tmp_path: 
     for case, found in zip(cases, pickle.loads((tmp_path / "found").read_bytes()), strict=True):
         truth = Truth(case)
         truth.output().check(found["output"], "output")
-        truth.received().check(found["received"], "received")
+        truth.column_sums().check(found["columns"], "columns")
         truth.weight().check(found["weights"], "weights")
         for name in ("logsumexp", "entropy", "peak", "distance"):
             truth.statistic(name).check(found[name], name)

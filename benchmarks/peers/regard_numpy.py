@@ -88,7 +88,7 @@ def _columns(case: Case) -> Calls:
 
     def with_received() -> tuple[Any, Any]:
         attention = whole()
-        return attention @ values, attention.received()
+        return attention @ values, attention.column_sums()
 
     def with_map() -> tuple[Any, Any]:
         attention = whole()

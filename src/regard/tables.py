@@ -23,9 +23,7 @@ EXACT = 2**40  # units of the last digit up to which halves can be distinguished
 # their sum as 0.02. Rounded as stored, slightly below 0.015, the sum would print as 0.01.
 HALF = 0.5 + 1e-6
 
-_FORMULA = re.compile(
-    "'*[=+\\-@\t\r\n＝＋－＠]"
-)  # what a spreadsheet computes
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")  # what a spreadsheet computes
 
 
 @dataclass(frozen=True)

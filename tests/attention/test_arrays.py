@@ -40,7 +40,7 @@ def everything(arrays: dict[str, Array]) -> dict[str, Array]:
         "entropy": attended.entropy,
         "strongest": attended.top.weight,
         "weights": A.dense(),
-        "received": A.received(),
+        "received": A.column_sums(),
         "backflow": A.mT @ arrays["queries"],
         "map": A.pooled((3, 4)).array,
     }
@@ -79,8 +79,8 @@ KINDS: dict[str, Callable[[Array, Path], Array]] = {
     "read-only": lambda array, _: read_only(array),
     "memory-mapped": on_disk,
     "big-endian": lambda array, _: array.astype(array.dtype.newbyteorder(">")),
-    "order of bytes changed twice": lambda array, _: array.byteswap().view(array.dtype.newbyteorder()).byteswap().view(
-        array.dtype.newbyteorder().newbyteorder()
+    "order of bytes changed twice": lambda array, _: (
+        array.byteswap().view(array.dtype.newbyteorder()).byteswap().view(array.dtype.newbyteorder().newbyteorder())
     ),
     "Fortran order": lambda array, _: np.asfortranarray(array),
     "transposed": lambda array, _: np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2),
@@ -113,7 +113,7 @@ def test_integers_of_either_byte_order_count_the_same(engine: str, arrays: dict[
     embedding = for_engine(engine, np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
     found = [
         (
-            regard.Attention(queries, keys, mask=regard.lengths(lengths.astype(kind))).dense(),
+            regard.Attention(queries, keys, mask=regard.padding(lengths.astype(kind))).dense(),
             regard.Attention(queries, keys, mask=regard.causal(), offset=offset.astype(kind)).dense(),
             regard.layers.Embedding(embedding)(np.array([4, 0, 3]).astype(kind)),
         )
@@ -144,7 +144,7 @@ def test_a_read_only_array_is_not_written_to_and_not_copied(arrays: dict[str, Ar
     queries = read_only(arrays["queries"])
     A = regard.Attention(queries, arrays["keys"])
     assert A.queries is queries
-    A @ arrays["values"], A.entropy(), A.received()
+    A @ arrays["values"], A.entropy(), A.column_sums()
     assert_array_equal(queries, arrays["queries"])
 
 
@@ -171,7 +171,7 @@ def test_where_there_is_nothing_the_result_is_empty_or_zero(engine: str, case: s
         output = A @ values
         attended = A.attend(values, ("logsumexp", "entropy", "peak"), top=2)
         flow = for_engine(engine, np.ones((batch, head, query, value_size), np.float32))
-        found = [A.received(), A.mT @ flow, A.dense(), A[..., :0, :], A.top(2).index]
+        found = [A.column_sums(), A.mT @ flow, A.dense(), A[..., :0, :], A.top(2).index]
         if query:
             found.append(A.pooled((2, 2)).array)
     shapes = [(batch, head, key), (batch, head, key, value_size), (batch, head, query, key), (batch, head, 0, key)]
@@ -257,7 +257,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "a mask of another shape": (
         lambda: regard.Attention(ONES, ONES, mask=regard.masks.allowed(np.ones((5, 6), bool))), "does not fit"),
     "a mask of numbers": (lambda: regard.masks.allowed(np.ones((5, 5))), "expected booleans"),
-    "lengths of another batch": (lambda: regard.Attention(ONES, ONES, mask=regard.lengths([1, 2, 3])), "sequences"),
+    "lengths of another batch": (lambda: regard.Attention(ONES, ONES, mask=regard.padding([1, 2, 3])), "sequences"),
     "documents that end too soon": (
         lambda: regard.Attention(ONES, ONES, mask=regard.masks.documents([0, 1])),
         "positions",
@@ -307,7 +307,7 @@ def test_misaligned_empty_arrays_are_empty_arrays(engine: str, dtype: Any) -> No
         no_queries = regard.Attention(record_field((1, 1, 0, 4), dtype), ones, bias=record_field((1, 1, 0, 3), dtype))
         assert (no_queries @ ones).shape == (1, 1, 0, 4)
         assert no_queries.entropy().shape == (1, 1, 0)
-        assert not no_queries.received().any()
+        assert not no_queries.column_sums().any()
         assert not (no_queries.mT @ record_field((1, 1, 0, 2), dtype)).any()
         no_batch = regard.Attention(record_field((0, 1, 3, 4), dtype), record_field((0, 1, 3, 4), dtype))
         assert (no_batch @ record_field((0, 1, 3, 4), dtype)).shape == (0, 1, 3, 4)

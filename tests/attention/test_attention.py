@@ -50,7 +50,7 @@ def test_any_leading_axes(draw: Draw, weights: Draw, leading: tuple[int, ...]) -
     expected = weights(queries, keys)
     assert_allclose(A @ values, expected @ values, **CLOSE)
     assert_allclose(A.dense(), expected, **CLOSE)
-    assert_allclose(A.received(), expected.sum(axis=-2), **CLOSE)
+    assert_allclose(A.column_sums(), expected.sum(axis=-2), **CLOSE)
     assert A.entropy().shape == (*leading, 5)
 
 
@@ -90,7 +90,7 @@ def test_no_queries_at_all(draw: Draw) -> None:
     A = regard.Attention(draw(2, 3, 0, 7), draw(2, 3, 11, 7))
     assert (A @ draw(2, 3, 11, 4)).shape == (2, 3, 0, 4)
     assert A.dense().shape == (2, 3, 0, 11) and A.entropy().shape == (2, 3, 0)
-    assert_array_equal(A.received(), np.zeros((2, 3, 11)))
+    assert_array_equal(A.column_sums(), np.zeros((2, 3, 11)))
 
 
 # Options
@@ -98,7 +98,7 @@ def test_no_queries_at_all(draw: Draw) -> None:
 
 def test_every_option_at_once(draw: Draw, weights: Draw) -> None:
     queries, keys, values, bias, sinks = draw(2, 4, 5, 7), draw(2, 2, 11, 7), draw(2, 2, 11, 3), draw(4, 1, 11), draw(4)
-    mask, offset = regard.causal() & regard.lengths([9, 11]), [6, 3]
+    mask, offset = regard.causal() & regard.padding([9, 11]), [6, 3]
     A = regard.Attention(queries, keys, scale=0.3, mask=mask, bias=bias, softcap=1.5, sinks=sinks, offset=offset)
     position = np.array(offset)[:, None, None, None] + np.arange(5)[:, None]
     seen = (np.arange(11) <= position) & (np.arange(11) < np.array([9, 11])[:, None, None, None])
@@ -111,7 +111,7 @@ def test_every_option_at_once(draw: Draw, weights: Draw) -> None:
 def test_lazy_bias_is_the_dense_one(draw: Draw) -> None:
     queries, keys = draw(2, 4, 5, 7), draw(2, 4, 11, 7)
     apart = abs(np.array([6, 2])[:, None, None, None] + np.arange(5)[:, None] - np.arange(11))
-    lazy = regard.Attention(queries, keys, bias=regard.alibi([1.0, 0.5, 0.25, 0.0]), offset=[6, 2])
+    lazy = regard.Attention(queries, keys, bias=regard.biases.alibi([1.0, 0.5, 0.25, 0.0]), offset=[6, 2])
     dense = regard.Attention(queries, keys, bias=-np.array([1.0, 0.5, 0.25, 0.0])[:, None, None] * apart)
     assert_allclose(lazy.dense(), dense.dense(), **CLOSE)
     assert_allclose(lazy[:, 1, ::2, [3, 1]], dense[:, 1, ::2, [3, 1]], **CLOSE)
@@ -132,7 +132,7 @@ def test_causal_needs_to_know_where_the_queries_stand(draw: Draw) -> None:
     with pytest.raises(errors.OptionError, match="offset=3"):
         regard.Attention(queries, keys, mask=regard.causal())
     with pytest.raises(errors.OptionError, match="offset"):
-        regard.Attention(queries, keys, bias=regard.alibi([1.0]))
+        regard.Attention(queries, keys, bias=regard.biases.alibi([1.0]))
     with pytest.raises(errors.OptionError, match="offset"):
         regard.Attention(queries, keys).distance()
     with pytest.raises(errors.OptionError, match="offset"):
@@ -173,8 +173,8 @@ def test_all_floating_types(draw: Draw, weights: Draw, dtype: str) -> None:
     unit = {"float16": 2**-9, "bfloat16": 2**-6, "float32": 1e-6, "float64": 1e-13}[dtype]
     assert_allclose(output.astype(np.float64), expected @ values.astype(np.float64), atol=unit, rtol=0)
     wide = np.float64 if dtype == "float64" else np.float32
-    assert A.dense().dtype == wide and A.entropy().dtype == wide and A.mass([0]).dtype == wide
-    assert_allclose(A.mass([0, 1]), expected[..., :2].sum(axis=-1), rtol=1e-5)
+    assert A.dense().dtype == wide and A.entropy().dtype == wide and A.weight_on([0]).dtype == wide
+    assert_allclose(A.weight_on([0, 1]), expected[..., :2].sum(axis=-1), rtol=1e-5)
     assert regard.Attention(queries, keys, similarity="cosine")[0].dtype == wide
     assert (regard.Attention(queries, keys, similarity="cosine") @ values).dtype == dtype
 
@@ -233,11 +233,11 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
     "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
     "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.masks.allowed(np.ones((3, 5), bool)))),
-    "mask batch": (errors.OptionError, "sequence", lambda: plain(mask=regard.lengths([1, 2, 3]))),
+    "mask batch": (errors.OptionError, "sequence", lambda: plain(mask=regard.padding([1, 2, 3]))),
     "bias shape": (errors.OptionError, "bias", lambda: plain(bias=np.ones((2, 4)))),
     "bias axes": (errors.OptionError, "bias", lambda: plain(bias=np.ones((1, 2, 5)))),
     "bias bool": (errors.TypeProblem, "bias", lambda: plain(bias=np.ones((2, 5), bool))),
-    "bias heads": (errors.RegardError, "head", lambda: plain(bias=regard.alibi(heads=8), offset=0)),
+    "bias heads": (errors.RegardError, "head", lambda: plain(bias=regard.biases.alibi(heads=8), offset=0)),
     "sinks shape": (errors.OptionError, "sinks", lambda: plain(sinks=np.ones(3))),
     "offset float": (errors.OptionError, "offset", lambda: plain(offset=1.5)),
     "offset far": (errors.OptionError, "offset", lambda: plain(offset=2**40)),
@@ -256,7 +256,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "statistics of another type": (errors.OptionError, "`statistics`", lambda: plain().attend(np.ones((5, 3)), 3)),
     "top": (errors.OptionError, "k", lambda: plain().top(0)),
     "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
-    "mass index": (errors.OutOfRange, "key 5", lambda: plain().mass([5])),
+    "mass index": (errors.OutOfRange, "key 5", lambda: plain().weight_on([5])),
     "head": (errors.OptionError, "head", lambda: plain().select(head=0)),
     "head missing": (errors.OutOfRange, "head 2", lambda: regard.Attention(np.ones((2, 3, 4)), np.ones((2, 3, 4)))
                      .select(head=2)),
@@ -354,7 +354,7 @@ def test_masks_that_left_the_top_level_say_where_they_are() -> None:
         with pytest.raises(AttributeError, match=rf"regard\.masks\.{name}"):
             getattr(regard, name)
         assert callable(getattr(regard.masks, name))
-    for name in ("causal", "window", "lengths"):
+    for name in ("causal", "window", "padding"):
         assert getattr(regard, name) is getattr(regard.masks, name)
 
 

@@ -35,8 +35,8 @@ def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:
     A = regard.Attention(
         rng.normal(size=(batch, head, query, 5)).astype(dtype),
         rng.normal(size=(batch, head // 2, key, 5)).astype(dtype),
-        mask=(regard.window(5, 2) & regard.lengths([8, 11])) | regard.masks.where(lambda i, j: (i + j) % 5 == 0),
-        bias=regard.alibi(heads=head),
+        mask=(regard.window(5, 2) & regard.padding([8, 11])) | regard.masks.where(lambda i, j: (i + j) % 5 == 0),
+        bias=regard.biases.alibi(heads=head),
         sinks=rng.normal(size=head),
         softcap=3.0,
         offset=[1, 4],
@@ -163,7 +163,7 @@ def test_earlier_stages_are_indexed_alike(stage: str, index: Any) -> None:
 
 def test_scattered_points_are_computed_in_small_tiles(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     n = 500
-    A = regard.Attention(draw(2, 2, n, 3), draw(2, 1, n, 3), mask=regard.causal(), bias=regard.alibi(heads=2))
+    A = regard.Attention(draw(2, 2, n, 3), draw(2, 1, n, 3), mask=regard.causal(), bias=regard.biases.alibi(heads=2))
     expected = A.dense()
     A = A.copy()  # which remembers nothing
     sizes = []
@@ -240,6 +240,6 @@ def test_keys_for_mass_are_any_index(draw: Draw) -> None:
     D = A.dense()
     for index in (0, -1, [0, 3], slice(2, None), slice(None, None, -3), np.arange(11) > 6, np.array([[1], [2]])):
         expected = D[..., np.unique(np.arange(11)[index])].sum(axis=-1)
-        assert_allclose(A.mass(index), expected, rtol=1e-12)
-    assert_array_equal(A.mass([]), np.zeros((3, 5)))
-    assert_allclose(A.mass([2, 2]), D[..., 2], rtol=1e-12)
+        assert_allclose(A.weight_on(index), expected, rtol=1e-12)
+    assert_array_equal(A.weight_on([]), np.zeros((3, 5)))
+    assert_allclose(A.weight_on([2, 2]), D[..., 2], rtol=1e-12)

@@ -91,8 +91,8 @@ def test_an_empty_cache_says_so() -> None:
 
 def test_an_attention_extended(draw: Draw) -> None:
     queries, keys, values = draw(2, 9, 5), draw(2, 9, 5), draw(2, 9, 4)
-    whole = regard.Attention(queries, keys, mask=regard.causal(), bias=regard.alibi(heads=2))
-    A = regard.Attention(queries[:, :4], keys[:, :4], mask=regard.causal(), bias=regard.alibi(heads=2))
+    whole = regard.Attention(queries, keys, mask=regard.causal(), bias=regard.biases.alibi(heads=2))
+    A = regard.Attention(queries[:, :4], keys[:, :4], mask=regard.causal(), bias=regard.biases.alibi(heads=2))
     then = A.extended(keys[:, 4:6], queries=queries[:, 4:6])
     assert then.offset == 4
     assert_allclose(then @ values[:, :6], (whole @ values)[:, 4:6], **CLOSE)

@@ -22,7 +22,9 @@ JOIN = {"mean": np.mean, "sum": np.sum, "max": np.max}
 @pytest.fixture
 def attention(draw: Draw) -> regard.Attention:
     mask = regard.causal() & (regard.masks.first(3) | regard.window(11))
-    return regard.Attention(draw(2, 4, 29, 5), draw(2, 2, 41, 5), mask=mask, bias=regard.alibi(heads=4), offset=[12, 3])
+    return regard.Attention(
+        draw(2, 4, 29, 5), draw(2, 2, 41, 5), mask=mask, bias=regard.biases.alibi(heads=4), offset=[12, 3]
+    )
 
 
 def cells(weights: Any, row_edges: Any, column_edges: Any, join: Any) -> Any:

@@ -20,7 +20,7 @@ Draw = Callable[..., Any]
 ACTS: dict[str, Callable[[regard.Attention], Any]] = {
     "entropy": lambda A: A.entropy(),
     "logsumexp": lambda A: A.logsumexp(),
-    "received": lambda A: A.received(),
+    "received": lambda A: A.column_sums(),
     "dense": lambda A: A.dense(),
     "pooled": lambda A: A.pooled((2, 2)).array,
     "a row": lambda A: A[..., 0, :],
@@ -51,7 +51,7 @@ def test_results_follow_a_change_of_any_array(draw: Draw, engine: str, name: str
     def made() -> regard.Attention:
         options = {key: given[key] for key in ("queries", "keys", "sinks", "offset")}
         options["mask"] = regard.masks.allowed(given["mask"]) & regard.window(3)
-        options["bias"] = regard.alibi(given["slopes"]) if name == "slopes" else given["bias"]
+        options["bias"] = regard.biases.alibi(given["slopes"]) if name == "slopes" else given["bias"]
         return regard.Attention(**options)
 
     with using(engine):
@@ -86,7 +86,7 @@ def test_a_change_after_a_product_is_followed_at_every_length(engine: str, lengt
         k[0, 1] *= 2
         new = regard.Attention(q, k)
         assert_array_equal(as_numpy(A[0, :3]), as_numpy(new[0, :3]))
-        np.testing.assert_allclose(as_numpy(A.received()), as_numpy(new.received()), rtol=1e-5)
+        np.testing.assert_allclose(as_numpy(A.column_sums()), as_numpy(new.column_sums()), rtol=1e-5)
 
 
 def test_changes_that_pytorch_does_not_count_are_followed() -> None:
@@ -148,7 +148,7 @@ def test_nothing_is_computed_twice_while_nothing_changes(engine: str, monkeypatc
 
     rng = np.random.default_rng(5)
     with using(engine):
-        A = regard.Attention(rng.normal(size=(3, 9, 4)), rng.normal(size=(3, 9, 4)), mask=regard.lengths([7]))
+        A = regard.Attention(rng.normal(size=(3, 9, 4)), rng.normal(size=(3, 9, 4)), mask=regard.padding([7]))
         module = select.engine_for(A.queries)
         forward, passes = module.forward, []
         monkeypatch.setattr(module, "forward", lambda *given: passes.append(given) or forward(*given))

@@ -23,7 +23,7 @@ def test_selected_parts_are_parts_of_the_matrix(draw: Draw, batch: Any, head: An
     A = regard.Attention(
         draw(2, 6, 5, 7),
         draw(2, 3, 11, 7),
-        mask=(regard.causal() & regard.lengths([4, 11])) | regard.masks.where(lambda b, h, i, j: (j == b) & (h == 1)),
+        mask=(regard.causal() & regard.padding([4, 11])) | regard.masks.where(lambda b, h, i, j: (j == b) & (h == 1)),
         bias=draw(2, 6, 1, 11),
         sinks=draw(6),
         offset=[6, 1],
@@ -48,10 +48,12 @@ def test_selection_never_copies_what_a_slice_can_say(draw: Draw) -> None:
 
 
 def test_selected_lazy_bias_and_extra_masks(draw: Draw) -> None:
-    A = regard.Attention(draw(2, 4, 5, 7), draw(2, 4, 5, 7), mask=regard.lengths([2, 5]), bias=regard.alibi(heads=4))
+    A = regard.Attention(
+        draw(2, 4, 5, 7), draw(2, 4, 5, 7), mask=regard.padding([2, 5]), bias=regard.biases.alibi(heads=4)
+    )
     part = A.select(batch=0, head=slice(1, 3))
     assert_allclose(part.dense(), A.dense()[0, 1:3], **CLOSE)
     assert part.mask is not None
     narrower = regard.Attention(part.queries, part.keys, mask=part.mask & regard.causal(), bias=part.bias)
     assert_array_equal(narrower.dense()[0] > 0, np.tri(5, dtype=bool) & (np.arange(5) < 2))
-    assert "lengths" in repr(part.mask)
+    assert "padding" in repr(part.mask)

@@ -24,7 +24,7 @@ MASKS = {
     "everything": None,
     "causal": regard.causal(),
     "sinks and window": regard.causal() & (regard.masks.first(2) | regard.window(3)),
-    "padding": regard.lengths([3, 13]),
+    "padding": regard.padding([3, 13]),
     "nothing for some": regard.masks.allowed(np.arange(13)[:, None] > np.arange(13)),
     "function": regard.masks.where(lambda i, j: (i * j) % 3 == 0),
 }
@@ -40,7 +40,7 @@ def test_row_and_column_statistics(draw: Draw, mask: regard.Mask | None) -> None
     weights = A.dense()
     assert_allclose(A.entropy(), entropy_of(weights), **CLOSE)
     assert_allclose(A.peak(), weights.max(axis=-1), **CLOSE)
-    assert_allclose(A.received(), weights.sum(axis=-2), **CLOSE)
+    assert_allclose(A.column_sums(), weights.sum(axis=-2), **CLOSE)
     assert_allclose(A.distance(), (weights * abs(np.arange(13)[:, None] - np.arange(13))).sum(axis=-1), **CLOSE)
     with np.errstate(divide="ignore"):
         logsumexp = np.log(np.exp(A.masked.dense()).sum(axis=-1))
@@ -52,10 +52,10 @@ def test_what_some_queries_give_to_keys(draw: Draw, mask: regard.Mask | None) ->
     A = regard.Attention(draw(2, 4, 13, 5), draw(2, 2, 13, 5), mask=mask, scale=1.3)
     weights, every_second = A.dense(), np.arange(13) % 2 == 0
     for rows in (slice(-4, None), slice(2, 12, 3), slice(5, 5), [0, 7, 8], every_second):
-        assert_allclose(A.received(queries=rows), weights[:, :, rows].sum(axis=-2), **CLOSE)
-    assert_allclose(A.received(queries=-1), weights[:, :, -1], **CLOSE)
+        assert_allclose(A.column_sums(queries=rows), weights[:, :, rows].sum(axis=-2), **CLOSE)
+    assert_allclose(A.column_sums(queries=-1), weights[:, :, -1], **CLOSE)
     of_each = np.stack([every_second, np.arange(13) < 4])
-    assert_allclose(A.received(queries=of_each), (weights * of_each[:, None, :, None]).sum(axis=-2), **CLOSE)
+    assert_allclose(A.column_sums(queries=of_each), (weights * of_each[:, None, :, None]).sum(axis=-2), **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_some_queries_give_to_keys(draw: Draw, mask: regard.Mask | None) ->
 )
 def test_queries_that_are_not_there_give_nothing_but_an_error(draw: Draw, queries: Any, message: str) -> None:
     with pytest.raises(regard.errors.RegardError, match=message):
-        regard.Attention(draw(2, 4, 13, 5), draw(2, 4, 13, 5)).received(queries=queries)
+        regard.Attention(draw(2, 4, 13, 5), draw(2, 4, 13, 5)).column_sums(queries=queries)
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
@@ -95,8 +95,8 @@ def test_more_strongest_keys_than_there_are_means_all_of_them(draw: Draw, k: int
 
 
 def test_a_query_that_sees_nothing_has_zeros_for_statistics(draw: Draw) -> None:
-    A = regard.Attention(draw(2, 3), draw(4, 3), mask=regard.lengths(0), offset=0)
-    for statistic in (A.entropy(), A.peak(), A.distance(), A.mass(slice(None)), A.received()):
+    A = regard.Attention(draw(2, 3), draw(4, 3), mask=regard.padding(0), offset=0)
+    for statistic in (A.entropy(), A.peak(), A.distance(), A.weight_on(slice(None)), A.column_sums()):
         assert not statistic.any()
     assert_array_equal(A.logsumexp(), -np.inf)
     assert not A.dense().any() and not (A @ draw(4, 2)).any()

@@ -32,8 +32,8 @@ def pair(draw: Draw) -> tuple[regard.Attention, regard.Attention]:
     """The same attention over tensors and over arrays, with every option."""
     queries, keys, sinks = draw(2, 6, 7, 5), draw(2, 3, 11, 5), draw(6)
     options: Any = {
-        "mask": regard.causal() & regard.lengths([6, 11]),
-        "bias": regard.alibi(heads=6),
+        "mask": regard.causal() & regard.padding([6, 11]),
+        "bias": regard.biases.alibi(heads=6),
         "softcap": 2.0,
         "offset": [4, 2],
     }
@@ -55,9 +55,9 @@ def test_products_and_statistics(pair: Any, draw: Draw) -> None:
     same(torch.from_numpy(rows) @ A, rows @ N)
     same(A.mT @ torch.from_numpy(rows).mT, N.mT @ rows.swapaxes(2, 3))
     same(A @ values[0, 0].tolist(), N @ values[0, 0])
-    for name in ("logsumexp", "entropy", "peak", "distance", "received", "dense"):
+    for name in ("logsumexp", "entropy", "peak", "distance", "column_sums", "dense"):
         same(getattr(A, name)(), getattr(N, name)())
-    same(A.mass([0, 2]), N.mass([0, 2]))
+    same(A.weight_on([0, 2]), N.weight_on([0, 2]))
     same(A.top(3).index, N.top(3).index)
     same(A.top(3).weight, N.top(3).weight)
     seen = A.attend(torch.from_numpy(values), statistics=["entropy"], top=2)
@@ -131,7 +131,9 @@ def test_types(draw: Draw, dtype: str) -> None:
     queries, keys, values = (torch.from_numpy(draw(2, 5, 7)).to(kind) for _ in range(3))
     for A in (regard.Attention(queries, keys), regard.Attention(queries, keys, similarity="cosine")):
         assert (A @ values).dtype == kind and (A.mT @ values).dtype == kind
-        assert {A[0].dtype, A.entropy().dtype, A.logsumexp().dtype, A.mass([0]).dtype, A.received().dtype} == {wide}
+        assert {A[0].dtype, A.entropy().dtype, A.logsumexp().dtype, A.weight_on([0]).dtype, A.column_sums().dtype} == {
+            wide
+        }
 
 
 def test_integers_and_lists_become_floats() -> None:

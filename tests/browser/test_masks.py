@@ -63,8 +63,10 @@ def test_masked_keys_are_those_of_the_layer(
     expect(page.locator(".regard-matrix-hidden")).to_be_visible()
     page.get_by_role("tab", name="In context", exact=True).click()
     settle(page)
-    titles = page.locator(".regard-context-pane").first.locator(".regard-context-word").evaluate_all(
-        "all => all.map((el) => el.title === 'masked')"
+    titles = (
+        page.locator(".regard-context-pane")
+        .first.locator(".regard-context-word")
+        .evaluate_all("all => all.map((el) => el.title === 'masked')")
     )
     assert titles == hidden[query].tolist()
     page.get_by_role("tab", name="Steps", exact=True).click()

@@ -238,7 +238,7 @@ def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Sho
         page.get_by_role("button", name="CSV", exact=True).click()
     path = tmp_path / "page.csv"
     download.value.save_as(path)
-    verdicts = regard.check_notes(path).verdicts
+    verdicts = regard.teaching.check_notes(path).verdicts
     assert {verdict.kind for verdict in verdicts} == {"right"}
     assert {"query", "score", "weight", "output", "projected"} <= {verdict.step for verdict in verdicts}
 

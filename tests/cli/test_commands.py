@@ -365,7 +365,7 @@ def test_check_names_each_number_in_full_at_80_columns(tmp_path):
 
 
 def test_engine_says_what_the_library_says():
-    assert run("engine").split() == str(regard.engine()).split()
+    assert run("engine").split() == str(regard.engines.engine()).split()
 
 
 def test_version():
@@ -480,3 +480,43 @@ def test_a_model_too_large_to_train_is_refused_in_a_sentence(tmp_path):
     for width in ("1000000000000", "400000"):
         message = refused("train", "copy", "--width", width, "--out", str(tmp_path / "out"))
         assert "parameters" in message and "Choose a smaller width" in message
+
+
+# Exercises
+
+
+def test_exercises_are_written_graded_and_reported(tmp_path):
+    (tmp_path / "list.csv").write_text("name\nAda\nGrace Hopper\n", encoding="utf-8")
+    sheets, feedback = tmp_path / "sheets", tmp_path / "feedback"
+    printed = said("exercise", "heads", "--students", str(tmp_path / "list.csv"), "--out", str(sheets), "--as", "md")
+    assert "2 sheets (Two heads and W_O)" in printed
+    assert sorted(path.name for path in sheets.iterdir()) == ["ada.md", "grace-hopper.md", "key.json", "solutions"]
+    answers = [str(sheets / "solutions" / "ada.md"), str(sheets / "grace-hopper.md")]
+    printed = said("check", "--task", str(sheets / "key.json"), *answers, "--out", str(feedback))
+    assert "6 of 6" in printed and "0 of 6" in printed
+    assert sorted(path.name for path in feedback.iterdir()) == [
+        "ada.md",
+        "grace-hopper.md",
+        "grades.csv",
+        "grades.json",
+    ]
+
+
+def test_exercises_need_students_and_known_names(tmp_path):
+    out = ("--out", str(tmp_path / "sheets"))
+    assert "--students list.csv or --count 30" in refused("exercise", "table", *out)
+    assert "Did you mean 'table'" in refused("exercise", "tabel", "--count", "1", *out)
+    assert "'md', 'xlsx' or 'pdf'" in refused("exercise", "table", "--count", "1", "--as", "docx", *out)
+    assert "x W^T" in refused("exercise", "table", "--count", "1", "--product", "W x", *out)
+    assert not (tmp_path / "sheets").exists()
+    (tmp_path / "key.json").write_text("{}")
+    assert "not a task file" in refused("check", "--task", str(tmp_path / "key.json"), "a.md")
+    assert "--task" in refused("check", "a.md", "b.md")
+
+
+def test_steps_write_a_spreadsheet_with_formulas(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    said("steps", "The cat sat", "--out", str(tmp_path / "steps.xlsx"))
+    cells = [cell for row in openpyxl.load_workbook(tmp_path / "steps.xlsx").active.iter_rows() for cell in row]
+    assert any(cell.data_type == "f" for cell in cells)
+    assert "does not write xlsx" in refused("scaling", "--out", str(tmp_path / "scaling.xlsx"))

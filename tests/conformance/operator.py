@@ -95,7 +95,7 @@ def _mask(attributes: dict[str, Any], given: Arrays, queries: Numbers, keys: Num
     if left >= 0 or right >= 0:
         masks.append(regard.window(*(UNBOUNDED if side < 0 else side for side in (left, right))))
     if "nonpad_kv_seqlen" in given:
-        masks.append(regard.lengths(for_engine(engine, given["nonpad_kv_seqlen"])))
+        masks.append(regard.padding(for_engine(engine, given["nonpad_kv_seqlen"])))
     given_mask = given.get("attn_mask")
     if given_mask is not None and given_mask.dtype == bool:
         dense = _padded(given_mask, keys, False)

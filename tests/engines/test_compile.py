@@ -81,7 +81,7 @@ def test_outputs_of_any_length() -> None:
     def attend(q: Any, k: Any, v: Any) -> Any:
         offset = k.shape[2] - q.shape[2]
         plain = regard.Attention(q, k) @ v
-        intervals = regard.Attention(q, k, mask=regard.causal() & regard.lengths([3, 5, 7]), offset=offset) @ v
+        intervals = regard.Attention(q, k, mask=regard.causal() & regard.padding([3, 5, 7]), offset=offset) @ v
         sinks_and_window = regard.Attention(q, k, mask=regard.masks.first(1) | regard.window(2), offset=offset) @ v
         return plain, intervals, sinks_and_window
 
@@ -90,13 +90,13 @@ def test_outputs_of_any_length() -> None:
 
 def test_everything_that_changes_scores() -> None:
     slopes, table = SLOPES.clone().requires_grad_(), TABLE.clone().requires_grad_()
-    bucketed = regard.relative_positions(table, buckets=8, max_distance=16)
+    bucketed = regard.biases.relative_positions(table, buckets=8, max_distance=16)
 
     def attend(q: Any, k: Any, v: Any) -> Any:
         allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(2)
         dense = regard.Attention(q, k, mask=regard.masks.allowed(allowed), bias=q.mean(-1, keepdim=True)) @ v
         sinks = regard.Attention(q, k, sinks=q.mean((0, 2, 3)), softcap=2.0) @ v
-        by_slope = regard.Attention(q, k, bias=regard.alibi(slopes), offset=2) @ v
+        by_slope = regard.Attention(q, k, bias=regard.biases.alibi(slopes), offset=2) @ v
         by_bucket = regard.Attention(q, k, bias=bucketed, similarity="cosine", scale=3.0, offset=0) @ v
         return dense, sinks, by_slope, by_bucket
 
@@ -107,7 +107,7 @@ def test_gradients_reach_what_a_lazy_bias_is_made_of() -> None:
     given, slopes = arrays(5, 7, True), SLOPES.clone().requires_grad_()
 
     def loss(*given: Any) -> Any:
-        return (regard.Attention(*given[:2], bias=regard.alibi(slopes), offset=2) @ given[2]).square().sum()
+        return (regard.Attention(*given[:2], bias=regard.biases.alibi(slopes), offset=2) @ given[2]).square().sum()
 
     expected = torch.autograd.grad(loss(*given), slopes)
     found = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(*given), slopes)
@@ -133,7 +133,7 @@ def test_functions_of_positions_and_statistics() -> None:
 def test_statistics_alone() -> None:
     def look(q: Any, k: Any, v: Any) -> Any:
         A = regard.Attention(q, k, mask=regard.causal(), offset=0)
-        return A.logsumexp(), A.received(), A.mT @ q
+        return A.logsumexp(), A.column_sums(), A.mT @ q
 
     says_the_same(look, COUNTS)
 
@@ -143,7 +143,7 @@ import torch, regard
 graphs = []
 def look(q, k):
     A = regard.Attention(q, k, mask=regard.causal(), offset=0)
-    return A.logsumexp(), A.received(), A.mT @ q
+    return A.logsumexp(), A.column_sums(), A.mT @ q
 compiled = torch.compile(look, fullgraph=True, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph)
 for count in (5, 7):
     q, k = torch.randn(2, 4, count, 8), torch.randn(2, 2, count, 8)

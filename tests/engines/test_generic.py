@@ -26,7 +26,7 @@ Draw = Callable[..., Any]
 @pytest.fixture
 def scores(draw: Draw) -> Scores:
     """Everything that can change a score, at once."""
-    mask = regard.window(4, 3) & regard.lengths([9, 11])
+    mask = regard.window(4, 3) & regard.padding([9, 11])
     return Scores(
         draw(BATCH, HEAD, QUERY, SIZE),
         draw(BATCH, KEY_HEAD, KEY, SIZE),
@@ -114,7 +114,7 @@ def test_row_statistics_follow_from_the_weights(scores: Scores, weights: Draw) -
 
 def test_columns_and_cells_follow_from_the_weights(scores: Scores, weights: Draw, draw: Draw) -> None:
     expected, state, rows = plain_weights(scores, weights), state_of(scores), draw(BATCH, HEAD, QUERY, 4)
-    assert_allclose(generic.received(scores, state), expected.sum(axis=2), **CLOSE)
+    assert_allclose(generic.column_sums(scores, state), expected.sum(axis=2), **CLOSE)
     assert_allclose(generic.backflow(scores, state, rows), expected.swapaxes(2, 3) @ rows, **CLOSE)
     row_edges, column_edges = np.array([1, 2, 5, 7]), np.array([0, 4, 5, 10])
     for pool, join in (("sum", np.sum), ("max", np.max)):
@@ -136,7 +136,7 @@ def test_strips_change_nothing(scores: Scores, values: Any, draw: Draw, monkeypa
             output,
             *found.values(),
             generic.tile(scores, state, "weight"),
-            generic.received(scores, state),
+            generic.column_sums(scores, state),
             generic.backflow(scores, state, flow),
             generic.pooled(scores, state, *edges, "sum"),
             *(getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)),
@@ -198,7 +198,7 @@ def test_a_query_that_sees_no_key_gets_zeros(draw: Draw) -> None:
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
 def test_masked_poison_has_no_influence(draw: Draw, poison: float) -> None:
     queries, keys, values = draw(1, 2, 7, 3), draw(1, 1, 7, 3), draw(1, 1, 7, 3)
-    scores = Scores(queries, keys, 1.0, visible=regard.lengths(4).visible(queries=7, keys=7))
+    scores = Scores(queries, keys, 1.0, visible=regard.padding(4).visible(queries=7, keys=7))
     poisoned = keys.copy(), values.copy()
     poisoned[0][0, 0, 4:], poisoned[1][0, 0, 5] = poison, poison
     clean, found = forward(scores, values, (*ROW_STATE, "entropy"))
@@ -243,7 +243,7 @@ def test_visible_poison_reaches_exactly_the_rows_that_see_it(draw: Draw) -> None
     assert_array_equal(np.isnan(output[0, 0, :, 0]), [False, False, False, True, True])
     weights = generic.tile(scores, RowState.of(found), "weight")[0, 0]
     assert_array_equal(np.isnan(weights[3]), [True, True, True, True, False])  # key 4 stays hidden
-    assert_array_equal(np.isnan(generic.received(scores, RowState.of(found))[0, 0]), True)
+    assert_array_equal(np.isnan(generic.column_sums(scores, RowState.of(found))[0, 0]), True)
 
 
 def test_gradients_of_infinite_keys_are_those_of_torch() -> None:
@@ -289,7 +289,7 @@ def test_results_have_the_type_of_the_inputs_and_statistics_a_wide_one(draw: Dra
     state = RowState.of(found)
     assert output.dtype == dtype and found["logsumexp"].dtype == np.float64 and found["top_weight"].dtype == statistic
     assert generic.tile(scores, state, "weight").dtype == statistic
-    assert generic.received(scores, state).dtype == statistic
+    assert generic.column_sums(scores, state).dtype == statistic
     assert generic.backflow(scores, state, values).dtype == dtype
     gradients = generic.backward(scores, values, output, state, values)
     assert {gradients.queries.dtype, gradients.keys.dtype, gradients.values.dtype} == {np.dtype(dtype)}

@@ -24,7 +24,7 @@ gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)  # along random di
 
 ENGINES = ["torch"] if select.NATIVE_PROBLEM else ["torch", "native"]
 CLOSE: Any = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
-MASK = regard.causal() & regard.lengths([9, 11])
+MASK = regard.causal() & regard.padding([9, 11])
 WHERE = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 
 
@@ -55,7 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
     "offsets": {"mask": regard.window(3), "offset": torch.tensor([1, 4])},
     "function": {"mask": WHERE, "offset": 0},
     "array": {"mask": regard.masks.allowed(torch.rand(7, 11) < 0.6)},
-    "nothing for some": {"mask": regard.window(1, 0) & regard.lengths([2, 3]), "offset": 0},
+    "nothing for some": {"mask": regard.window(1, 0) & regard.padding([2, 3]), "offset": 0},
     "soft cap": {"softcap": 1.5, "scale": 0.9},
     "cosine": {"similarity": "cosine", "scale": 3.0},
 }
@@ -96,10 +96,10 @@ def test_gradients_of_sinks() -> None:
 @pytest.mark.parametrize("offset", [3, torch.tensor([0, 2])], ids=["one", "each"])
 def test_gradients_reach_what_a_lazy_bias_is_made_of(offset: Any) -> None:
     def by_slopes(queries: Any, keys: Any, values: Any, slopes: Any) -> Any:
-        return regard.Attention(queries, keys, bias=regard.alibi(slopes), offset=offset) @ values
+        return regard.Attention(queries, keys, bias=regard.biases.alibi(slopes), offset=offset) @ values
 
     def by_table(queries: Any, keys: Any, values: Any, table: Any) -> Any:
-        bias = regard.relative_positions(table, buckets=8, max_distance=16)
+        bias = regard.biases.relative_positions(table, buckets=8, max_distance=16)
         return regard.Attention(queries, keys, bias=bias, mask=WHERE, offset=offset) @ values
 
     assert gradcheck(by_slopes, (*given(), leaf(4)))
@@ -111,9 +111,9 @@ STATISTICS: dict[str, Callable[[regard.Attention], Any]] = {
     "entropy": lambda A: A.entropy(),
     "peak": lambda A: A.peak(),
     "distance": lambda A: A.distance(),
-    "mass": lambda A: A.mass([0, 3]),
+    "mass": lambda A: A.weight_on([0, 3]),
     "top": lambda A: A.top(3).weight,
-    "received": lambda A: A.received(),
+    "received": lambda A: A.column_sums(),
     "map": lambda A: A.pooled((3, 4)).array,
     "largest": lambda A: A.pooled((3, 4), pool="max").array,
     "rows": lambda A: A[:, 1, 2:5],
@@ -153,12 +153,12 @@ def test_rows_that_see_nothing_and_hidden_poison_have_no_part() -> None:
     poisoned = [array.detach().clone() for array in (keys, values)]
     for array in poisoned:
         array[1, :, 5:] = torch.nan
-    mask = regard.lengths([11, 5]) & regard.causal()
+    mask = regard.padding([11, 5]) & regard.causal()
     found = []
     for some_keys, some_values in ((keys, values), poisoned):
         arrays = [array.detach().requires_grad_() for array in (queries, some_keys, some_values)]
         A = regard.Attention(*arrays[:2], mask=mask, offset=-2)
-        outputs = A @ arrays[2], A.entropy(), A.received()
+        outputs = A @ arrays[2], A.entropy(), A.column_sums()
         assert not outputs[0][:, :, :2].any()
         found.append(torch.autograd.grad(sum(output.square().sum() for output in outputs), arrays))
     assert found[1][1].isfinite().all()
@@ -279,11 +279,11 @@ OPTIONS: dict[str, Any] = {
     "plain": lambda _: {},
     "intervals": lambda _: {"mask": MASK, "offset": 3},
     "function": lambda _: {"mask": WHERE, "offset": 0},
-    "their own lengths": lambda one: {"mask": regard.lengths(one) & regard.masks.first(9)},
+    "their own lengths": lambda one: {"mask": regard.padding(one) & regard.masks.first(9)},
     "their own offsets": lambda one: {"mask": regard.causal(), "offset": one},
     "their own sinks": lambda one: {"sinks": one.double().repeat(2)},
     "their own bias": lambda one: {"bias": one.double()[:, None, None, None]},
-    "their own slopes": lambda one: {"bias": regard.alibi(one.double().repeat(2)), "offset": 0},
+    "their own slopes": lambda one: {"bias": regard.biases.alibi(one.double().repeat(2)), "offset": 0},
 }
 
 

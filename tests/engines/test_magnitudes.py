@@ -60,7 +60,7 @@ def everything(engine: str, A: regard.Attention, v: Array) -> dict[str, Array]:
         "peak": A.peak(),
         "top": found.top.weight,
         "top index": found.top.index,
-        "received": A.received(),
+        "received": A.column_sums(),
         "pooled": A.pooled((3, 5), pool="sum").array,
         "largest": A.pooled((3, 5), pool="max").array,
         "backflow": A.mT @ for_engine(engine, rows),
@@ -304,7 +304,7 @@ def test_outputs_are_finite_where_their_weighted_mean_is(engine: str, kind: str,
     visible = np.arange(keys) < keys - 2
     v[-2:] = np.nan  # masked: neither reaches an output nor hides an overflow
     with using(engine):
-        A = regard.Attention(*(for_engine(engine, array) for array in (q, k)), mask=regard.masks.lengths([keys - 2]))
+        A = regard.Attention(*(for_engine(engine, array) for array in (q, k)), mask=regard.masks.padding([keys - 2]))
         plain = as_numpy(A @ for_engine(engine, v))
         attended = A.attend(for_engine(engine, v), ("entropy",))
         weights = as_numpy(A.dense()).astype(np.float64)

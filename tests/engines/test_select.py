@@ -14,7 +14,7 @@ from regard.engines import select
 
 
 def test_the_engine_is_named(engine_name: str) -> None:
-    named = regard.engine()
+    named = regard.engines.engine()
     assert named.name == engine_name
     assert engine_name in str(named) and "thread" in str(named)
     assert named.why.startswith("REGARD_ENGINE asks for it")
@@ -23,16 +23,16 @@ def test_the_engine_is_named(engine_name: str) -> None:
 def test_an_unknown_engine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(select, "WANTED", "nativ")
     with pytest.raises(errors.OptionError, match="Did you mean 'native'"):
-        regard.engine()
+        regard.engines.engine()
 
 
 def test_a_missing_native_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(select, "NATIVE_PROBLEM", "the native module is not built: no compiler")
     monkeypatch.setattr(select, "WANTED", None)
-    assert str(regard.engine()).startswith("reference") and "no compiler" in str(regard.engine())
+    assert str(regard.engines.engine()).startswith("reference") and "no compiler" in str(regard.engines.engine())
     monkeypatch.setattr(select, "WANTED", "native")
     with pytest.raises(errors.Unsupported, match="no compiler"):
-        regard.engine()
+        regard.engines.engine()
 
 
 @pytest.mark.skipif(select.NATIVE_PROBLEM is not None, reason=f"nothing to set: {select.NATIVE_PROBLEM}")

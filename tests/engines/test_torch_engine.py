@@ -50,7 +50,7 @@ def torch_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_it_computes() -> None:
     assert select.engine_for(torch.ones(1)) is torch_engine
-    assert regard.engine(torch.ones(1)).name == "torch"
+    assert regard.engines.engine(torch.ones(1)).name == "torch"
 
 
 @pytest.mark.parametrize("strip", [1 << 22, 4 * QUERY * KEY, 3 * KEY], ids=["whole", "heads", "rows"])
@@ -141,13 +141,13 @@ def test_fused_where_it_can_express_the_mask(
         {"mask": regard.causal(), "offset": 1},
         {"mask": regard.window(3), "offset": 0},
         {"mask": regard.causal() & regard.masks.where(lambda query, key: query != key), "offset": 0},
-        {"mask": regard.lengths([3, 4])},
+        {"mask": regard.padding([3, 4])},
         {"scale": -0.5},
         {"scale": 0.0, "mask": regard.causal()},
         {"softcap": 2.0},
         {"sinks": torch.ones(6, dtype=torch.float64)},
         {"bias": torch.ones(7, 7, dtype=torch.float64)},
-        {"bias": regard.alibi(heads=6)},
+        {"bias": regard.biases.alibi(heads=6)},
     ],
     ids=str,
 )

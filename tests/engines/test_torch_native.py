@@ -37,7 +37,7 @@ def native_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_it_computes() -> None:
     assert select.engine_for(torch.ones(1)) is torch_native
-    assert regard.engine(torch.ones(1)).name == "native"
+    assert regard.engines.engine(torch.ones(1)).name == "native"
 
 
 @pytest.mark.parametrize("mask", [*cases.MASKS, None])

@@ -27,12 +27,12 @@ def one_thread() -> Iterator[None]:
 BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 OFFSET = np.array([0, 2])
 MASKS = {
-    "intervals": regard.window(4, 3) & regard.lengths([9, 11]),
+    "intervals": regard.window(4, 3) & regard.padding([9, 11]),
     "two intervals": regard.masks.first(2) | regard.window(2),
     "array": regard.masks.allowed(np.random.default_rng(7).random((2, 1, QUERY, KEY)) < 0.7),
     "function": regard.masks.where(lambda query, key: (query + 2 * key) % 3 != 1),
     "function and intervals": regard.masks.where(lambda query, key: (query - key) % 3 != 1) & regard.causal(),
-    "nothing for some": regard.window(1, 0) & regard.lengths([2, 3]),
+    "nothing for some": regard.window(1, 0) & regard.padding([2, 3]),
 }
 
 
@@ -85,7 +85,7 @@ def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str,
         **found,
         **{stage: engine.tile(scores, state, stage) for stage in ("score", "scaled", "capped", "biased", "masked")},
         "weight": engine.tile(scores, state, "weight"),
-        "received": engine.received(scores, state),
+        "received": engine.column_sums(scores, state),
         "backflow": engine.backflow(scores, state, flow),
         "sums": engine.pooled(scores, state, *edges, "sum"),
         "largest": engine.pooled(scores, state, *edges, "max"),

@@ -597,7 +597,9 @@ def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole
 @pytest.mark.parametrize("address", ["xyz", "", "tcp://", "http://host:1", "host:port", "tcp://host", "host:99999999"])
 def test_what_is_not_an_address_is_refused_before_anything_is_asked(address, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", None)
-    with pytest.raises(OptionError, match=r"--dask is '.*'; expected the address of a scheduler, such as tcp://host:8786"):
+    with pytest.raises(
+        OptionError, match=r"--dask is '.*'; expected the address of a scheduler, such as tcp://host:8786"
+    ):
         atlas.check_scheduler(address)
 
 

@@ -1,6 +1,5 @@
 """Relations: predictions against plain loops, and the heads that a real model has for them."""
 
-
 import numpy as np
 import pytest
 

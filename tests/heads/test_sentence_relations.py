@@ -39,7 +39,7 @@ def test_the_example_of_each_question_has_an_answer(reader, name):
     for link, role in found:
         relation, direction = ("pronoun", "to head") if role is None else (role.relation, role.direction)
         assert is_link(relation, direction, link.query, link.key, sentence.classes)
-        weight = reading.looks(link.query, layer=link.layer, head=link.head).rows[0]
+        weight = reading.strongest(link.query, layer=link.layer, head=link.head).rows[0]
         assert weight[:2] == (reading.labels[link.key], pytest.approx(link.weight, abs=1e-6))
 
 

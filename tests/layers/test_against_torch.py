@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from regard import errors
 from regard.layers import Decoder, Encoder, Layer, MultiHead
-from regard.masks import allowed, causal, lengths
+from regard.masks import allowed, causal, padding
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -106,7 +106,7 @@ def test_masked_multi_head_equals_torch(draw: Draw) -> None:
     counts = [5, 3]
     hidden = torch.arange(TOKEN) >= torch.tensor(counts)[:, None]
     expected, _ = module(x, x, x, key_padding_mask=hidden)
-    on_both(layer, "float64", expected, x, mask=lengths(counts))
+    on_both(layer, "float64", expected, x, mask=padding(counts))
     later = torch.ones(TOKEN, TOKEN, dtype=torch.bool).triu(1)
     expected, _ = module(x, x, x, attn_mask=later)
     on_both(layer, "float64", expected, x, mask=causal())
@@ -142,7 +142,7 @@ def test_encoder_equals_torch(draw: Draw, dtype: str, norm_first: bool, activati
     on_both(layer, dtype, expected, x)
     same_gradients(module, layer(x), expected, dtype)
     hidden = torch.arange(TOKEN) >= torch.tensor([4, 5])[:, None]
-    on_both(layer, dtype, module(x, src_key_padding_mask=hidden), x, mask=lengths([4, 5]))
+    on_both(layer, dtype, module(x, src_key_padding_mask=hidden), x, mask=padding([4, 5]))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -156,8 +156,8 @@ def test_decoder_equals_torch(draw: Draw, dtype: str, norm_first: bool, activati
     hidden = torch.arange(MEMORY) >= torch.tensor([4, 6])[:, None]
     layer = Decoder.from_torch(module)
     expected = module(x, memory, tgt_mask=later, memory_key_padding_mask=hidden)
-    on_both(layer, dtype, expected, x, memory, memory_mask=lengths([4, 6]))
-    same_gradients(module, layer(x, memory, memory_mask=lengths([4, 6])), expected, dtype)
+    on_both(layer, dtype, expected, x, memory, memory_mask=padding([4, 6]))
+    same_gradients(module, layer(x, memory, memory_mask=padding([4, 6])), expected, dtype)
     on_both(Decoder.from_torch(module, causal=False), dtype, module(x, memory), x, memory)
 
 

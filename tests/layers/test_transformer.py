@@ -24,7 +24,7 @@ from regard.layers import (
     Transformer,
 )
 from regard.layers.norms import LayerNorm
-from regard.masks import lengths
+from regard.masks import padding
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 0, "atol": 1e-12}  # float64, another order of summation
@@ -76,7 +76,7 @@ def test_a_llama_like_model_decodes_with_a_cache() -> None:
 def test_padding_on_the_left_changes_nothing() -> None:
     options: dict[str, Any] = {"decoders": 2, "positions": "learned", "dtype": np.float64}
     model = Transformer.seeded(VOCABULARY, WIDTH, HEADS, HIDDEN, **options)
-    padded = model([[0, 0, 4, 1, 5], [9, 2, 6, 5, 3]], positions=[-2, 0], mask=lengths([3, 5], side="left"))
+    padded = model([[0, 0, 4, 1, 5], [9, 2, 6, 5, 3]], positions=[-2, 0], mask=padding([3, 5], side="left"))
     assert_allclose(padded[0, 2:], model([4, 1, 5]), **CLOSE)
     assert_allclose(padded[1], model([9, 2, 6, 5, 3]), **CLOSE)
 
@@ -128,7 +128,7 @@ def test_stacks_equal_torch(draw: Draw) -> None:
         memory_key_padding_mask=hidden,
         tgt_mask=torch.ones(3, 3, dtype=torch.bool).triu(1),
     )
-    found = model(tokens, targets, mask=lengths([5, 3]), memory_mask=lengths([5, 3]))
+    found = model(tokens, targets, mask=padding([5, 3]), memory_mask=padding([5, 3]))
     assert_allclose(found.detach().numpy(), expected.detach().numpy(), **CLOSE)
 
 

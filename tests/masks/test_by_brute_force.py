@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.masks import Mask, Visible, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks import Mask, Visible, allowed, causal, chunks, documents, first, padding, prefix, where, window
 
 from ..effort import examples
 
@@ -93,7 +93,7 @@ def single_masks(draw: st.DrawFn, place: Setting, kinds: tuple[str, ...]) -> Cas
             given_counts, counts = per_sequence(draw, place, st.integers(0, 13))
             keys = place.keys
             return Case(
-                lengths(given_counts, side=side),
+                padding(given_counts, side=side),
                 lambda b, h, r, i, j: j < counts[b] if side == "right" else j >= keys - counts[b],
             )
         case "prefix":

@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard.errors import OptionError, TypeProblem
-from regard.masks import Mask, allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks import Mask, allowed, causal, chunks, documents, first, padding, prefix, where, window
 
 ALL = slice(None)
 
@@ -25,16 +25,16 @@ def place(mask: Mask, queries: int, keys: int, **more: Any) -> Any:
     ("mask", "intervals"),
     [
         (causal(), 1),
-        (causal() & window(5) & lengths([7, 11]), 1),
-        (causal() & lengths([7, 11], side="left") & chunks(4), 1),
+        (causal() & window(5) & padding([7, 11]), 1),
+        (causal() & padding([7, 11], side="left") & chunks(4), 1),
         (prefix(3) & documents([0] * 6 + [1] * 7), 1),
         (~causal(), 1),  # its lower gap is empty, and known to be
         (first(2) | causal(), 1),
         (first(4) | window(3), 2),
         (causal() & (first(2) | window(3)), 2),
-        (causal() & (first(2) | window(3)) & lengths([7, 11]), 2),
+        (causal() & (first(2) | window(3)) & padding([7, 11]), 2),
         (~window(2), 2),
-        (~window(2) & lengths([7, 11]), 2),
+        (~window(2) & padding([7, 11]), 2),
     ],
 )
 def test_these_masks_are_intervals_alone(mask: Mask, intervals: int, library: str) -> None:
@@ -100,7 +100,7 @@ def test_small_masks_of_numbers_are_remembered() -> None:
 
 def test_changed_arrays_are_noticed() -> None:
     counts = np.array([2, 3])
-    mask = causal() & lengths(counts)
+    mask = causal() & padding(counts)
     before = place(mask, 5, 5, batch=2).last.copy()
     counts[:] = 1
     assert place(mask, 5, 5, batch=2).last.tolist() != before.tolist()
@@ -111,8 +111,8 @@ def test_windows_may_be_wider_than_any_sequence() -> None:
     assert visible.first.tolist() == [[0, 0, 0]]
     assert place(chunks(2**40), 3, 3, offset=1).last.tolist() == [[3, 3, 3]]
     assert place(prefix(2**40), 2, 3).last.tolist() == [[3, 3]]
-    assert place(lengths([2**40, 1]), 2, 3, batch=2).last.tolist() == [[3, 3], [1, 1]]
-    assert place(lengths(np.array([2**40 + 1, 1])), 2, 3, batch=2).last.tolist() == [[3, 3], [1, 1]]
+    assert place(padding([2**40, 1]), 2, 3, batch=2).last.tolist() == [[3, 3], [1, 1]]
+    assert place(padding(np.array([2**40 + 1, 1])), 2, 3, batch=2).last.tolist() == [[3, 3], [1, 1]]
 
 
 # Values
@@ -122,9 +122,9 @@ def test_masks_compare_and_hash_as_values() -> None:
     assert causal() & window(3) == causal() & window(3)
     assert hash(causal() & first(3)) == hash(causal() & first(3))
     assert first(3) != chunks(3)
-    assert lengths([3, 4]) == lengths((3, 4))
+    assert padding([3, 4]) == padding((3, 4))
     counts = np.array([3, 4])
-    one, other = lengths(counts), lengths(counts)
+    one, other = padding(counts), padding(counts)
     assert one == one
     assert one != other  # arrays are compared by identity, never by content
     assert len({one, other, allowed(np.eye(3, dtype=bool)), documents(np.arange(3))}) == 4
@@ -140,8 +140,8 @@ def test_the_expression_makes_the_mask_again() -> None:
         "causal()",
         "window(3)",
         "window(3, 0)",
-        "lengths(3)",
-        "lengths((3, 4), side='left')",
+        "padding(3)",
+        "padding((3, 4), side='left')",
         "prefix(3)",
         "prefix(3, start=2)",
         "chunks(4)",
@@ -169,10 +169,10 @@ def test_a_mask_prints_its_expression_and_its_picture() -> None:
         (chunks(2), True),
         (documents([0, 1]), True),
         (where(lambda query, key: query >= key), True),
-        (lengths(3), False),
+        (padding(3), False),
         (first(2), False),
         (allowed([[True]]), False),
-        (~(first(2) | lengths(3)), False),
+        (~(first(2) | padding(3)), False),
         (first(2) & ~causal(), True),
     ],
 )
@@ -191,8 +191,8 @@ TRACED: dict[str, Callable[[Any], Mask]] = {
     "chunks": lambda counts: chunks(4),
     "first | window": lambda counts: first(4) | window(2),
     "causal & (first | window)": lambda counts: causal() & (first(4) | window(2)),
-    "lengths": lambda counts: lengths(counts),
-    "lengths on the left & causal": lambda counts: causal() & lengths(counts, side="left"),
+    "lengths": lambda counts: padding(counts),
+    "lengths on the left & causal": lambda counts: causal() & padding(counts, side="left"),
 }
 
 
@@ -256,9 +256,9 @@ def test_tiles_trace_too(name: str) -> None:
         (lambda: window(1.5), "`left` is 1.5"),  # type: ignore[arg-type]
         (lambda: chunks(0), "`n` is 0; expected an integer, at least 1"),
         (lambda: first("4"), "`n` is '4'"),  # type: ignore[arg-type]
-        (lambda: lengths([3, 4], side="rihgt"), "Did you mean 'right'"),
-        (lambda: lengths([3.5]), "`counts` is 3.5"),
-        (lambda: lengths(np.ones((2, 2), dtype=int)), "one per sequence"),
+        (lambda: padding([3, 4], side="rihgt"), "Did you mean 'right'"),
+        (lambda: padding([3.5]), "`counts` is 3.5"),
+        (lambda: padding(np.ones((2, 2), dtype=int)), "one per sequence"),
         (lambda: prefix(-1), "`n` is -1"),
         (lambda: documents(np.zeros((1, 1, 1))), r"\(batch, position\)"),
         (lambda: allowed(np.ones((3, 3))), "bias=array"),
@@ -275,7 +275,7 @@ def test_a_mask_that_makes_no_sense_is_refused_at_once(wrong: Callable[[], Mask]
 @pytest.mark.parametrize(
     ("mask", "said"),
     [
-        (lengths([1, 2, 3]), "`counts` are for 3 sequences, the batch holds 2"),
+        (padding([1, 2, 3]), "`counts` are for 3 sequences, the batch holds 2"),
         (prefix([1, 2, 3]), "`n` are for 3 sequences"),
         (documents([[0] * 7] * 3), "`ids` are for 3 sequences"),
         (documents([0] * 4), "`ids` name the documents of 4 positions"),
@@ -320,7 +320,7 @@ def test_a_repeated_array_is_not_copied_in_full(library: str) -> None:
     tracemalloc.start()
     A = regard.Attention(q, q, mask=allowed(array))
     A @ q
-    A.received()
+    A.column_sums()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < n * n / 2

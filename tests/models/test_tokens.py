@@ -271,3 +271,14 @@ def test_sentencepiece_underscores_are_read_as_spaces(tmp_path):
     encoded = tokens.from_file(path).encode("the lions, the 😀\n")
     assert read(encoded) == "the li +ons , the ␣ <F0> +<9F> +<98> +<80> +⏎"
     assert np.array(encoded.spans)[:3].tolist() == [[0, 3], [4, 6], [6, 9]]
+
+
+def test_a_character_with_more_tokens_than_are_read_leaves_no_text(minilm):
+    assert [minilm.beginning("안 dog", longest) for longest in (2, 4, 5, 6)] == ["", "", "안", "안 dog"]
+
+
+@given(st.binary(max_size=12) | st.sampled_from([b"\xed\xa0", b"a\xed\xa0\x80b", b"\xff\xe2\x82", b"\xf0\x9f\x98"]))
+def test_every_byte_belongs_to_a_character(content):
+    text, places = tokens._text_and_places(content)
+    assert text == content.decode("utf-8", "replace") and len(places) == len(content) + 1 and places[-1] == len(text)
+    assert places[:-1] == sorted(places[:-1]) and set(places[:-1]) == set(range(len(text)))

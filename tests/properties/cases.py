@@ -192,10 +192,10 @@ def _bias(which: str, draw: st.DrawFn, rng: Any, setting: Setting, kind: np.dtyp
     heads = setting.heads
     if which == "alibi":
         slopes = rng.uniform(0, 1, heads)
-        return regard.alibi(slopes), -slopes[:, None, None] * setting.distances
+        return regard.biases.alibi(slopes), -slopes[:, None, None] * setting.distances
     if which == "relative":
         table = rng.normal(size=(16, heads))
-        lazy = regard.relative_positions(table, buckets=16, max_distance=40)
+        lazy = regard.biases.relative_positions(table, buckets=16, max_distance=40)
         apart = setting.apart
         by_distance = lazy.table(heads, -500, 500)  # the buckets have tests of their own
         return lazy, by_distance[:, apart[:, 0] + 500].swapaxes(0, 1)

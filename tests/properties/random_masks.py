@@ -64,9 +64,9 @@ def _one(draw: st.DrawFn, at: Setting) -> Pair:
             right = int(rng.integers(0, 9))
             return at.spelled(regard.window(number, right), (at.apart <= number) & (-at.apart <= right))
         case "lengths":
-            return at.spelled(regard.lengths(each), at.key < each[:, None, None, None])
+            return at.spelled(regard.padding(each), at.key < each[:, None, None, None])
         case "left":
-            return at.spelled(regard.lengths(each, side="left"), at.key >= at.keys - each[:, None, None, None])
+            return at.spelled(regard.padding(each, side="left"), at.key >= at.keys - each[:, None, None, None])
         case "prefix":
             last = np.maximum(each[:, None, None, None], at.query + 1)
             return at.spelled(regard.masks.prefix(each), at.key < last)

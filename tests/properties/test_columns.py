@@ -21,8 +21,8 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 @examples(50)
 def test_what_keys_receive_is_right(engine: str, case: Case) -> None:
     with using(engine):
-        found = as_numpy(case.attention(engine).received())
-    Truth(case).received().check(found, "received")
+        found = as_numpy(case.attention(engine).column_sums())
+    Truth(case).column_sums().check(found, "received")
 
 
 @given(case=cases(corners=True), size=st.integers(1, 20), layout=st.sampled_from(LAYOUTS), seed=st.integers(0, 999))

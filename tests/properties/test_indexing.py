@@ -111,9 +111,9 @@ def test_selected_sequences_and_heads_keep_their_outputs_and_statistics(engine: 
     with using(engine):
         part = case.attention(engine).select(**some)
         entropy = as_numpy(part.entropy())
-        column = as_numpy(part.received())
+        column = as_numpy(part.column_sums())
         output = as_numpy(part @ for_engine(engine, _values_for(part, values[place])))
-    for near, found in ((truth.statistic("entropy"), entropy), (truth.received(), column), (truth.output(), output)):
+    for near, found in ((truth.statistic("entropy"), entropy), (truth.column_sums(), column), (truth.output(), output)):
         shape = (*part.shape[:-2], *near.expected.shape[2:])
         chosen = (array[place].reshape(shape) for array in (near.expected, near.bound))
         type(near)(*chosen).check(found)

@@ -96,7 +96,7 @@ def test_weights_outputs_and_statistics_do_not_feel_the_magnitude(engine: str, c
             as_numpy, (A @ for_engine(engine, case.values), A.dense(), A.peak(), A.entropy())
         )
         row, column, point = map(as_numpy, (A[:, :, 0], A[..., -1], A[0, [0, 1], 0, -1]))
-        received, backflow = as_numpy(A.received()), as_numpy(A.mT @ for_engine(engine, case.flow))
+        received, backflow = as_numpy(A.column_sums()), as_numpy(A.mT @ for_engine(engine, case.flow))
         pooled, top = as_numpy(A.pooled((1, 1), pool="max").array), as_numpy(A.top(1).weight)
     assert_allclose(weights, expected, rtol=bound, atol=1e-30)
     assert_allclose(weights.sum(axis=-1, dtype=np.float64), 1, rtol=0, atol=2e-6)

@@ -67,7 +67,7 @@ def test_a_nan_in_a_key_reaches_the_rows_that_see_it_and_no_other(engine: str, c
         expected = np.where(hit[..., None] & truth.seen, np.nan, weights.expected)
         Near(expected, weights.bound).check(as_numpy(A.dense()), "weights")
         hit_keys = (hit[..., None] & truth.seen).any(axis=2)
-        check_rows(truth.received(), as_numpy(A.received()), hit_keys, "received")
+        check_rows(truth.column_sums(), as_numpy(A.column_sums()), hit_keys, "received")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -86,7 +86,7 @@ def test_what_no_query_sees_has_no_influence(engine: str, poison: float, case: C
         truth.output().check(as_numpy(attended.output), "output with statistics")
         for name in STATISTICS:
             truth.statistic(name).check(as_numpy(getattr(attended, name)), name)
-        truth.received().check(as_numpy(A.received()), "received")
+        truth.column_sums().check(as_numpy(A.column_sums()), "received")
         truth.backflow(flow).check(as_numpy(A.mT @ for_engine(engine, flow)), "backflow")
 
 
@@ -129,7 +129,7 @@ def test_a_row_that_sees_nothing_but_nan_is_nan(engine: str, keys: int, dtype: s
 
 
 HIDING = {
-    "lengths": lambda queries, keys: {"mask": regard.lengths(keys - 2)},
+    "lengths": lambda queries, keys: {"mask": regard.padding(keys - 2)},
     "boolean array": lambda queries, keys: {"mask": regard.masks.allowed(np.arange(keys)[None] < keys - 2)},
     "function": lambda queries, keys: {"mask": regard.masks.where(lambda query, key: key < keys - 2), "offset": 0},
     "bias of -inf": lambda queries, keys: {"bias": np.where(np.arange(keys) < keys - 2, 0, -np.inf)},
@@ -247,7 +247,7 @@ def everything(case: Case, flow: Any, with_gradients: bool = True) -> dict[str, 
     attended = A.attend(case.values, STATISTICS)
     found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
     found |= {"plain output": A @ case.values, "weights": A.dense(), "masked": A.masked.dense()}
-    found |= {"received": A.received(), "backflow": A.mT @ flow}
+    found |= {"received": A.column_sums(), "backflow": A.mT @ flow}
     if A.shape[2]:
         cells = (1 + A.shape[2] // 3, 1 + A.shape[3] // 3)
         found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("sum", "max")}

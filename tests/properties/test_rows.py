@@ -68,7 +68,7 @@ def test_the_mass_on_some_keys_is_the_sum_of_their_weights(engine: str, case: Ca
     factors = np.zeros(case.shape[3])
     factors[chosen] = 1
     with using(engine):
-        found = as_numpy(case.attention(engine).mass(chosen))
+        found = as_numpy(case.attention(engine).weight_on(chosen))
     Truth(case).dot(factors).check(found, "mass")
 
 

@@ -52,7 +52,7 @@ def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
     attended = A.attend(values, STATISTICS, top=5)
     found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
     found |= {"top index": attended.top.index, "top weight": attended.top.weight}
-    found |= {"plain output": A @ values, "received": A.received(), "backflow": A.mT @ flow}
+    found |= {"plain output": A @ values, "received": A.column_sums(), "backflow": A.mT @ flow}
     cells = (max(1, A.shape[2] // 3), max(1, A.shape[3] // 4))
     found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("mean", "max")} if A.shape[2] else {}
     scores = A.scores
@@ -76,7 +76,7 @@ LARGE = {
     "alibi, windows": (
         (1, 2, 701, 16),
         (1, 2, 701, 16),
-        {"mask": regard.masks.first(4) | regard.window(100), "bias": regard.alibi(heads=2)},
+        {"mask": regard.masks.first(4) | regard.window(100), "bias": regard.biases.alibi(heads=2)},
     ),
     "decoding": ((1, 4, 1, 64), (1, 2, 9001, 64), {"offset": 9000}),
     "decoding, causal": ((2, 2, 3, 64), (2, 2, 5003, 64), {"offset": 5000, "mask": regard.causal()}),

@@ -233,7 +233,7 @@ class Truth:
         error = turned(self.weight_error + terms * self.u * self.weights)
         return rounded(turned(self.weights) @ rows, error @ np.abs(rows), self.kind)
 
-    def received(self) -> Near:
+    def column_sums(self) -> Near:
         terms = self.case.queries.shape[2] + 8
         error = self.weight_error + terms * self.u * self.weights
         return rounded(self.weights.sum(axis=2), error.sum(axis=2), self.computing)

@@ -11,7 +11,7 @@ from regard import errors
 from regard.attention import Attention
 from regard.biases import alibi, relative_positions
 from regard.layers import LayerAttention, Transformer
-from regard.masks import allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks import allowed, causal, chunks, documents, first, padding, prefix, where, window
 from regard.reading import Reading
 
 from .cases import HEADS, PIECES, PLAIN, made, run_of
@@ -23,9 +23,9 @@ MASKS = {
     "window": causal() & window(3),
     "either": causal() & (first(2) | window(2, 0)),
     "not": ~window(1) | chunks(4),
-    "lengths": lengths(7),
-    "lengths of one": lengths([7]),
-    "array of lengths": lengths(np.array([7]), side="left"),
+    "lengths": padding(7),
+    "lengths of one": padding([7]),
+    "array of lengths": padding(np.array([7]), side="left"),
     "prefix": prefix(3, start=1),
     "documents": documents([0] * 5 + [1] * 7),
     "array": allowed(np.tril(np.ones((12, 12), bool))),
@@ -41,7 +41,7 @@ def same(one, other):
     for mine, its in zip(one.seen, other.seen, strict=True):
         np.testing.assert_array_equal(mine.attention.dense(), its.attention.dense())
         np.testing.assert_array_equal(mine.values, its.values)
-    assert one.looks("cats").rows == other.looks("cats").rows
+    assert one.strongest("cats").rows == other.strongest("cats").rows
     assert one.certificate == other.certificate
 
 
@@ -75,7 +75,7 @@ def test_options_of_attention_come_back(tmp_path, options):
 def test_a_sequence_chosen_from_a_batch_comes_back(tmp_path):
     rng = np.random.default_rng(3)
     queries, keys, values = rng.normal(size=(3, 2, 4, 12, 5))
-    batch = Attention(queries, keys, mask=lengths([3, 11]), bias=alibi(heads=4))
+    batch = Attention(queries, keys, mask=padding([3, 11]), bias=alibi(heads=4))
     reading = Reading.of(batch.select(batch=1, head=[0, 2]), values[1][[0, 2]], words=PIECES)
     reading.save(tmp_path / "reading.safetensors")
     same(reading, Reading.load(tmp_path / "reading.safetensors"))

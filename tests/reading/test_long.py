@@ -33,7 +33,7 @@ def reading():
 
 
 ASKED = {
-    "looks": lambda reading: reading.looks(70_000),
+    "looks": lambda reading: reading.strongest(70_000),
     "heads_for": lambda reading: reading.heads_for(70_000),
     "norms": lambda reading: reading.norms(70_000, layer=1),
     "pairs of some words": lambda reading: reading.pairs(words=(70_000, 70_020)),

@@ -92,7 +92,7 @@ def used(path: Path) -> bool:
         repr(reading)
         reading.pairs()
         for place in range(len(reading.words)):
-            reading.looks(place)
+            reading.strongest(place)
         reading.rollout()
         np.asarray(reading.attention(0)[:])
         reading.explain(0, layer=0)

@@ -52,7 +52,7 @@ def test_tables_name_layers_and_heads_by_the_models_numbers():
         found, expected = table(reading), table(plain(reading))
         assert [row[:2] for row in found] == named(row[:2] for row in expected)
         assert [row[2:] for row in found] == [row[2:] for row in expected]
-    assert reading.looks("they", layer=7, head=5).title.endswith("layer 7, head 5")
+    assert reading.strongest("they", layer=7, head=5).title.endswith("layer 7, head 5")
     assert reading.pairs(layer=3).title.endswith("layer 3, all heads")
     assert "layer 7, head 5" in reading.table("they", layer=7, head=5).title
     assert "layer 7" in reading.explain("they", layer=7).note
@@ -69,7 +69,7 @@ def test_arguments_are_the_models_numbers():
             reading.weights(layer=number, head=1, by="token"), counted.weights(layer=place, head=0, by="token")
         )
         assert reading.norms("they", layer=number, head=5).rows == counted.norms("they", layer=place, head=1).rows
-        assert reading.looks("they", layer=number).rows == counted.looks("they", layer=place).rows
+        assert reading.strongest("they", layer=number).rows == counted.strongest("they", layer=place).rows
 
 
 def test_a_layer_that_was_not_recorded_is_named_with_those_that_were():
@@ -77,7 +77,7 @@ def test_a_layer_that_was_not_recorded_is_named_with_those_that_were():
     with pytest.raises(errors.OutOfRange, match=r"`layer` is 0, which was not recorded; recorded: 3, 7\."):
         reading.attention(0)
     with pytest.raises(errors.OutOfRange, match=r"`head` is 0, which was not recorded; recorded: 1, 5\."):
-        reading.looks("they", head=0)
+        reading.strongest("they", head=0)
     with pytest.raises(errors.OutOfRange, match="recorded: 3, 7"):
         reading.explain("they", layer=1)
     with pytest.raises(errors.OutOfRange, match="recorded: 3, 7"):

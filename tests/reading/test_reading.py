@@ -45,7 +45,7 @@ def test_looks_ranks_words_and_notes_the_weight_of_sinks(place):
     reading, (layer, head) = made(), place
     of_layers = [Truth(reading).by_word(one) for one in ([layer] if layer is not None else range(LAYERS))]
     row = np.mean([one.mean(axis=0) if head is None else one[head] for one in of_layers], axis=0)[4]
-    found = reading.looks("watchingly", layer=layer, head=head, itself=True)
+    found = reading.strongest("watchingly", layer=layer, head=head, itself=True)
     places = {label: number for number, label in enumerate(reading.labels)}
     assert [places[word] for word in found["Word"]] == [one for one in np.argsort(-row) if one not in (0, 8)]
     np.testing.assert_allclose(found["weight"], [row[places[word]] for word in found["Word"]], **NEAR)
@@ -55,35 +55,35 @@ def test_looks_ranks_words_and_notes_the_weight_of_sinks(place):
 
 
 def test_looks_with_sinks_and_itself_is_the_whole_row():
-    found = made().looks("cats", sinks=True, itself=True)
+    found = made().strongest("cats", sinks=True, itself=True)
     assert len(found) == 9
     assert sum(found["weight"]) == pytest.approx(1, abs=1e-5)
     assert [column.name for column in found.columns] == ["Word", "weight"]
 
 
 def test_looks_without_itself_notes_the_weight_on_itself():
-    found = made().looks("cats")
+    found = made().strongest("cats")
     assert "cats" not in found["Word"]
     assert "Weight on itself" in found.notes[-1]
 
 
 def test_words_are_named_as_tables_label_them():
     reading = made()
-    assert "the:2" in reading.looks("cats")["Word"]
-    assert reading.looks("the:2").rows == reading.looks(("the", 2)).rows
-    assert reading.looks("THE:2").rows == reading.looks(("the", 2)).rows
+    assert "the:2" in reading.strongest("cats")["Word"]
+    assert reading.strongest("the:2").rows == reading.strongest(("the", 2)).rows
+    assert reading.strongest("THE:2").rows == reading.strongest(("the", 2)).rows
     with pytest.raises(errors.OptionError, match="the"):
-        reading.looks("the:7")
+        reading.strongest("the:7")
 
 
 def test_every_table_takes_the_same_keywords():
     reading = made()
     for options in ({}, {"layer": 1}, {"head": 2}, {"layer": 1, "head": 2, "sinks": True, "itself": True}):
-        for table in (reading.looks("cats", **options), reading.pairs(**options), reading.top(3, **options),
+        for table in (reading.strongest("cats", **options), reading.pairs(**options), reading.top(3, **options),
                       reading.norms("cats", **options), reading.table("cats", **options)):  # fmt: skip
             assert len(table)
     with pytest.raises(TypeError):
-        reading.looks("cats", 1)
+        reading.strongest("cats", 1)
 
 
 def test_equal_weights_are_ranked_in_the_order_of_the_text():
@@ -95,7 +95,7 @@ def test_equal_weights_are_ranked_in_the_order_of_the_text():
         one._replace(attention=replace(one.attention, queries=queries))
         for one, queries in zip(reading.seen, same, strict=True)
     )
-    found = replace(reading, seen=seen).looks("cats", itself=True)["Word"]
+    found = replace(reading, seen=seen).strongest("cats", itself=True)["Word"]
     one_piece = [word for word in found if word not in ("watchingly", "Keeping")]
     assert one_piece == ["the", "cats", ",", "the:2", "end"]
 
@@ -174,7 +174,7 @@ def test_top_finds_the_largest_weights_of_all_heads():
 
 def test_layers_and_heads_out_of_range_are_refused():
     reading = made()
-    for wrong in (lambda: reading.looks("cats", layer=99), lambda: reading.looks("cats", layer=0, head=6),
+    for wrong in (lambda: reading.strongest("cats", layer=99), lambda: reading.strongest("cats", layer=0, head=6),
                   lambda: reading.attention(3),
                   lambda: reading.pairs(layer=True), lambda: reading.table("cats", layer=0, head=17),
                   lambda: reading.norms("cats", layer=-4)):  # fmt: skip
@@ -188,11 +188,11 @@ def test_layers_and_heads_out_of_range_are_refused():
 
 
 def test_a_negative_layer_counts_from_the_end():
-    assert made().looks("cats", layer=-1).rows == made().looks("cats", layer=LAYERS - 1).rows
+    assert made().strongest("cats", layer=-1).rows == made().strongest("cats", layer=LAYERS - 1).rows
 
 
 def test_without_sinks_nothing_is_left_out_or_noted():
     reading = made(PLAIN)
-    assert reading.looks("cats", itself=True).notes == ()
-    assert len(reading.looks("cats", itself=True)) == len(reading.words)
+    assert reading.strongest("cats", itself=True).notes == ()
+    assert len(reading.strongest("cats", itself=True)) == len(reading.words)
     assert PIECES[0].special  # the others hold special tokens

@@ -20,15 +20,15 @@ def kids(minilm):
 
 
 def test_they_attends_most_to_kids_after_cls_and_sep(kids):
-    looks = kids.looks("they")
+    looks = kids.strongest("they")
     assert looks.notes[0] == "[CLS] and [SEP] take 0.37 of the weight."
     assert looks["Word"][0] == "kids"
-    assert kids.looks("they", sinks=True)["Word"][0] == "[CLS]"
+    assert kids.strongest("they", sinks=True)["Word"][0] == "[CLS]"
 
 
 def test_one_head_attends_to_kids_and_another_to_lions(kids):
-    assert kids.looks("they", layer=3, head=1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
-    assert kids.looks("they", layer=5, head=5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
+    assert kids.strongest("they", layer=3, head=1).rows[0][:2] == ("kids", pytest.approx(0.81, abs=0.005))
+    assert kids.strongest("they", layer=5, head=5).rows[0][:2] == ("lions", pytest.approx(0.57, abs=0.005))
     assert kids.heads_for("they", "kids").rows[0][:2] == (3, 1)
     assert kids.heads_for("they", "lions").rows[0][:2] == (5, 5)
 
@@ -87,7 +87,7 @@ def test_pieces_of_a_word_are_one_word(minilm):
 def test_a_saved_reading_gives_the_same_answers(kids, tmp_path):
     kids.save(tmp_path / "kids.safetensors")
     back = Reading.load(tmp_path / "kids.safetensors")
-    assert back.looks("they").rows == kids.looks("they").rows
+    assert back.strongest("they").rows == kids.strongest("they").rows
     assert back.certificate == kids.certificate
     assert back.moved("they", kids)["distance"] == (0,) * 7
 
@@ -95,7 +95,7 @@ def test_a_saved_reading_gives_the_same_answers(kids, tmp_path):
 def test_a_causal_model_has_its_first_token_as_sink(smollm2_path):
     reading = model("smollm2").read("The kids were scared of the lions, so they left")
     assert reading.sinks == (0,)
-    assert "The first word, The, takes 0.4" in reading.looks("they").notes[0]
-    assert set(reading.looks("they")["Word"]) <= set(reading.labels[1:10])
+    assert "The first word, The, takes 0.4" in reading.strongest("they").notes[0]
+    assert set(reading.strongest("they")["Word"]) <= set(reading.labels[1:10])
     np.testing.assert_allclose(reading.rollout("they")[10:], 0, atol=1e-12)
     assert reading.certificate.forbidden == 0

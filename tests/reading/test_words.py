@@ -5,7 +5,7 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
-from regard.masks import causal, lengths
+from regard.masks import causal, padding
 from regard.reading import Reading, Token
 
 from .cases import PIECES, PLAIN, made
@@ -44,7 +44,7 @@ def test_words_are_found_by_text_occurrence_and_position(asked, first):
 @pytest.mark.parametrize("asked", ["dog", ("the", 3), 9, 2.5, True, None])
 def test_unknown_words_raise_an_error_that_lists_the_words(asked):
     with pytest.raises(errors.RegardError, match="word"):
-        made().looks(asked)
+        made().strongest(asked)
 
 
 def test_sinks_are_special_tokens_and_the_first_of_a_causal_model():
@@ -52,7 +52,7 @@ def test_sinks_are_special_tokens_and_the_first_of_a_causal_model():
     assert made(PLAIN).sinks == ()
     assert made(PLAIN, causal()).sinks == (0,)
     assert made(PIECES, causal()).sinks == (0, 11)
-    assert made(PLAIN, lengths(5)).sinks == ()  # the first query sees more than itself
+    assert made(PLAIN, padding(5)).sinks == ()  # the first query sees more than itself
     assert made(PLAIN, causal()).sink_words == (0,)
 
 

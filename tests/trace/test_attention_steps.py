@@ -106,7 +106,7 @@ def test_output_equals_the_fused_kernel_in_single_precision(draw, engine_name):
 
 def test_lazy_bias_and_offset_apply_to_one_row_as_to_all(draw):
     queries, keys, values = draw(2, 3, 5), draw(2, 7, 5), draw(2, 7, 5)
-    A = regard.Attention(queries, keys, bias=regard.alibi(heads=2), mask=regard.causal(), offset=4)
+    A = regard.Attention(queries, keys, bias=regard.biases.alibi(heads=2), mask=regard.causal(), offset=4)
     words = ["a", "b", "c", "d", "e", "f", "g"]
     whole = A.explain(values, words=words)
     assert whole.query_words == ("e", "f", "g")

@@ -92,7 +92,7 @@ def test_the_header_of_a_training_page_has_its_type():
 MASKS = [
     None, masks.causal(), masks.causal() & masks.window(2), masks.window(2), masks.window(1, 0), masks.prefix(3),
     masks.first(2), masks.chunks(3), masks.documents([0, 0, 1, 1, 1, 2, 2]), masks.documents([0, 1, 0, 1, 0, 1, 0]),
-    masks.lengths(5), masks.causal() & (masks.first(1) | masks.window(1)), ~masks.window(1),
+    masks.padding(5), masks.causal() & (masks.first(1) | masks.window(1)), ~masks.window(1),
     masks.where(lambda query, key: (query - key) % 2 == 0),
     masks.allowed(np.random.default_rng(2).random((2, 7, 7)) > 0.6),
 ]  # fmt: skip

@@ -90,14 +90,14 @@ def test_statistics_of_a_sequence_in_parts():
     """Qwen2-VL calls attention once per image: rows, keys and indices go on from one part to the next."""
     architecture = BY_NAME["Qwen2-VL"]
     model, inputs = build(architecture), inputs_of(architecture)
-    names = ["entropy", "top", "received"]
+    names = ["entropy", "top", "column_sums"]
     with regard.watch(model) as every, regard.watch(model, keep=names) as some, torch.no_grad():
         model(**inputs)
     for layer, whole in zip(some.vision, every.vision, strict=True):
         attention = whole.attention
         assert attention.shape[-1] == 32
         torch.testing.assert_close(layer.entropy(), attention.entropy(), atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(layer.received(), attention.received(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(layer.column_sums(), attention.column_sums(), atol=1e-5, rtol=1e-5)
         assert torch.equal(layer.top(3).index, attention.top(3).index)
 
 

@@ -126,7 +126,7 @@ def test_beam_search_of_an_encoder_and_decoder():
 @pytest.mark.parametrize("make", [llama, gemma3])
 def test_statistics_of_generated_tokens(make):
     model, ids = make(), tokens(2, 7)
-    names = ["entropy", "peak", "logsumexp", "distance", "top", "received"]
+    names = ["entropy", "peak", "logsumexp", "distance", "top", "column_sums"]
     with regard.watch(model, keep=names) as summary:
         found = written(model, ids).sequences
     with regard.watch(model) as every, torch.no_grad():
@@ -135,7 +135,7 @@ def test_statistics_of_generated_tokens(make):
         truth = whole.attention
         for name in names[:4]:
             torch.testing.assert_close(getattr(layer, name)(), getattr(truth, name)(), atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(layer.received(), truth.received(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(layer.column_sums(), truth.column_sums(), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(layer.top(3).weight, truth.top(3).weight, atol=1e-5, rtol=1e-5)
 
 
@@ -163,10 +163,10 @@ def test_tokens_that_are_taken_back_are_forgotten(keep):
 
 def test_column_sums_of_tokens_that_were_taken_back_are_not_known():
     model, ids = llama(), tokens(1, 5).repeat(1, 4)
-    with regard.watch(model, keep=["received"]) as seen:
+    with regard.watch(model, keep=["column_sums"]) as seen:
         repeating(model, ids)
     with pytest.raises(errors.Unsupported, match="taken back"):
-        seen.layers[0].received()
+        seen.layers[0].column_sums()
 
 
 def test_two_texts_in_turns_are_two_runs():

@@ -67,7 +67,7 @@ def test_a_text_and_generated_tokens(tokenizer):
         model(**inputs)
     reading = seen.reading(tokenizer, text)
     assert reading.text == text and reading.model == "LlamaForCausalLM"
-    assert len(reading.looks("mat")) > 0
+    assert len(reading.strongest("mat")) > 0
     with regard.watch(model) as seen, torch.no_grad():
         written = model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False)
     reading = seen.reading(tokenizer, written)

@@ -45,12 +45,12 @@ def test_recognised_attention_comes_back(attend, tmp_path):
 
 def test_summaries_of_generated_tokens_come_back(tmp_path):
     model = llama()
-    keep = ["entropy", "peak", "logsumexp", "distance", "top", "received"]
+    keep = ["entropy", "peak", "logsumexp", "distance", "top", "column_sums"]
     with regard.watch(model, keep=keep) as seen:
         model.generate(tokens(2, 5), max_new_tokens=4, do_sample=False)
     loaded = pickle.loads(pickle.dumps(seen))
     for layer, other in zip(seen, loaded, strict=True):
-        assert torch.equal(layer.entropy(), other.entropy()) and torch.equal(layer.received(), other.received())
+        assert torch.equal(layer.entropy(), other.entropy()) and torch.equal(layer.column_sums(), other.column_sums())
         assert torch.equal(layer.top(3).index, other.top(3).index)
     assert loaded.statistics().rows == seen.statistics().rows
     with pytest.raises(errors.OptionError, match='keep="all"'):

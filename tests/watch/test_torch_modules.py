@@ -30,7 +30,7 @@ def test_multihead_attention(need_weights, training):
     assert (weights is not None) == need_weights
     torch.testing.assert_close(seen.layers[0].attention.dense(), expected[1], **CLOSE)
     real = (~hidden)[:, None, :, None]
-    torch.testing.assert_close(seen.layers[0].received(), (expected[1] * real).sum(-2), **CLOSE)
+    torch.testing.assert_close(seen.layers[0].column_sums(), (expected[1] * real).sum(-2), **CLOSE)
 
 
 @pytest.mark.parametrize("grad", [True, False])
@@ -106,7 +106,7 @@ def test_fused_attention_inside_any_module(causal):
     x = draw(2, 7, 32)
     with torch.no_grad():
         plain = model(x)
-        with regard.watch(model) as seen, regard.watch(model, keep=["entropy", "received"]) as summary:
+        with regard.watch(model) as seen, regard.watch(model, keep=["entropy", "column_sums"]) as summary:
             watched = model(x)
     torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)
     layer = seen.layers[2]
@@ -115,7 +115,7 @@ def test_fused_attention_inside_any_module(causal):
     if causal:
         scores = scores.masked_fill(torch.ones(7, 7, dtype=torch.bool).triu(1), -torch.inf)
     torch.testing.assert_close(attention.dense(), scores.softmax(-1), **CLOSE)
-    torch.testing.assert_close(summary.layers[2].received(), scores.softmax(-1).sum(-2), **CLOSE)
+    torch.testing.assert_close(summary.layers[2].column_sums(), scores.softmax(-1).sum(-2), **CLOSE)
 
 
 class Leaf(nn.Module):

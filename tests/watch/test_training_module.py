@@ -40,7 +40,7 @@ def test_windows_and_padding_are_recorded():
     block = Encoder.seeded(12, 3, 20, causal=True)
     module = Module(block)
     x = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(1))
-    mask = regard.masks.lengths([3, 5])
+    mask = regard.masks.padding([3, 5])
     with regard.watch(module) as seen, torch.no_grad():
         module(x, mask=mask)
     expected = block.to_torch().attention.attention(x, mask=mask).attention

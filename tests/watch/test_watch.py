@@ -220,13 +220,13 @@ def test_heads_can_be_chosen():
 
 def test_summary_keeps_statistics_in_memory_that_grows_with_tokens_only():
     model, ids = llama(), tokens(2, 40)
-    names = ["entropy", "peak", "logsumexp", "distance", "top", "received", "pooled"]
+    names = ["entropy", "peak", "logsumexp", "distance", "top", "column_sums", "pooled"]
     with regard.watch(model, keep=names) as summary, regard.watch(model) as every, torch.no_grad():
         model(ids)
     layer, truth = summary.layers[1], every.layers[1].attention
     for name in names[:4]:
         torch.testing.assert_close(getattr(layer, name)(), getattr(truth, name)(), atol=2e-6, rtol=1e-5)
-    torch.testing.assert_close(layer.received(), truth.received())
+    torch.testing.assert_close(layer.column_sums(), truth.column_sums())
     torch.testing.assert_close(layer.top(8).weight, truth.top(8).weight, atol=2e-6, rtol=1e-5)
     np.testing.assert_allclose(layer.pooled().array, truth.pooled((40, 40)).array, atol=1e-6)
     torch.testing.assert_close(layer.max_logit(), truth.masked[:].amax(-1), atol=1e-5, rtol=1e-5)
@@ -255,7 +255,7 @@ def test_statistics_are_means_over_real_tokens():
     assert list(frame.columns) == [column.name for column in table.columns] and frame["entropy"][0] == table.rows[0][2]
 
 
-@pytest.mark.parametrize("keep", ["all", ["received"]])
+@pytest.mark.parametrize("keep", ["all", ["column_sums"]])
 def test_shares_of_weight_on_the_first_key_and_on_sinks(keep):
     architecture = next(one for one in ARCHITECTURES if one.kind == "gpt_oss")
     model, inputs = build(architecture), inputs_of(architecture)
@@ -281,13 +281,13 @@ def test_queries_that_are_padding_give_nothing(side):
     model, ids = llama(), tokens(2, 8)
     mask = torch.ones_like(ids)
     mask[0, slice(3) if side == "left" else slice(5, None)] = 0
-    with regard.watch(model) as every, regard.watch(model, keep=["received"]) as some, torch.no_grad():
+    with regard.watch(model) as every, regard.watch(model, keep=["column_sums"]) as some, torch.no_grad():
         model(ids, attention_mask=mask)
     for layer, whole in zip(some.layers, every.layers, strict=True):
         expected = (whole.attention.dense() * mask[:, None, :, None]).sum(-2)
-        torch.testing.assert_close(layer.received(), expected, atol=2e-6, rtol=0)
-        torch.testing.assert_close(whole.received(), expected, atol=2e-6, rtol=0)
-        torch.testing.assert_close(layer.received()[0].sum(-1), torch.full((4,), 5.0))
+        torch.testing.assert_close(layer.column_sums(), expected, atol=2e-6, rtol=0)
+        torch.testing.assert_close(whole.column_sums(), expected, atol=2e-6, rtol=0)
+        torch.testing.assert_close(layer.column_sums()[0].sum(-1), torch.full((4,), 5.0))
 
 
 def test_gradients_flow_through_watched_attention():

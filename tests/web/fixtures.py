@@ -120,7 +120,7 @@ def attentions():
                 "sinks": None if scores.sinks is None else _stored(scores.sinks),
                 "output": output.ravel().tolist(),
                 "weight": generic.tile(scores, state, "weight").ravel().tolist(),
-                "received": generic.received(scores, state).ravel().tolist(),
+                "received": generic.column_sums(scores, state).ravel().tolist(),
                 "edges": edges, "pooled": {pool: cells.ravel().tolist() for pool, cells in pooled.items()},
                 "statistics": {statistic: numbers.ravel().tolist() for statistic, numbers in rows_of.items()},
             }

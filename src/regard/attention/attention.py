@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import arrays, errors, validate
 from regard.arrays import Array, are_plain, compiling, four_axes
 from regard.attention import arguments
 from regard.attention.arguments import are_usual_values, fit
-from regard.attention.column_sums import received_from
+from regard.attention.column_sums import column_sums_from
 from regard.attention.index import LIMIT, chosen, look
 from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
 from regard.attention.row_statistics import KEPT, LONG, RowStatistics, is_long
@@ -24,6 +25,9 @@ from regard.engines.interface import Stage as StageName
 from regard.engines.select import are_usual, eager_engine_for, engine_for
 from regard.masks import Mask
 from regard.masks.mask import SelectedMask, checked_mask
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -81,9 +85,11 @@ class Attention:
     ) -> None:
         # Only the options that were given are set: setting all nine fields takes longer than a short product.
         is_eager = type(queries) is np.ndarray or not compiling()
-        usual = (is_eager and are_usual(queries, keys)) or int(are_plain(queries, keys) and fit(queries, keys))
-        placeholder = not usual and arrays.is_placeholder(queries)
-        if not usual:
+        need_no_conversion = (is_eager and are_usual(queries, keys)) or (
+            are_plain(queries, keys) and fit(queries, keys)
+        )
+        placeholder = not need_no_conversion and arrays.is_placeholder(queries)
+        if not need_no_conversion:
             object.__setattr__(self, "_is_direct", False)
             if not placeholder:
                 queries, keys = arguments.queries_and_keys(queries, keys)
@@ -92,10 +98,9 @@ class Attention:
         if mask is not None:
             object.__setattr__(self, "mask", mask)
         is_dot = isinstance(similarity, str) and similarity == "dot"  # an array has no truth value
-        if scale is None is bias and softcap is None is sinks and offset is None and is_dot:
-            if mask is None or placeholder or (usual == 2 and isinstance(mask, Mask) and mask._only_numbers):
-                return
-            self._check_mask()
+        if scale is None and bias is None and softcap is None and sinks is None and offset is None and is_dot:
+            if mask is not None and not placeholder:
+                self._check_mask()
             return
         object.__setattr__(self, "_is_direct", False)
         given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
@@ -120,7 +125,7 @@ class Attention:
 
     def _check_mask(self) -> None:
         mask = self.mask if isinstance(self.mask, Mask) else checked_mask(self.mask)
-        if mask.needs_position and self.queries.shape[-2] != self.keys.shape[-2]:
+        if self.queries.shape[-2] != self.keys.shape[-2] and mask.needs_position:
             self._offset_known()
         if not mask._only_numbers or isinstance(self.bias, Bias):
             _ = self.scores
@@ -232,7 +237,11 @@ class Attention:
 
     # Products
 
-    def __matmul__(self, values: Any) -> Array:
+    @overload
+    def __matmul__(self, values: NDArray[Any] | Sequence[Any]) -> NDArray[Any]: ...
+    @overload
+    def __matmul__(self, values: Tensor) -> Tensor: ...
+    def __matmul__(self, values: Any) -> Any:
         """The outputs: for each query, the values averaged by weight."""
         queries, keys, mask = self.queries, self.keys, self.mask
         # A long product also caches its row state; a compiled one becomes nodes of a graph.
@@ -511,11 +520,11 @@ class Attention:
         index, weight = (arrays.leading_axes_of(self.ndim, found[name]) for name in ("top_index", "top_weight"))
         return Top(index, weight)
 
-    def mass(self, keys: Any) -> Array:
+    def weight_on(self, keys: Any) -> Array:
         """The total weight on some keys, given by any index along the key axis; (batch, head, query).
 
         >>> A = Attention(np.zeros((2, 3)), np.zeros((4, 3)))
-        >>> A.mass([0, 1]), A.mass(slice(1, None))
+        >>> A.weight_on([0, 1]), A.weight_on(slice(1, None))
         (array([0.5, 0.5]), array([0.75, 0.75]))
         """
         scores = self.scores
@@ -525,20 +534,20 @@ class Attention:
         output, _ = engine_for(values).forward(scores, values)
         return arrays.leading_axes_of(self.ndim, output)[..., 0]
 
-    def received(self, queries: Any = None) -> Array:
+    def column_sums(self, queries: Any = None) -> Array:
         """The column sums: the total weight that every key receives; (batch, head, key).
 
         queries  that count, by any index along the query axis, or as booleans (batch, query); all by default
 
         >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> Attention(E, E).received().round(2), Attention(E, E).received(queries=slice(-1, None)).round(2)
+        >>> Attention(E, E).column_sums().round(2), Attention(E, E).column_sums(queries=slice(-1, None)).round(2)
         (array([0.79, 0.79, 1.42]), array([0.21, 0.21, 0.58]))
         """
         scores = self.scores
         if queries is None:
-            found = engine_for(scores.queries).received(scores, self._row_statistics.state(scores))
+            found = engine_for(scores.queries).column_sums(scores, self._row_statistics.state(scores))
         else:
-            found = received_from(scores, self._row_statistics, queries)
+            found = column_sums_from(scores, self._row_statistics, queries)
         return arrays.leading_axes_of(self.ndim, found)
 
     def _row_statistic(self, name: str) -> Array:

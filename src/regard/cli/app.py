@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
@@ -16,11 +15,13 @@ from regard.cli import (
     check,
     compare,
     end_at_once,
+    exercise,
     heads,
     lessons,
     lookup,
     models,
     see,
+    site,
     steps,
     studio,
     terminal,
@@ -30,6 +31,7 @@ from regard.cli import (
 from regard.engines import select
 from regard.errors import RegardError, shortened
 from regard.tables import Column, Table
+from regard.version import VERSION
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
@@ -121,10 +123,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            terminal.show([f"regard {version('regard')}"])
-        except PackageNotFoundError:
-            terminal.show(["regard (sources that were not installed)"])
+        terminal.show([f"regard {VERSION}"])
         raise typer.Exit
 
 
@@ -180,6 +179,8 @@ for _command, _epilog in (
     (train.train, train.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (check.check, check.EXAMPLES),
+    (exercise.exercise, exercise.EXAMPLES),
+    (site.site, site.EXAMPLES),
     (examples, LISTING_EXAMPLES),
     (engine, None),
 ):

@@ -10,7 +10,11 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
+from regard.errors import OptionError
+from regard.output.exercise_sheets import write_grades
 from regard.tables import Table
+from regard.teaching.exercises import read_key
+from regard.teaching.grading import grade, grades_table
 from regard.teaching.hand_check.check import DECIMALS, Check, Verdict, check_notes
 from regard.teaching.hand_check.notation import SPELLING_OF
 
@@ -24,22 +28,47 @@ EXAMPLES = """Examples:
   regard check notes.json
   regard steps "The cat sat" --out steps.md
   regard check steps.md
+  regard check --task sheets/key.json answers/* --out feedback
 
 \b
-Exit codes: 0 if every number is right or rounded and none is missing, 1 if
-one is not or is missing, 2 if the notes cannot be read.
+With --task, answers to an exercise are graded: points per step, a feedback
+file per student, grades.csv and grades.json in the folder of --out.
+
+\b
+Exit codes: 0 if every number is right or rounded and none is missing (with
+--task: if the answers were graded), 1 if one is not or is missing, 2 if the
+notes cannot be read.
 """
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="Notes as .json, .csv or .md: vectors and hand-calculated numbers.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Notes as .json, .csv, .md, .txt or .xlsx; with --task, all answers."),
+    ],
+    task: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The key.json of `regard exercise`: grade answers to it.")
+    ] = None,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="With --task: where feedback and grades are written.")
+    ] = "feedback",
+    product: Annotated[
+        str | None, typer.Option(metavar='"x W^T"', help="How W is written, where the notes do not say it.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show right numbers and all reasons as well.")] = False,
     decimals: Annotated[
         int, typer.Option(min=0, max=12, help="Decimals that rounded numbers have at least.")
     ] = DECIMALS,
 ) -> None:
     """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, wrong or missing."""
-    found = check_notes(file, decimals=decimals)
+    if task is not None:
+        grades = grade(read_key(task), files, decimals=decimals)
+        paths = write_grades(grades, out)
+        terminal.show([grades_table(grades), f"Wrote {paths[0]}, grades.json and {len(grades)} feedback files."])
+        return
+    if len(files) > 1:
+        raise OptionError("Several files are graded with --task key.json; without it, notes are checked one by one.")
+    found = check_notes(files[0], decimals=decimals, product=product)
     is_listed = full or any(verdict.kind != "missing" for verdict in found.slips)
     terminal.show([_table(found, full)] if is_listed else [found.summary(), *_missing(found)])
     if not found.ok:

@@ -31,16 +31,17 @@ class Format(StrEnum):
     PNG = "png"
     PDF = "pdf"
     PARQUET = "parquet"
+    XLSX = "xlsx"
 
 
 ENDINGS = {
     ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
     ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG, ".pdf": Format.PDF,
-    ".parquet": Format.PARQUET,
+    ".parquet": Format.PARQUET, ".xlsx": Format.XLSX,
 }  # fmt: skip
 FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
-BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET})
-USUAL = tuple(kind for kind in Format if kind is not Format.PARQUET)  # what most commands write
+BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET, Format.XLSX})
+USUAL = tuple(kind for kind in Format if kind not in (Format.PARQUET, Format.XLSX))  # what most commands write
 
 
 def show_option(formats: Sequence[Format]) -> Any:

@@ -13,16 +13,18 @@ import typer
 from regard import examples, validate
 from regard.arrays import numpy_of
 from regard.cli import outputs, terminal
-from regard.cli.outputs import FIGURES, Format, Full, Out, Show
+from regard.cli.outputs import FIGURES, USUAL, Format, Full, Out, show_option
 from regard.cli.text_input import STANDARD, asked_for, called, json_of, text_of, words_of
 from regard.errors import OptionError
 from regard.output import html, table_formats
 from regard.output.figure import Svg, bars, flow, heads, heat_map
+from regard.output.worked_sheet import worked_sheet
 from regard.tables import Column, Table, digits_for
 from regard.teaching.traced_attention import Traced, traced
 from regard.trace import Trace
 from regard.trace.steps import query_label
 
+FORMATS = (*USUAL, Format.XLSX)
 MOST_LINES = 60  # of all tables together, without --query and --full
 MOST_ROWS = 16  # of a table
 MOST_HEADS = 8  # whose flow a page shows
@@ -38,15 +40,16 @@ EXAMPLES = """Examples:
   regard steps "le chat" --context "The cat sat"
   regard steps "The cat sat" --embeddings vectors.json --show latex
   regard steps "The cat sat" --out cat.svg
+  regard steps "The cat sat" --out cat.xlsx --product "x W^T"
   regard steps "The cat sat" --query cat --key sat --figure bars --out cat.png
 
 \b
 vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
 vectors, or "embeddings" with "W_q", "W_k", "W_v", "W_O", "context", "heads",
 "mask" and "divisor" beside them, or "q", "k" and "v". W is as in q = x · W_q,
-a row per component of x; "product": "x W^T" is the other convention. Without
+a row per component of x; --product "x W^T" is the other convention. Without
 the file, vectors and weights are random. `regard check` reads what --out
-writes as .md, .csv or .json.
+writes as .md, .csv or .json; .xlsx has live formulas.
 """
 
 
@@ -97,7 +100,10 @@ def steps(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 by default.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Size of random vectors; 4 per head by default.")] = None,
-    show: Show = None,
+    product: Annotated[
+        str | None, typer.Option(metavar='"x W^T"', help='How W is written: "x W" (the default) or "x W^T".')
+    ] = None,
+    show: Annotated[Format | None, show_option(FORMATS)] = None,
     figure: Annotated[
         Figure | None, typer.Option(help="What svg, png and pdf draw: heat-map, or flow with --query, by default.")
     ] = None,
@@ -106,14 +112,15 @@ def steps(
     full: Full = False,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
+    targets = outputs.targets(out, show, formats=FORMATS, usual=Format.SVG if figure else Format.TABLE)
     if figure is not None and not any(target.format in FIGURES for target in targets):
         raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
     words, content, source = _inputs(text, example, embeddings)
     of_context = None if context is None else words_of(context)
     found = traced(
-        words, content, source=source, context=of_context, heads=heads, width=width, seed=seed, masks=mask or ()
-    )
+        words, content, source=source, context=of_context, heads=heads, width=width, seed=seed, masks=mask or (),
+        product=product,
+    )  # fmt: skip
     if head is not None and not 0 <= head < found.heads:
         raise OptionError(f"There is no head {head}: there are {found.heads}, counted from 0.")
     wanted = Wanted(asked_for(query, found.words), asked_for(key, found.key_words), head, figure, full)
@@ -125,9 +132,7 @@ def steps(
     outputs.write(targets, lambda kind: written(found, wanted, kind))
 
 
-def _inputs(
-    text: str | None, example: str | None, embeddings: str | None
-) -> tuple[tuple[str, ...] | None, Any, str]:
+def _inputs(text: str | None, example: str | None, embeddings: str | None) -> tuple[tuple[str, ...] | None, Any, str]:
     """The words, the vectors as in a JSON file, and what these are called in errors; None for what is not given."""
     if example is not None:
         if text is not None or embeddings is not None:
@@ -188,6 +193,8 @@ def written(steps: Traced, wanted: Wanted, kind: Format) -> str | bytes:
         _check_size(steps, wanted, kind)
     if kind is Format.JSON:
         return table_formats.trace_to_json(_trace(steps, wanted))
+    if kind is Format.XLSX:
+        return worked_sheet(steps.inputs)
     if kind is Format.HTML:
         return _page(steps, wanted)
     if kind in FIGURES:

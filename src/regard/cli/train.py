@@ -35,9 +35,7 @@ BUSY_SPINS = {"GOMP_SPINCOUNT": "10000"}
 
 def train(
     task: Annotated[str, typer.Argument(help="lookup, relations, facts, induction, copy, sort or text.")],
-    out: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")
-    ],
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")],
     text: Annotated[str | None, typer.Option(metavar="FILE", help="For the task text: a UTF-8 text file.")] = None,
     layers: Annotated[int | None, typer.Option(help="Blocks; every task has its own default.")] = None,
     heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,

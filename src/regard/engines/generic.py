@@ -95,7 +95,7 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 
 
 @exact
-def received(scores: Scores, state: RowState) -> Array:
+def column_sums(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
 
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:

@@ -120,7 +120,7 @@ class Engine(Protocol):
     def backflow(self, scores: Scores, state: RowState, rows: Array) -> Array:
         """Weights transposed times `rows` (batch, head, query, size): (batch, head, key, size)."""
 
-    def received(self, scores: Scores, state: RowState) -> Array:
+    def column_sums(self, scores: Scores, state: RowState) -> Array:
         """Column sums of the weights: (batch, head, key)."""
 
     def pooled(self, scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:

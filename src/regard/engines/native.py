@@ -80,7 +80,7 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     )
 
 
-def received(scores: Scores, state: RowState) -> Array:
+def column_sums(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
     return _summed(

@@ -29,12 +29,12 @@ except ImportError as problem:
 except RuntimeError as problem:
     SETTING_PROBLEM = str(problem)
 
-def _never(queries: Any, keys: Any) -> int:
-    return 0
+
+def _never(queries: Any, keys: Any) -> bool:
+    return False
 
 
-# Whether `Attention` takes queries and keys without further checks: 2 if there are as many queries as keys, 1 if not, 0
-# if it has to look. Not to be called while PyTorch compiles.
+# Whether `Attention` takes queries and keys without further checks. Not to be called while PyTorch compiles.
 are_usual = _never if NATIVE_PROBLEM is not None else _core.are_usual
 
 _for_numpy: Engine | None = None  # engines are imported when first used

@@ -16,10 +16,10 @@ from regard.engines import generic, torch_autograd
 from regard.engines.generic import (  # noqa: F401
     backflow,
     backward,
+    column_sums,
     layer_norm,
     linear,
     pooled,
-    received,
     rms_norm,
     rotary,
     tile,

@@ -113,11 +113,11 @@ def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
 
-def received(scores: Scores, state: RowState) -> Tensor:
+def column_sums(scores: Scores, state: RowState) -> Tensor:
     """Column sums of the weights."""
     if followed(*tensors_in(state), *tensors_of(scores)):
-        return generic.received(scores, state)
-    return torch.from_numpy(native.received(in_numpy(scores), _state(state)))
+        return generic.column_sums(scores, state)
+    return torch.from_numpy(native.column_sums(in_numpy(scores), _state(state)))
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:

@@ -1,7 +1,8 @@
 """What each head of a model does: statistics, patterns, relations, examples and ablation, over any corpus."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from regard.heads.atlas_folder import merge
@@ -12,17 +13,13 @@ if TYPE_CHECKING:
 __all__ = [
     "KnownHeads", "Profile", "Role", "ablation", "atlas", "atlas_shard", "known", "merge", "profile_texts", "relations",
 ]  # fmt: skip
-_HOMES = {
-    "KnownHeads": "roles", "Role": "roles", "known": "roles", "merge": "atlas_folder", "Profile": "profile",
-    "profile_texts": "profile",
-}  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'regard.heads' has no attribute {name!r}")
-    return getattr(import_module(f"regard.heads.{_HOMES.get(name, 'studies')}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "atlas_folder": ("merge",), "profile": ("Profile", "profile_texts"),
+            "roles": ("KnownHeads", "Role", "known"),
+            "studies": ("ablation", "atlas", "atlas_shard", "relations"),
+        },
+    )  # fmt: skip

@@ -31,7 +31,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from threading import Thread
@@ -53,6 +52,7 @@ from regard.heads.profile import Profile
 from regard.heads.statistics import NAMES, Measurement, repetition
 from regard.heads.sums import FIELDS, UNIT, Sums, estimate
 from regard.layers.codec import KINDS as LAYER_KINDS
+from regard.version import VERSION
 
 if TYPE_CHECKING:
     from regard.models.model import Model
@@ -145,7 +145,7 @@ def begun(
     """Start an atlas in a folder, or go on with the one that is there if it is of the same model and corpus."""
     folder = Path(folder)
     manifest = Manifest(
-        _version(), model.name, digest(model), len(model.blocks), model.heads, min(longest, model.longest),
+        VERSION, model.name, digest(model), len(model.blocks), model.heads, min(longest, model.longest),
         corpus.opened(paths, field=field, unit=unit),
     )  # fmt: skip
     _claim(folder, manifest)
@@ -351,8 +351,8 @@ def _end_with_parent() -> None:
 
 def _on_worker(text: str, unit: int) -> tuple[int, UnitFiles]:
     manifest = _manifest(text)
-    if manifest.version != _version():
-        raise OptionError(f"A worker has version {_version()} of Regard; the atlas was begun with {manifest.version}.")
+    if manifest.version != VERSION:
+        raise OptionError(f"A worker has version {VERSION} of Regard; the atlas was begun with {manifest.version}.")
     return unit, part(_model(manifest.model, manifest.weights), manifest, unit)
 
 
@@ -643,10 +643,3 @@ def digest(model: Model) -> str:
     tensors: dict[str, Any] = {}
     layers = codec.describe("", model.transformer, tensors, LAYER_KINDS)
     return codec.digest({"layers": layers, "tokeniser": model.tokeniser.engine.to_str()}, tensors)
-
-
-def _version() -> str:
-    try:
-        return version("regard")
-    except PackageNotFoundError:
-        return "sources that were not installed"

@@ -197,9 +197,7 @@ def _check_tree(heads: list[int], lines: list[int]) -> None:
         rooted |= path
 
 
-def _text(
-    words: list[list[str]], ranges: dict[int, tuple[int, str, bool]]
-) -> tuple[str, list[tuple[int, int]]]:
+def _text(words: list[list[str]], ranges: dict[int, tuple[int, str, bool]]) -> tuple[str, list[tuple[int, int]]]:
     """The text of a sentence, and where its words stand; words of a contraction that is respelled have no place."""
     text = ""
     spans: list[tuple[int, int]] = []

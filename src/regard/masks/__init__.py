@@ -16,7 +16,8 @@ causal() & window(2)
 ·····███
 """
 
-from regard.masks.kinds import allowed, causal, chunks, documents, first, lengths, prefix, where, window
+from regard.masks.expression import parse_mask
+from regard.masks.kinds import allowed, causal, chunks, documents, first, padding, prefix, where, window
 from regard.masks.mask import Mask
 from regard.masks.visible import Rest, Visible
 
@@ -29,7 +30,8 @@ __all__ = [
     "chunks",
     "documents",
     "first",
-    "lengths",
+    "padding",
+    "parse_mask",
     "prefix",
     "where",
     "window",

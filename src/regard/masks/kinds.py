@@ -79,16 +79,16 @@ class Window(Mask):
         return Keys((clipped(from_key, to_key, place.keys, place.xp),))
 
 
-def lengths(counts: Any, side: str = "right") -> Mask:
+def padding(counts: Any, side: str = "right") -> Mask:
     """Padding: the first `counts` keys of each sequence are real; with `side="left"`, the last ones.
 
     `counts` is one integer, or one per sequence.
 
-    >>> print(lengths([2, 4]).draw(3, 5))
+    >>> print(padding([2, 4]).draw(3, 5))
     ██···  ████·
     ██···  ████·
     ██···  ████·
-    >>> print(lengths([2, 4], side="left").draw(3, 5))
+    >>> print(padding([2, 4], side="left").draw(3, 5))
     ···██  ·████
     ···██  ·████
     ···██  ·████
@@ -111,7 +111,7 @@ class Lengths(Mask):
     @property
     def expression(self) -> str:
         side = "" if self.side == "right" else f", side={self.side!r}"
-        return f"lengths({self.counts}{side})"
+        return f"padding({self.counts}{side})"
 
     @property
     def _only_numbers(self) -> bool:

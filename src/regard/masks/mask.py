@@ -37,8 +37,8 @@ class Mask:
     def needs_position(self) -> bool:
         """Whether the mask depends on the positions of the queries.
 
-        >>> from regard.masks import causal, lengths
-        >>> causal().needs_position, lengths([3]).needs_position
+        >>> from regard.masks import causal, padding
+        >>> causal().needs_position, padding([3]).needs_position
         (True, False)
         """
         return True

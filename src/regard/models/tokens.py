@@ -84,6 +84,8 @@ class Tokeniser:
         keep = longest - sum(encoded.special)
         while len(encoded) > longest:
             ends = [end for (_, end), special in zip(encoded.spans, encoded.special, strict=True) if not special]
+            if keep < 1 or len(ends) < 2:
+                return ""  # one character has more tokens than that
             cut = text[: ends[min(keep, len(ends) - 1) - 1]]
             words = re.match(r"(.*\S)\s+\S*$", cut, re.DOTALL)  # a part of a word may have other tokens
             text = cut if words is None or text[len(cut) : len(cut) + 1].isspace() else words[1]
@@ -240,31 +242,30 @@ def _bytes_of_letters() -> dict[str, bytes]:
 
 
 BYTES = _bytes_of_letters()
+SURROGATES = 0xDC00
+
+
+def _count_bytes(problem: UnicodeError) -> tuple[str, int]:
+    """An invalid run of n bytes as the surrogate U+DC00 + n, which valid UTF-8 never gives."""
+    assert isinstance(problem, UnicodeDecodeError)
+    return chr(SURROGATES + problem.end - problem.start), problem.end
+
+
+codecs.register_error("count_bytes", _count_bytes)
 
 
 def _text_and_places(content: bytes) -> tuple[str, list[int]]:
-    """Bytes as text, and the index of the character that each byte belongs to, with the end."""
-    text = content.decode("utf-8", "replace")
-    if "\ufffd" not in text:
-        lengths = [len(letter.encode()) for letter in text]
-    else:  # invalid UTF-8: find the number of bytes per character one by one
-        lengths = _lengths(content)
-    places = [place for place, length in enumerate(lengths) for _ in range(length)]
-    return text, [*places, len(text)]
+    """Bytes as text, and the index of the character that each byte belongs to, with the end.
 
-
-def _lengths(content: bytes) -> list[int]:
-    """The number of bytes of each character, replacement characters included."""
-    decoder, lengths, waiting = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
-    for byte in content:
-        made = len(decoder.decode(bytes([byte])))
-        left = len(decoder.getstate()[0])  # bytes of an incomplete character
-        if made == 2:  # this byte ends an incomplete character and is one itself
-            lengths += [waiting, 1]
-        elif made == 1:
-            lengths.append(waiting + 1 - left)
-        waiting = left
-    return [*lengths, waiting] if waiting else lengths
+    >>> _text_and_places("é".encode() + bytes([0xED, 0xA0]))
+    ('é��', [0, 0, 1, 2, 3])
+    """
+    letters = content.decode("utf-8", "count_bytes")
+    counts = [
+        ord(letter) - SURROGATES if "\udc00" <= letter <= "\udcff" else len(letter.encode()) for letter in letters
+    ]
+    places = [place for place, count in enumerate(counts) for _ in range(count)]
+    return content.decode("utf-8", "replace"), [*places, len(letters)]
 
 
 def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:

@@ -6,7 +6,16 @@ import the modules that draw on first use.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from regard.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from regard.output import figure, html, latex, table_formats, text
+else:
+    __getattr__, __dir__ = lazy_names(__name__, {}, ("figure", "html", "latex", "table_formats", "text"))
+
+__all__ = ["figure", "html", "latex", "table_formats", "text"]
 
 
 def table_text(table: Any) -> str:

@@ -97,10 +97,10 @@ def sight(
     first = reading.opening(place, layer=layer, head=head)
     place, partner = first.query, first.key if answer is None else answer.link.key
     pairs = _pairs(reading, place, layer, head)
-    looks = reading.looks(place, layer=layer, head=head)
+    looks = reading.strongest(place, layer=layer, head=head)
     heads = reading.heads_for(place, partner)
     if partner is None:  # no other word except sinks
-        looks = reading.looks(place, layer=layer, head=head, sinks=True, itself=True)
+        looks = reading.strongest(place, layer=layer, head=head, sinks=True, itself=True)
     looks = _with_heads(reading, place, looks, layer, head)
     return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads, MOST_LOOKS), answer)
 

@@ -194,21 +194,21 @@ def to_markdown(table: Table) -> str:
     | The | **0.42** |
     | a\|b | 0.10 |
     """
-    lines = [f"**{_escaped(table.title)}**", ""] if table.title else []
-    lines += [_line(_escaped(column.name) for column in table.columns)]
+    lines = [f"**{escaped_markdown(table.title)}**", ""] if table.title else []
+    lines += [_line(escaped_markdown(column.name) for column in table.columns)]
     lines += [_line("---:" if column.kind in ("number", "vector") else ":---" for column in table.columns)]
     largest = [strongest(table, place) for place in range(len(table.columns))]
     for place, row in enumerate(table.rows):
         cells = zip(row, table.columns, largest, strict=True)
         lines.append(_line(_markdown_cell(*cell, highlighted=place == table.highlight) for cell in cells))
-    lines += [line for note in table.all_notes for line in ("", f"*{_escaped(note)}*")]
+    lines += [line for note in table.all_notes for line in ("", f"*{escaped_markdown(note)}*")]
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    r"""Text with Markdown's special characters _escaped.
+def escaped_markdown(text: str) -> str:
+    r"""Text with Markdown's special characters escaped.
 
-    >>> _escaped("*a*|b\nc")
+    >>> escaped_markdown("*a*|b\nc")
     '\\*a\\*\\|b↵c'
     """
     return _SPECIAL.sub(r"\\\1", printable(text))
@@ -219,7 +219,7 @@ def _markdown_cell(cell: Any, column: Column, largest: float | None, *, highligh
     if column.kind == "vector":
         return f"[{text}]" if text else ""
     bold = (highlighted and column.kind == "word") or (largest is not None and cell == largest)
-    return f"**{_escaped(text)}**" if bold and text.strip() else _escaped(text)
+    return f"**{escaped_markdown(text)}**" if bold and text.strip() else escaped_markdown(text)
 
 
 def _line(cells: Any) -> str:

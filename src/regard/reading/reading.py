@@ -66,7 +66,7 @@ class Reading:
     >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
     >>> reading
     Reading(The cat sat; 3 tokens, 1 layer × 1 head, given vectors)
-    >>> for row in reading.looks("The", itself=True):
+    >>> for row in reading.strongest("The", itself=True):
     ...     print(row)
     ('The', 0.42...)
     ('sat', 0.42...)
@@ -308,7 +308,7 @@ class Reading:
 
     # Tables: one word or all, one layer and head or all of them
 
-    def looks(
+    def strongest(
         self, word: Any, *, layer: int | None = None, head: int | None = None, sinks: bool = False, itself: bool = False
     ) -> Table:
         """The words that one word attends to, strongest first; O(n) memory.
@@ -320,7 +320,7 @@ class Reading:
         >>> from regard.attention import Attention
         >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
         >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
-        >>> reading.looks("cat")["Word"], reading.looks("cat", itself=True)["Word"]
+        >>> reading.strongest("cat")["Word"], reading.strongest("cat", itself=True)["Word"]
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
         asking = self.word(word, "word")

@@ -208,6 +208,6 @@ def _mean_row_sums(attention: Attention) -> Numbers:
     if attention.sinks is None:
         sums = ~np.isneginf(numpy_of(attention.logsumexp()))
     else:
-        sums = numpy_of(attention.mass(slice(None)))  # exact at every magnitude, unlike exp(sink − logsumexp)
+        sums = numpy_of(attention.weight_on(slice(None)))  # exact at every magnitude, unlike exp(sink − logsumexp)
     mean: Numbers = sums.mean(axis=0, dtype=np.float64)
     return mean

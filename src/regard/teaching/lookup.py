@@ -1,43 +1,43 @@
 """Hard and soft look-up, from a dictionary to attention.
 
-Keys and values are looked up by equality, as in a dictionary (hard), or by similarity (soft). The lesson shows when the
-soft look-up tends to the hard one as the temperature goes to 0, and the three cases in which it does not.
+Keys and values are looked up by equality, as in a dictionary (hard), or by similarity (soft), which is `Attention` over
+the keys. The lesson shows when the soft look-up tends to the hard one as the temperature goes to 0, and the three cases
+in which it does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from regard import errors, validate
+from regard import arrays, errors, validate
 from regard.attention.attention import Attention
-from regard.errors import shown
+from regard.errors import count, kind_of, shown
 from regard.provenance import LOOK_UP
 from regard.tables import Column, Table, digits_for, printed_number, printed_vector
 from regard.teaching.lookup_vectors import (
-    BY_ATTENTION,
     Embed,
     Floats,
-    Similarity,
     Spelling,
     are_numbers,
     are_vectors,
-    attention_for,
-    by_model,
-    checked_similarity,
-    embedded,
-    embedding,
-    keys_and_values,
+    embed_all,
+    embed_by_model,
+    have_one_shape,
     numbers_of,
     pieces,
-    shares,
-    similarities_by_function,
-    similarities_of_vectors,
 )  # fmt: skip
+
+Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"] | Callable[[Any, Any], float]
+NAMES = ("dot", "scaled dot", "cosine", "negative distance")
+BY_ATTENTION = NAMES[:3]
+SHARP = 2.0**20  # from larger scores the maximum is subtracted before dividing by the temperature, which is exact
+TEXT_TEMPERATURE = 0.1  # cosines are between 0 and 1: at temperature 1 all keys would have nearly equal weights
+DEEPEST = 100  # levels of nested values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,6 @@ class Answer:
     value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key; an array or a list
               for several queries
     weights   (key,) or (query, key): softmax weights of the soft look-up; in a hard one, 1 for equal keys
-    found     whether any key has weight; a list for several queries
     notes     remarks on the value
     """
 
@@ -68,33 +67,26 @@ class Answer:
 
         A hard look-up has *equal* instead of *probability*: 1 for equal keys.
         """
-        weights = self.weights.reshape(len(self.queries), len(self.keys))
         rows = []
-        for query, row in zip(self.queries, weights, strict=True):
+        for query, row in zip(self.queries, np.atleast_2d(self.weights), strict=True):
             order = np.argsort(-row, kind="stable")[:most]
             rows += [(query, self.keys[key], float(row[key])) for key in order]
         soft = self.kind == "soft"
-        columns = (
-            _column("query", self.queries),
-            _column("key", self.keys),
-            Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True),
-        )
-        where = "SELECT value WHERE key ≈ query" if soft else "SELECT value WHERE key = query"
+        weight = Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True)
+        columns = _column("query", self.queries), _column("key", self.keys), weight
+        values = [self.value] if self.weights.ndim == 1 else self.value
+        note = f"{'value' if self.weights.ndim == 1 else 'values'}: {'; '.join(map(said, values))}"
         highlight = 0 if rows and rows[0][2] else None
-        return Table(where, columns, tuple(rows), (self._said(), *self.notes), highlight, LOOK_UP)
+        title = f"SELECT value WHERE key {'≈' if soft else '='} query"
+        return Table(title, columns, tuple(rows), (note, *self.notes), highlight, LOOK_UP)
 
     def best(self) -> Table:
         """One row per query: its most probable key."""
         return self.table(1)
 
-    def _said(self) -> str:
-        if self.weights.ndim == 1:
-            return f"value: {said(self.value)}"
-        return "values: " + "; ".join(said(value) for value in self.value)
-
     def __repr__(self) -> str:
-        asked = shown(self.queries[0] if self.weights.ndim == 1 else list(self.queries))
-        return f"Answer({self.kind}: {asked} → {said(self.value)})"
+        query = shown(self.queries[0] if self.weights.ndim == 1 else list(self.queries))
+        return f"Answer({self.kind}: {query} → {said(self.value)})"
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -117,13 +109,6 @@ def _column(name: str, cells: Sequence[Any]) -> Column:
     return Column(name, "word")
 
 
-# Keys and values
-
-OF_VECTORS: Similarity = "scaled dot"
-OF_TEXTS: Similarity = "cosine"
-TEXT_TEMPERATURE = 0.1  # cosines are between 0 and 1: at temperature 1 all keys would have nearly equal weights
-
-
 def lookup(
     keys: Any, values: Any = None, *, similarity: Similarity | None = None, temperature: float | None = None,
     embed: Any = None,
@@ -143,8 +128,39 @@ def lookup(
     >>> car.soft("the brand of it").value
     'Ford'
     """
-    names, contents = keys_and_values(keys, values)
-    return Lookup(names, contents, similarity, _temperature(temperature), embed)
+    if isinstance(keys, Mapping):
+        if values is not None:
+            raise errors.option("values", values, "None with a dictionary, which has its own values")
+        keys, values = list(keys.keys()), list(keys.values())
+    for name, things in (("keys", keys), ("values", values)):
+        if isinstance(things, (str, bytes)) or not isinstance(things, Iterable):
+            raise errors.TypeProblem(
+                f"`{name}` are {kind_of(things)}; expected a dictionary, or keys and as many values.\n"
+                'As in lookup({"brand": "Ford"}), or lookup([[1, 0], [0, 1]], ["first", "second"]).'
+            )
+    keys, values = (tuple(arrays.numpy_of(part) if hasattr(part, "ndim") else part) for part in (keys, values))
+    _check_depth((keys, values))
+    if len(keys) != len(values):
+        raise errors.ShapeError(
+            f"`values` hold {count(len(values), 'value')} for {count(len(keys), 'key')}.\nEach key needs one value."
+        )
+    return Lookup(keys, values, similarity, _temperature(temperature), embed)
+
+
+def _check_depth(content: Any) -> None:
+    """Refuse values nested deeper than recursion could follow."""
+    level, depth = [content], 0
+    while level:
+        if depth > DEEPEST + 1:
+            raise errors.OptionError(f"The values are nested more than {DEEPEST} levels deep.")
+        inside = (part.values() if isinstance(part, Mapping) else part for part in level)
+        level = [part for parts in inside for part in parts if isinstance(part, (Mapping, list, tuple))]
+        depth += 1
+
+
+def _temperature(temperature: Any) -> float | None:
+    fix = "Towards 0 the most similar key gets all the weight; large temperatures give even weights."
+    return None if temperature is None else validate.number("temperature", temperature, least=0, fix=fix)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,18 +174,20 @@ class Lookup:
     embed: Any = None
 
     def __post_init__(self) -> None:
-        if self.similarity is not None:
-            checked_similarity(self.similarity)
-        embedding(self.embed)
+        if self.similarity is not None and not callable(self.similarity):
+            validate.choice("similarity", self.similarity, NAMES)
+        if self.embed is not None and not callable(self.embed):
+            validate.choice("embed", self.embed, ("spelling", "model"))
         if self._keys_are_vectors:
-            self._key_numbers  # noqa: B018 - checks lengths and NaN now, not at the first look-up
+            self._vectors  # noqa: B018 - checks lengths and NaN now, not at the first look-up
         self._value_numbers  # noqa: B018
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __repr__(self) -> str:
-        kind = "vectors" if self._keys_are_vectors else "texts" if self._keys_are_texts else "keys of other kinds"
+        are_texts = bool(self.keys) and all(isinstance(key, str) for key in self.keys)
+        kind = "vectors" if self._keys_are_vectors else "texts" if are_texts else "keys of other kinds"
         return f"Lookup({len(self)} keys: {kind})"
 
     # By equality
@@ -181,12 +199,10 @@ class Lookup:
         >>> person.get("name"), person.get("phones", 0, "number"), person.get("phones", 1, "number")
         ('Jane', '0117', None)
         """
-        if not path:
+        equal = np.flatnonzero(self._equal(path[0])) if path else np.array([], int)
+        if not len(equal):
             return default
-        places = np.flatnonzero(self._equal(path[0]))
-        if not len(places):
-            return default
-        value = self.values[places[-1]]
+        value = self.values[equal[-1]]
         for part in path[1:]:
             try:
                 value = value[part]
@@ -203,25 +219,25 @@ class Lookup:
         array([0., 2.])
         """
         queries, many = self._queries(query)
-        equal = np.array([self._equal(one) for one in queries], np.float64).reshape(len(queries), len(self))
-        found = [self._summed(row.astype(bool)) for row in equal]
-        notes = [f"No key equals query {place}." for place, row in enumerate(equal) if not row.any()]
+        equal = np.array([self._equal(one) for one in queries], bool).reshape(len(queries), len(self))
+        notes = [f"No key equals query {at}." for at, row in enumerate(equal) if not row.any()]
         notes = ["No key equals the query."] if notes and not many else notes
         if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
             notes.append("Several keys are equal, and their values cannot be added: the value is that of the last one.")
-        return self._answer("hard", queries, many, found, equal, notes)
+        values = [self._summed(row) for row in equal]
+        return self._answer("hard", queries, many, values, equal.astype(np.float64), notes)
 
     def _equal(self, query: Any) -> Any:
         """Which keys equal the query, (key,)."""
         if self._keys_are_vectors:
-            return (self._key_numbers == self._query_vectors([query])).all(axis=1)
-        return np.array([bool(key is query or _same(key, query)) for key in self.keys], bool)
+            return (self._vectors == self._query_vectors([query])).all(axis=1)
+        return np.array([bool(key is query or _are_equal(key, query)) for key in self.keys], bool)
 
     def _summed(self, equal: Any) -> Any:
         numbers = self._value_numbers
         if numbers is not None and numbers.ndim > 1:
             return numbers[equal].sum(axis=0)
-        chosen = [self.values[place] for place in np.flatnonzero(equal)]
+        chosen = [self.values[at] for at in np.flatnonzero(equal)]
         return sum(chosen) if numbers is not None else chosen[-1] if chosen else None
 
     # By similarity
@@ -236,32 +252,40 @@ class Lookup:
         (array([11.9...]), array([10.]))
         """
         queries, many = self._queries(query)
-        asked = self.temperature_for(temperature)
+        temperature = self.temperature_for(temperature)
         if not self.keys:
             raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
-        attention = self._attention(queries, asked)
-        if attention is None:
-            weights = shares(self._scores(queries), asked)
-        else:
-            weights = np.asarray(attention.dense())
-        return self._answer("soft", queries, many, *self._blended(queries, many, attention, weights))
+        attention, numbers = self._attention(queries, temperature), self._value_numbers
+        weights = np.asarray(attention.dense())
+        notes = []
+        if self.by_spelling:
+            shared = set().union(*map(pieces, self.keys))
+            alien = [at for at, text in enumerate(queries) if not shared & pieces(text).keys()]
+            names = [f"Query {at}" if many else "The query" for at in alien]
+            notes = [f"{name} shares no trigram with any key: all keys have the same weight." for name in names]
+        if numbers is not None:
+            mean = np.asarray(attention @ numbers.reshape(len(self), -1)).reshape(len(queries), *numbers.shape[1:])
+            return self._answer("soft", queries, many, mean.tolist() if mean.ndim == 1 else list(mean), weights, notes)
+        notes.append("These values cannot be averaged: the value is that of the most probable key.")
+        if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
+            notes.append("Several keys are equally probable: the value is that of the first one.")
+        values = [self.values[int(row.argmax())] if row.any() else None for row in weights]
+        return self._answer("soft", queries, many, values, weights, notes)
 
     def similarities(self, query: Any) -> Floats:
         """The similarity of the query to each key, (key,), or (query, key) for several queries."""
         queries, many = self._queries(query)
-        found = self._scores(queries)
-        return found if many else found[0]
+        return self._scores(queries) if many else self._scores(queries)[0]
 
     def attention(self, query: Any, temperature: float | None = None) -> Attention:
-        """The equivalent `Attention`, for the similarities dot, scaled dot and cosine."""
-        queries, _ = self._queries(query)
-        found = self._attention(queries, self.temperature_for(temperature))
-        if found is None:
+        """The `Attention` of queries to keys, for the similarities dot, scaled dot and cosine."""
+        attention = self._attention(self._queries(query)[0], self.temperature_for(temperature))
+        if attention.bias is not None:
             raise errors.unsupported(
                 f"similarity={self._how!r} at this temperature as an Attention",
                 f"Attention takes {', '.join(map(repr, BY_ATTENTION))} at a temperature that is not tiny.",
             )
-        return found
+        return attention
 
     def leaves(self) -> Lookup:
         """A flat look-up of all nested values, with their paths as keys.
@@ -269,46 +293,75 @@ class Lookup:
         >>> lookup({"name": "Jane", "address": {"town": "Hull"}, "phones": ["0117"]}).leaves().keys
         ('name', 'address.town', 'phones.0')
         """
-        found = dict(_leaves("", zip(self.keys, self.values, strict=True)))
-        return Lookup(tuple(found), tuple(found.values()), self.similarity, self.temperature, self.embed)
+        paths = dict(_leaves("", zip(self.keys, self.values, strict=True)))
+        return Lookup(tuple(paths), tuple(paths.values()), self.similarity, self.temperature, self.embed)
 
-    # Keys and values
+    def temperature_for(self, temperature: float | None = None) -> float:
+        """The temperature of a look-up: the given one, that of this object, or the default."""
+        for chosen in (_temperature(temperature), self.temperature):
+            if chosen is not None:
+                return chosen
+        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is embed_by_model else 1.0
+
+    def _attention(self, queries: Sequence[Any], temperature: float) -> Attention:
+        """Attention with the weights of the soft look-up; other similarities, and limits, come as its bias."""
+        how = self._how
+        if how in BY_ATTENTION and temperature:
+            vectors, keys = self._query_vectors(queries), self._vectors
+            scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
+            lengths = [np.linalg.norm(rows, axis=1).max(initial=0.0) for rows in (vectors, keys)]
+            if (1.0 if how == "cosine" else lengths[0] * lengths[1]) * scale <= SHARP:
+                return Attention(vectors, keys, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+        scores = self._scores(queries)
+        with np.errstate(all="ignore"):  # a gap that overflows is a weight of 0; rows of −inf have no maximum
+            gap = np.nan_to_num(scores - scores.max(axis=1, keepdims=True), nan=-np.inf, neginf=-np.inf)
+            bias = np.where(gap == 0, 0.0, gap / temperature if temperature else -np.inf)
+        return Attention(np.zeros((len(bias), 1)), np.zeros((len(self), 1)), scale=1.0, bias=bias)
+
+    def _scores(self, queries: Sequence[Any]) -> Floats:
+        """The similarity of each query to each key, (query, key); a function may exclude a key by −inf."""
+        how = self._how
+        if callable(how):
+            are_compared = self._to_vector is not None or self._keys_are_vectors
+            left = self._query_vectors(queries) if are_compared else queries
+            right = self._vectors if are_compared else self.keys
+            scores = np.array([[float(how(query, key)) for key in right] for query in left])
+            for row, column in np.argwhere(np.isnan(scores) | np.isposinf(scores))[:1]:
+                raise errors.option(
+                    "similarity(query, key)", float(scores[row, column]), "a number, or −inf to exclude a key",
+                    f"That came for query {row} and key {column}.",
+                )  # fmt: skip
+            return scores
+        # Equal keys are compared once: a matrix product may round the same row differently in two places.
+        unique, inverse = np.unique(self._vectors, axis=0, return_inverse=True)
+        vectors = self._query_vectors(queries)
+        if how == "negative distance":
+            scores = np.array([-np.linalg.norm(unique - vector, axis=1) for vector in vectors])
+        else:
+            scale = unique.shape[1] ** -0.5 if how == "scaled dot" else 1.0
+            attention = Attention(vectors, unique, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+            scores = np.asarray(attention.scaled.dense())
+        return scores[:, inverse.reshape(-1)]
+
+    # Keys, queries and values as vectors
 
     @cached_property
     def _keys_are_vectors(self) -> bool:
         return self.embed is None and (are_vectors(self.keys) or are_numbers(self.keys))
 
-    @cached_property
-    def _keys_are_texts(self) -> bool:
-        return bool(self.keys) and all(isinstance(key, str) for key in self.keys)
-
-    @cached_property
-    def _key_numbers(self) -> Floats:
-        """(key, component)."""
-        vectors = numbers_of("keys", self.keys)
-        if vectors.ndim > 2:
-            raise errors.wrong_dimensions("keys", vectors)
-        return vectors.reshape(len(self.keys), -1)
-
-    @cached_property
-    def _value_numbers(self) -> Floats | None:
-        """(key,) or (key, ...), or None if not all values are numbers or vectors."""
-        if not (are_numbers(self.values) or are_vectors(self.values)):
-            return None
-        if not self._keys_are_vectors and _are_ragged(self.values):
-            return None  # lists of unequal length, as in JSON, are not vectors
-        return numbers_of("values", self.values)
-
     @property
     def _how(self) -> Similarity:
-        return self.similarity or (OF_VECTORS if self._keys_are_vectors else OF_TEXTS)
+        return self.similarity or ("scaled dot" if self._keys_are_vectors else "cosine")
 
     @cached_property
     def _to_vector(self) -> Embed | None:
         """The function from a key to a vector; None if keys are vectors, or are passed on to a similarity function."""
-        embed = embedding(self.embed)
-        if embed is not None or self._keys_are_vectors or (callable(self._how) and self.embed is None):
-            return embed
+        if callable(self.embed):
+            return self.embed  # type: ignore[no-any-return]
+        if self.embed == "model":
+            return embed_by_model
+        if self._keys_are_vectors or (callable(self._how) and self.embed is None):
+            return None
         for key in self.keys:
             if not isinstance(key, str):
                 raise errors.TypeProblem(
@@ -324,129 +377,77 @@ class Lookup:
 
     @cached_property
     def _vectors(self) -> Floats:
-        embed = self._to_vector
-        return self._key_numbers if embed is None else embedded(self.keys, "keys", embed)
+        """The keys, (key, component)."""
+        if self._to_vector is not None:
+            return embed_all("keys", self.keys, self._to_vector)
+        vectors = numbers_of("keys", self.keys)
+        if vectors.ndim > 2:
+            raise errors.wrong_dimensions("keys", vectors)
+        return vectors.reshape(len(self.keys), -1)
 
-    # Queries
+    @cached_property
+    def _value_numbers(self) -> Floats | None:
+        """(key,) or (key, ...); None if not all values are numbers or vectors, or are lists of unequal length."""
+        if not (are_numbers(self.values) or are_vectors(self.values)):
+            return None
+        return numbers_of("values", self.values) if self._keys_are_vectors or have_one_shape(self.values) else None
 
     def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
         """The queries, and whether there are several: rows of a matrix, or a list of non-vectors."""
+        is_list = isinstance(query, (list, tuple))
         if not self._keys_are_vectors:
-            return (tuple(query), True) if isinstance(query, list) else ((query,), False)
-        if hasattr(query, "ndim"):
+            many = isinstance(query, list)
+        elif hasattr(query, "ndim"):
             many = query.ndim == 2
         elif are_numbers(self.keys):
-            many = isinstance(query, (list, tuple)) and are_numbers(query)
+            many = is_list and are_numbers(query)
         else:
-            many = isinstance(query, (list, tuple)) and bool(query) and not any(map(validate.is_number, query))
+            many = is_list and bool(query) and not any(map(validate.is_number, query))
         return (tuple(query), True) if many else ((query,), False)
 
     def _query_vectors(self, queries: Sequence[Any]) -> Floats:
         """(query, component), as long as the keys."""
+        width = self._vectors.shape[1]
         if self._to_vector is not None:
             for query in queries if self.by_spelling else ():
                 if not isinstance(query, str):
                     raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
-            vectors = embedded(queries, "queries", self._to_vector)
-        else:
-            if not (are_vectors(queries) or are_numbers(queries)):
-                raise errors.TypeProblem(
-                    f"`query` is {queries[0]!r}; expected {self._vectors.shape[1]} numbers, as the keys are."
-                )
+            vectors = embed_all("queries", queries, self._to_vector)
+        elif are_vectors(queries) or are_numbers(queries):
             vectors = numbers_of("queries", queries).reshape(len(queries), -1)
-        if vectors.shape[1] != self._vectors.shape[1]:
+        else:
+            raise errors.TypeProblem(f"`query` is {queries[0]!r}; expected {width} numbers, as the keys are.")
+        if vectors.shape[1] != width:
             raise errors.ShapeError(
-                f"`query` has {vectors.shape[1]} components, `keys` have {self._vectors.shape[1]}.\n"
-                "Queries and keys need equally many."
+                f"`query` has {vectors.shape[1]} components, `keys` have {width}.\nQueries and keys need equally many."
             )
         return vectors
 
-    def temperature_for(self, asked: float | None = None) -> float:
-        """The temperature of a look-up: the given one, that of this object, or the default."""
-        asked = _temperature(asked)
-        if asked is None:
-            asked = self.temperature
-        if asked is not None:
-            return asked
-        return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is by_model else 1.0
-
-    # Computation
-
-    def _attention(self, queries: Sequence[Any], temperature: float) -> Attention | None:
-        if self._how not in BY_ATTENTION:
-            return None
-        return attention_for(self._query_vectors(queries), self._vectors, self._how, temperature)
-
-    def _scores(self, queries: Sequence[Any]) -> Floats:
-        how = self._how
-        if not callable(how):
-            return similarities_of_vectors(self._query_vectors(queries), self._vectors, how)
-        if self._to_vector is None and not self._keys_are_vectors:
-            return similarities_by_function(queries, self.keys, how)
-        return similarities_by_function(self._query_vectors(queries), self._vectors, how)
-
-    def _blended(
-        self, queries: Sequence[Any], many: bool, attention: Attention | None, weights: Floats
-    ) -> tuple[list[Any], Floats, list[str]]:
-        """The value per query, the weights, and notes."""
-        notes = self._spelling_notes(queries, many) if self.by_spelling else []
-        numbers = self._value_numbers
-        if numbers is not None:
-            flat = numbers.reshape(len(self), -1)
-            blend = np.asarray(weights @ flat if attention is None else attention @ flat)
-            blend = blend.reshape(len(queries), *numbers.shape[1:])
-            return [float(one) if numbers.ndim == 1 else one for one in blend], weights, notes
-        notes.append("These values cannot be averaged: the value is that of the most probable key.")
-        if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
-            notes.append("Several keys are equally probable: the value is that of the first one.")
-        return [self.values[int(row.argmax())] if row.any() else None for row in weights], weights, notes
-
-    def _spelling_notes(self, queries: Sequence[str], many: bool) -> list[str]:
-        known = set().union(*(pieces(key) for key in self.keys))
-        alien = [place for place, query in enumerate(queries) if not known & pieces(query).keys()]
-        names = [f"Query {place}" if many else "The query" for place in alien]
-        return [f"{name} shares no trigram with any key: all keys have the same weight." for name in names]
-
     def _answer(
-        self, kind: Any, queries: Sequence[Any], many: bool, found: list[Any], weights: Floats, notes: list[str]
+        self, kind: Any, queries: tuple[Any, ...], many: bool, values: list[Any], weights: Floats, notes: list[str]
     ) -> Answer:
         if not many:
-            return Answer(kind, tuple(queries), self.keys, found[0], weights[0], tuple(notes))
-        value = found if self._value_numbers is None else np.array(found)
-        return Answer(kind, tuple(queries), self.keys, value, weights, tuple(notes))
+            return Answer(kind, queries, self.keys, values[0], weights[0], tuple(notes))
+        value = values if self._value_numbers is None else np.array(values)
+        return Answer(kind, queries, self.keys, value, weights, tuple(notes))
 
 
-def _temperature(temperature: Any) -> float | None:
-    if temperature is None:
-        return None
-    fix = "Towards 0 the most similar key gets all the weight; large temperatures give even weights."
-    return validate.number("temperature", temperature, least=0, fix=fix)
-
-
-def _same(key: Any, query: Any) -> bool:
+def _are_equal(key: Any, query: Any) -> bool:
     try:
         return bool(key == query)
     except ValueError:  # comparing arrays gives an array
         return bool(np.array_equal(key, query))
 
 
-def _are_ragged(values: Sequence[Any]) -> bool:
-    """Whether lists differ in length at any level."""
-    try:
-        return len({np.shape(value) for value in values}) > 1
-    except ValueError:
-        return True
-
-
 def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
     for name, value in items:
-        here = f"{path}.{name}" if path else str(name)
+        full = f"{path}.{name}" if path else str(name)
         if isinstance(value, Mapping):
-            yield from _leaves(here, value.items())
+            yield from _leaves(full, value.items())
         elif isinstance(value, (list, tuple)):
-            yield from _leaves(here, enumerate(value))
+            yield from _leaves(full, enumerate(value))
         else:
-            yield here, value
+            yield full, value
 
 
 # The lesson
@@ -471,7 +472,6 @@ def lookup_lesson() -> tuple[Table, ...]:
     """
     unique = lookup(KEYS[:3], VALUES[:3], similarity="negative distance")
     equal = lookup(KEYS, VALUES, similarity="negative distance")
-    by_dot = lookup(QUERIES, VALUES, similarity="dot")
     return (
         _cooling(
             "It tends to the hard look-up: negative distance, unique keys, an equal key", unique, KEYS[0],
@@ -488,52 +488,36 @@ def lookup_lesson() -> tuple[Table, ...]:
             "the hard one 0.",
         ),
         _cooling(
-            "It does not, 3: similarity by the dot product", by_dot, QUERIES[0],
+            "It does not, 3: similarity by the dot product", lookup(QUERIES, VALUES, similarity="dot"), QUERIES[0],
             "Here the keys are the notes' four queries. A long key can have a larger product with the query than the "
             "query with itself; that key takes all weight. Cosine finds the equal key, unless another has the same "
             "direction.",
         ),
-        _two_similarities(),
+        _two_similarities(lookup(KEYS, VALUES, similarity="dot"), equal),
     )  # fmt: skip
 
 
-def _cooling(title: str, keys_and_values: Lookup, query: Any, why: str) -> Table:
+def _cooling(title: str, pairs: Lookup, query: Sequence[float], why: str) -> Table:
     """The soft value at falling temperatures, and the hard value."""
-    hard = keys_and_values.hard(query).value
-    rows: list[tuple[Any, ...]] = []
-    for temperature in TEMPERATURES:
-        answer = keys_and_values.soft(query, temperature)
-        shown = f"{temperature:g}" if temperature else "→ 0"
-        rows.append((shown, answer.weights, answer.value, float(abs(answer.value - hard).max())))
-    rows.append(("hard", keys_and_values.hard(query).weights, hard, 0.0))
-    columns = (
-        Column("temperature", "word"),
-        Column("weights", "vector"),
-        Column("value", "vector"),
-        Column("from hard", "number"),
-    )
-    asked = " ".join(f"{number:g}" for number in query)
-    notes = f"Query [{asked}], which the hard look-up answers {said(hard)}.", why
-    return Table(title, columns, tuple(rows), notes, source=LOOK_UP)
-
-
-def _two_similarities() -> Table:
-    """The limits of both similarities for queries that equal no key."""
-    dot, distance = (lookup(KEYS, VALUES, similarity=how) for how in ("dot", "negative distance"))
+    hard = pairs.hard(query)
+    answers = [(f"{heat:g}" if heat else "→ 0", pairs.soft(query, heat)) for heat in TEMPERATURES] + [("hard", hard)]
     rows = tuple(
-        (query, dot.hard(query).value, dot.soft(query, 0).value, distance.soft(query, 0).value) for query in QUERIES
+        (name, answer.weights, answer.value, float(abs(answer.value - hard.value).max())) for name, answer in answers
     )
-    columns = (
-        Column("query", "vector", 1),
-        Column("hard", "vector", 0),
-        Column("soft, dot", "vector", 1),
-        Column("soft, distance", "vector", 1),
+    kinds = {"temperature": "word", "weights": "vector", "value": "vector", "from hard": "number"}
+    numbers = " ".join(f"{number:g}" for number in query)
+    notes = f"Query [{numbers}], which the hard look-up answers {said(hard.value)}.", why
+    return Table(title, tuple(Column(name, kind) for name, kind in kinds.items()), rows, notes, source=LOOK_UP)  # type: ignore[arg-type]
+
+
+def _two_similarities(dot: Lookup, distance: Lookup) -> Table:
+    """The limits of both similarities for queries that equal no key."""
+    rows = tuple((q, dot.hard(q).value, dot.soft(q, 0).value, distance.soft(q, 0).value) for q in QUERIES)
+    digits = {"query": 1, "hard": 0, "soft, dot": 1, "soft, distance": 1}
+    note = (
+        "None of them equals a key. Dot product and distance can find different keys: the dot product also grows with "
+        "the length of a key."
     )
-    notes = (
-        "None of them equals a key. Dot product and distance can find different keys: the dot product also "
-        "grows with the length of a key.",
-    )
-    return Table(
-        "What the dot product and the negative distance find for each query of the notes as temperature → 0",
-        columns, rows, notes, source=LOOK_UP,
-    )  # fmt: skip
+    title = "What the dot product and the negative distance find for each query of the notes as temperature → 0"
+    columns = tuple(Column(name, "vector", places) for name, places in digits.items())
+    return Table(title, columns, rows, (note,), source=LOOK_UP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,10 +13,22 @@ from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
+from regard.masks import parse_mask
 from regard.provenance import TYPED, Source
 from regard.tables import Column, Table
-from regard.teaching.hand_check.documents import Document, from_mapping, is_step_name
-from regard.teaching.hand_check.inputs import PROJECTIONS, Inputs, Numbers, check_positions, inputs_of, mask_named
+from regard.teaching.hand_check.document import Document
+from regard.teaching.hand_check.formats import read_mapping
+from regard.teaching.hand_check.inputs import (
+    PRODUCTS,
+    Inputs,
+    Numbers,
+    Product,
+    check_positions,
+    inputs_of,
+    parse_product,
+)
+from regard.teaching.hand_check.notation import step_named
+from regard.teaching.hand_check.places import PROJECTIONS
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
 from regard.trace.steps import Projection
@@ -91,6 +104,7 @@ def traced(
     width: int | None = None,
     seed: int | None = None,
     masks: Sequence[str] = (),
+    product: str | None = None,
 ) -> Traced:
     """The attention of some words, step by step, as `regard steps` shows it; vectors are drawn from a seed or given.
 
@@ -98,6 +112,7 @@ def traced(
               "embeddings", "W_q", "mask"; None draws embeddings and weights from `seed`
     source    what `content` is called in errors
     context   cross-attention: words of the keys and values
+    product   "x W" or "x W^T": how W is written, where `content` does not say it
 
     >>> steps = traced(["The", "cat"], {"The": [1, 0], "cat": [0, 1]}, masks=["causal"])
     >>> steps.explain("The")["weight"].tolist()
@@ -111,35 +126,50 @@ def traced(
             raise OptionError("--context is for random vectors; with --embeddings, the file holds the context.")
         if heads is not None:
             document.settings["heads"] = heads
+        if product is not None:
+            document.settings.setdefault("product", product)
         inputs, note = _from_document(document, words, seed)
         made = TYPED if seed is None else f"{TYPED}, W random numbers from seed {seed}"
     elif not words:
         raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
     else:
         seed = USUAL_SEED if seed is None else seed
-        inputs, note = _random(tuple(words), context, heads or 1, width, seed)
+        inputs, note = _random(tuple(words), context, heads or 1, width, seed, parse_product(product))
         made = f"random numbers from seed {seed}"
     if masks:
         inputs.mask_text = " & ".join(masks)
-        inputs.mask = mask_named(inputs.mask_text)
+        inputs.mask = parse_mask(inputs.mask_text)
     if inputs.mask is not None:
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
     explain = _explainer(inputs)
-    return Traced(inputs, note, lambda query: explain(query).noted(note, Source(made)))
+    return Traced(inputs, note, lambda query: _as_written(explain(query).noted(note, Source(made)), inputs))
+
+
+def _as_written(trace: Trace, inputs: Inputs) -> Trace:
+    """The trace with the matrices in its formulas and exports written as the convention says."""
+    if inputs.product == PRODUCTS[0]:
+        return trace
+    steps = tuple(replace(step, formula=written_formula(step.formula, inputs)) for step in trace.steps)
+    return replace(trace, steps=steps, origin=replace(trace.origin, product=inputs.product))
+
+
+def written_formula(formula: str, inputs: Inputs) -> str:
+    """A formula with Wᵀ for W where the convention is x · Wᵀ."""
+    return formula if inputs.product == PRODUCTS[0] else re.sub(r"· (W_[qkvO])", r"· \1ᵀ", formula)
 
 
 def _document(content: Any, source: str) -> Document:
     """A document from a JSON file: named parts, or embeddings alone, by word or as a list."""
     if isinstance(content, dict) and content:
         by_word = all(_is_flat(vector) for vector in content.values())
-        if not by_word and any(map(is_step_name, content)):
-            return from_mapping(content, source)
+        if not by_word and any(isinstance(name, str) and step_named(name) for name in content):
+            return read_mapping(content, Document(source))
     if not isinstance(content, (dict, list)) or not content:
         raise OptionError(
             f"{source} holds no embeddings; expected an object of words and vectors, "
             'as {"The": [1, 0], "cat": [0, 1]}, or a list of vectors.'
         )
-    return from_mapping({"embeddings": content}, source)
+    return read_mapping({"embeddings": content}, Document(source))
 
 
 def _is_flat(vector: Any) -> bool:
@@ -155,7 +185,7 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
     inputs = inputs_of(document, None if words is None else tuple(words))
     if inputs.misfits:
         misfit = inputs.misfits[0]
-        raise OptionError(f"{document.source}: {misfit.step} is {misfit.given}, but {misfit.because}.")
+        raise OptionError(f"{document.source}: {misfit.step} is {misfit.came}, but {misfit.because}.")
     if inputs.x is None:
         missing = [step for step in PROJECTIONS if step not in inputs.parts or np.isnan(inputs.parts[step]).any()]
         if missing:
@@ -180,20 +210,13 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
 
 def product_note(inputs: Inputs) -> str:
     """The convention of the projections, with the shapes of the matrices."""
-    shapes = {name: f"{matrix.shape[0]} × {matrix.shape[1]}" for name, matrix in inputs.matrices.items()}
-    if inputs.product == "x W":
-        said = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        return f"q = x · W_q, with x of {_width(inputs)} numbers and {said}"
-    said = ", ".join(f"{name} {' × '.join(shape.split(' × ')[::-1])}" for name, shape in shapes.items())
-    return f"q = x · W_qᵀ, with x of {_width(inputs)} numbers and {said}; printed transposed, as in x · W"
-
-
-def _width(inputs: Inputs) -> int:
-    return 0 if inputs.x is None else int(inputs.x.shape[1])
+    shapes = ", ".join(f"{name} {inputs.as_written(matrix)}" for name, matrix in inputs.matrices.items())
+    width = 0 if inputs.x is None else inputs.x.shape[1]
+    return f"{written_formula('q = x · W_q', inputs)}, with x of {width} numbers and {shapes}"
 
 
 def _random(
-    words: tuple[str, ...], context: Sequence[str] | None, heads: int, width: int | None, seed: int
+    words: tuple[str, ...], context: Sequence[str] | None, heads: int, width: int | None, seed: int, product: Product
 ) -> tuple[Inputs, str]:
     width = HEAD_DIM * heads if width is None else width
     if width > MOST_WIDTH:
@@ -205,7 +228,7 @@ def _random(
         raise OptionError("--context holds no word.")
     vectors = random_embeddings((*words, *key_words), width, seed)
     inputs = Inputs(words, key_words, heads, vectors[: len(words)], matrices=random_matrices(width, width, heads, seed))
-    inputs.has_matrices = True
+    inputs.has_matrices, inputs.product = True, product
     if context is not None:
         inputs.context = vectors[len(words) :]
     return inputs, (
@@ -347,7 +370,7 @@ def _settings(inputs: Inputs) -> Table:
     if inputs.divisor is not None:
         rows.append(("divisor", repr(inputs.divisor)))
     if inputs.x is not None:
-        rows.append(("product", "x W"))
+        rows.append(("product", inputs.product))
         if not inputs.has_matrices:
             rows.append(("W", "I"))
     return Table("Settings", (Column("Setting", "word"), Column("value")), tuple(rows))
@@ -367,7 +390,7 @@ def _weights(inputs: Inputs) -> list[Table]:
     formulas = {"W_q": "q = x · W_q", "W_k": f"k = {source} · W_k", "W_v": f"v = {source} · W_v"}
     groups: dict[int, list[str]] = {}
     for name in (name for name in formulas if name in inputs.matrices):
-        groups.setdefault(len(inputs.matrices[name]), []).append(name)
+        groups.setdefault(len(inputs.written_matrix(name)), []).append(name)
     found = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
     if "W_O" in inputs.matrices:
         found.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
@@ -375,9 +398,10 @@ def _weights(inputs: Inputs) -> list[Table]:
 
 
 def _weight_table(inputs: Inputs, names: Sequence[str], formula: str) -> Table:
-    matrices = [inputs.matrices[name] for name in names]
+    matrices = [inputs.written_matrix(name) for name in names]
     shapes = ", ".join(f"{name} {one.shape[0]} × {one.shape[1]}" for name, one in zip(names, matrices, strict=True))
     columns = [Column(name, "vector", exact_digits(one)) for name, one in zip(names, matrices, strict=True)]
     rows = tuple(zip(map(str, range(1, len(matrices[0]) + 1)), *matrices, strict=True))
-    share = "" if inputs.heads == 1 or names == ["W_O"] else f"; {inputs.heads} heads, side by side in the columns"
-    return Table(f"{formula}: {shapes}{share}", (Column("Row", "word"), *columns), rows)
+    where = "side by side in the columns" if inputs.product == PRODUCTS[0] else "below each other in the rows"
+    share = "" if inputs.heads == 1 or names == ["W_O"] else f"; {inputs.heads} heads, {where}"
+    return Table(f"{written_formula(formula, inputs)}: {shapes}{share}", (Column("Row", "word"), *columns), rows)

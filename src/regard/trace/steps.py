@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -129,6 +129,7 @@ class Origin:
     parts: Mapping[str, Any] = field(default_factory=dict)  # provenance of each step of a layer
     model: Any = None  # the `Transformer` that the layer belongs to
     place: tuple[int, str] | None = None  # its block there, encoders first, and "self" or "cross"
+    product: Literal["x W", "x W^T"] = "x W"  # how files and headings write W
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -278,7 +279,7 @@ def weigh(weights: Array, hidden: Array, values: Array) -> Array:
 
 
 def setup(trace: Steps) -> dict[str, Any]:
-    """Matrices and settings from which the steps can be recomputed. Matrices are as in q = x · W_q: (in, out).
+    """Matrices and settings from which the steps can be recomputed. Matrices are as `product` says: (in, out) for x W.
 
     W_q, W_k, W_v are left out if a bias, a norm or rotary positions come between x · W and q, k, v.
     """
@@ -296,13 +297,15 @@ def setup(trace: Steps) -> dict[str, Any]:
         found["mask"] = (~(hidden[0] if same else hidden)).astype(int)
     projections = [parts.get(name) for name in ("query", "key", "value")]
     if all(isinstance(part, Projection) and _is_plain(part) for part in projections):
-        found["product"] = "x W"
+        found["product"] = origin.product
         found |= {f"W_{part.letter}": numpy_of(part.linear.matrix) for part in projections if part is not None}
         if trace.own_key is None:
             found["context"] = parts["key"].rows
     through = parts.get("projected")
     if isinstance(through, Projection) and through.linear.bias is None:
         found["W_O"] = numpy_of(through.linear.matrix)
+    if origin.product == "x W^T":
+        found |= {name: part.T for name, part in found.items() if name.startswith("W_")} | {"product": origin.product}
     return found
 
 

@@ -9,6 +9,7 @@ checkpoint.py   a run on disk
 presets.py      a model and a recipe for each task
 """
 
+from regard.training import compare
 from regard.training.loop import Diverged, Progress, Recipe, Trained, limit_threads, train
 from regard.training.network import Module, network
 from regard.training.presets import Preset, preset
@@ -26,6 +27,7 @@ __all__ = [
     "Snapshot",
     "Task",
     "Trained",
+    "compare",
     "limit_threads",
     "network",
     "preset",

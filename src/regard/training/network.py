@@ -169,8 +169,10 @@ class Module(nn.Module):  # type: ignore[misc]
         is_watched = watch is not None and watch.is_watched(self)
         hooks = (_global_forward_hooks, _global_forward_pre_hooks)
         parts = [module for module in self.modules() if module is not self]
-        if not is_watched and not any(hooks) and not any(
-            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts
+        if (
+            not is_watched
+            and not any(hooks)
+            and not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
         ):
             return layer
         return _through_modules(layer, self, is_root=True)

@@ -201,4 +201,3 @@ def _of_attention(subject: Subject) -> Stage:
     }
     block = {"id": "block", "title": "Layer", "first": 0, "count": subject.layers, "parameters": None, "parts": [stage]}
     return {"id": "encoder", "title": "Layers", "count": subject.layers, "parameters": None, "parts": [block]}
-

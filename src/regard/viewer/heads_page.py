@@ -31,17 +31,22 @@ SENTENCES = ("keys", "kids", "action")  # examples whose maps a page has where n
 
 
 def save(
-    path: str | os.PathLike[str], heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = ()
-) -> Path:
+    path: str | os.PathLike[str], heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = (),
+    links: Mapping[str, str] | None = None,
+) -> Path:  # fmt: skip
     """Write the page of one model, or of two to compare; arguments as of `pieces`."""
-    return atomic_file.write(path, pieces(heads, readings))
+    return atomic_file.write(path, pieces(heads, readings, links))
 
 
-def pieces(heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = ()) -> Iterator[str]:
+def pieces(
+    heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Reading]] = (),
+    links: Mapping[str, str] | None = None,
+) -> Iterator[str]:  # fmt: skip
     """The page in pieces.
 
     heads      of each model what `Profile.data` gives, or an atlas has in heads.json
     readings   of each model short texts whose attention maps the page shows
+    links      other pages of a site: their labels and addresses
     """
     if not 1 <= len(heads) <= 2:
         raise errors.OptionError(f"A page shows the heads of one or two models; {len(heads)} came.")
@@ -54,7 +59,8 @@ def pieces(heads: Sequence[Mapping[str, Any]], readings: Sequence[Sequence[Readi
         models.append({**_model(one, known), "sentences": [_sentence(reading) for reading in of_model]})
         for number, reading in enumerate(of_model):
             arrays[f"weights_{place}_{number}"] = _weights(reading)
-    yield from document(title, ENTRY, [block("heads", frames.pack({"title": title, "models": models}, arrays))])
+    blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
+    yield from document(title, ENTRY, blocks, links=links)
 
 
 def page(sources: Sequence[str | os.PathLike[str]], tell: Callable[[str], None] = lambda _line: None) -> str:

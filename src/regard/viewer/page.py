@@ -70,6 +70,7 @@ def pieces(
     steps: bool = True,
     start: Mapping[str, int] | None = None,
     beside: Any = None,
+    links: Mapping[str, str] | None = None,
     with_model: bool = False,
     model_at: str | None = None,
 ) -> Iterator[str]:
@@ -79,6 +80,7 @@ def pieces(
     steps          include the values, so that every step can be followed; a third smaller without
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
+    links          other pages of a site: their labels and addresses
     with_model     put the model into the page, where it reads other texts
     model_at       the address of a model.json beside the page on its web server: see `regard.viewer.web_model`
     """
@@ -101,7 +103,7 @@ def pieces(
     title = subject.title or "Attention"
     if model_at is not None:
         first = chain(first, _model_blocks({"address": model_at}))
-        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, loads=True)
+        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links, loads=True)
     elif with_model:
         reader = subject.require_reader()
         with TemporaryDirectory() as folder:
@@ -109,9 +111,9 @@ def pieces(
             first = chain(first, _model_blocks({"manifest": manifest}))
             stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
             rest = chain(rest, *(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored))
-            yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback)
+            yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links)
     else:
-        yield from document(title, ENTRY, first, rest, fallback=fallback)
+        yield from document(title, ENTRY, first, rest, fallback=fallback, links=links)
 
 
 def document(
@@ -122,15 +124,17 @@ def document(
     *,
     fallback: str = "",
     loads: bool = False,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
     entry     the module that is run
     fallback  what to say besides where JavaScript is disabled
     loads     whether it may load files from its own web server
+    links     other pages of a site: their labels and addresses
     """
     script, style = _script(entry), _style()
-    yield _head(title, fallback, script, style, loads)
+    yield _head(title, fallback, script, style, loads, links or {})
     yield from first
     yield f"<script>{script}</script>\n"
     yield from rest
@@ -228,18 +232,20 @@ def _file_blocks(name: str, path: Path) -> Iterator[str]:
             yield block(f"{name}-{number}", part)
 
 
-def _head(title: str, fallback: str, script: str, style: str, loads: bool) -> str:
+def _head(title: str, fallback: str, script: str, style: str, loads: bool, links: Mapping[str, str]) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
         f"img-src data: blob:; worker-src blob:; {SAME_ORIGIN if loads else ''}base-uri 'none'; form-action 'none'"
     )
+    anchors = "".join(f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in links.items())
+    navigation = f'<nav class="regard-site" aria-label="Site"><b>Regard</b>{anchors}</nav>\n' if anchors else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n'
+        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n{navigation}'
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )

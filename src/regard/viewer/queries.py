@@ -353,7 +353,7 @@ def head_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]
     seeing = peak > 0
     found = {"entropy": entropy, "peak": peak, "distance": distance(subject, attention)}
     if subject.sinks:
-        found["sinks"] = numpy_of(attention.mass(list(subject.sinks)))
+        found["sinks"] = numpy_of(attention.weight_on(list(subject.sinks)))
     else:
         found["sinks"] = np.zeros_like(entropy)
     count = np.maximum(seeing.sum(axis=-1), 1)
@@ -371,7 +371,7 @@ def distance(subject: Subject, attention: Attention) -> Floats:
 def token_statistics(subject: Subject, attention: Attention) -> dict[str, Floats]:
     """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
     return {
-        "received": numpy_of(attention.received()),
+        "received": numpy_of(attention.column_sums()),
         "entropy": numpy_of(attention.entropy()),
         "distance": distance(subject, attention),
     }

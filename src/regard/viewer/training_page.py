@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,15 @@ ABOUT = {
 }
 
 
-def save(record: Record, path: str | os.PathLike[str]) -> Path:
+def save(record: Record, path: str | os.PathLike[str], links: Mapping[str, str] | None = None) -> Path:
     """Write the page of a run; an existing file is replaced only when all is written."""
-    return atomic_file.write(path, pieces(record))
+    return atomic_file.write(path, pieces(record, links))
 
 
-def pieces(record: Record) -> Iterator[str]:
+def pieces(record: Record, links: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page in pieces."""
     title = f"Training on {record.task}"
-    yield from document(title, ENTRY, [block("training", frames.pack(*film(record, title)))])
+    yield from document(title, ENTRY, [block("training", frames.pack(*film(record, title)))], links=links)
 
 
 def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:

@@ -88,9 +88,7 @@ class WebModel(TypedDict):
     compared: tuple[str, ...]
 
 
-def write(
-    model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16", "float32"] = "float16"
-) -> Path:
+def write(model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16", "float32"] = "float16") -> Path:
     """Write a model for the page into a folder, which is made where it is missing; the path of the manifest.
 
     dtype   of the matrices. A model that was opened from a GGUF file is written as that file, unless it is asked for

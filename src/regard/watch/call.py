@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import errors, masks
 from regard.attention import Attention, Top
-from regard.attention.column_sums import received_by
+from regard.attention.column_sums import column_sums_by
 from regard.biases import Bias, RelativePositions
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
@@ -130,20 +130,20 @@ class Call:
             offset=self.query_offset - self.key_offset,
         )
 
-    def computed(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, received: bool = False) -> Computed:
-        """The outputs for some values, with statistics that the same pass gives; `received` takes half of a pass more.
+    def computed(self, values: Tensor, rows: Sequence[str] = (), top: int = 0, column_sums: bool = False) -> Computed:
+        """The outputs for some values, with statistics that the same pass gives; `column_sums` take half a pass more.
 
-        Queries that are padding do not count in `received`.
+        Queries that are padding do not count in `column_sums`.
         """
         scores = self.attention().scores
         engine = engine_for(scores.queries)
-        names = (*rows, *ROW_STATE) if received else tuple(rows)
+        names = (*rows, *ROW_STATE) if column_sums else tuple(rows)
         output, found = engine.forward(scores, values.to(scores.queries.dtype), names, top)
         wide = torch.float64 if scores.queries.dtype == torch.float64 else torch.float32
         sums = None
-        if received:
+        if column_sums:
             state, real = RowState.of(found), self.real_queries()
-            sums = engine.received(scores, state) if real is None else received_by(scores, state, real)
+            sums = engine.column_sums(scores, state) if real is None else column_sums_by(scores, state, real)
         return Computed(
             output,
             {name: found[name].to(wide) for name in rows},
@@ -172,7 +172,7 @@ class Computed:
     output: Any  # (batch, head, query, value_dim)
     rows: dict[str, Tensor]  # each (batch, head, query)
     top: Top | None
-    received: Tensor | None  # (batch, head, key)
+    column_sums: Tensor | None  # (batch, head, key)
 
 
 def mask_and_bias(rule: MaskCall | TensorMask, bias: Any) -> tuple[Mask | None, Any]:

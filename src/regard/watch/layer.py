@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -145,15 +145,15 @@ class Layer:
         weight = run._gathered([widened(part[1], width, 0) for part in run.top], None)
         return Top(index[..., :k].long(), weight[..., :k])
 
-    def received(self) -> Tensor:
+    def column_sums(self) -> Tensor:
         """The total weight that every key receives from all queries that are not padding, (batch, head, key)."""
         run = self._run
         run.check()
-        if run.received is not None:
-            return run.received
-        if run.received_problem is not None:
-            raise errors.Unsupported(f'`received` is not known: {run.received_problem}.\nWatch with keep="all".')
-        return self._kept("received").attention().received(run.real_queries())
+        if run.column_sums is not None:
+            return run.column_sums
+        if run.column_sums_problem is not None:
+            raise errors.Unsupported(f'`column_sums` is not known: {run.column_sums_problem}.\nWatch with keep="all".')
+        return self._kept("column_sums").attention().column_sums(run.real_queries())
 
     def pooled(self, shape: tuple[int, int] = (64, 64)) -> PooledMap:
         """The matrix pooled into cells; with keep=["pooled"], the cells that were kept."""
@@ -195,14 +195,14 @@ class Layer:
         """The means of one pass, and the number of queries in it."""
         run.check()
         if run.statistics:
-            rows, received = {name: run.row_statistic(name) for name in run.statistics[0]}, run.received
+            rows, column_sums = {name: run.row_statistic(name) for name in run.statistics[0]}, run.column_sums
         else:  # all in one pass
             self._kept("statistics")
             call = run.joined()
             names = tuple(name for name in ROW_STATISTICS if name != "distance" or not call.cross)
             with torch.no_grad():
-                computed = call.computed(call.values[..., :1], names, received=True)
-            rows, received = computed.rows, computed.received
+                computed = call.computed(call.values[..., :1], names, column_sums=True)
+            rows, column_sums = computed.rows, computed.column_sums
         if "logsumexp" in rows and "peak" in rows:
             rows["max_logit"] = rows["logsumexp"] + rows["peak"].log()
         real = run.real_queries()
@@ -210,8 +210,8 @@ class Layer:
         first = run.calls[0]
         queries = sum(one.queries.shape[2] for one in run.calls)
         size = int(real.sum()) if real is not None else first.batch * queries
-        if received is not None:
-            means |= _shares(run.joined(), received, real)
+        if column_sums is not None:
+            means |= _shares(run.joined(), column_sums, real)
         return means, size
 
 
@@ -223,17 +223,17 @@ def _mean(rows: Tensor, real: Tensor | None) -> Tensor:
     return total / counted.sum((0, 2)).clamp(min=1)
 
 
-def _shares(call: Call, received: Tensor, real: Tensor | None) -> dict[str, Tensor]:
+def _shares(call: Call, column_sums: Tensor, real: Tensor | None) -> dict[str, Tensor]:
     """Shares of all weight, (batch, head, key) → (head,) each."""
-    received = received.detach().double()
-    total = received.sum(-1)
+    column_sums = column_sums.detach().double()
+    total = column_sums.sum(-1)
     if call.sinks is not None:  # what rows lack to 1 is the sink's
         count = call.queries.shape[2] if real is None else real.sum(-1)[:, None]
         total = torch.as_tensor(count, device=total.device).double().expand_as(total)
-    share = received / total.clamp(min=torch.finfo(torch.float64).tiny)[..., None]
+    share = column_sums / total.clamp(min=torch.finfo(torch.float64).tiny)[..., None]
     largest, place = share.max(-1)
-    first = torch.zeros(len(received), dtype=torch.int64, device=received.device)
-    if real is not None and real.shape[1] == received.shape[2]:
+    first = torch.zeros(len(column_sums), dtype=torch.int64, device=column_sums.device)
+    if real is not None and real.shape[1] == column_sums.shape[2]:
         first = real.int().argmax(1)
     found = {
         "received": largest.mean(0),
@@ -256,7 +256,11 @@ class Layers(Sequence[Layer]):
     def __iter__(self) -> Iterator[Layer]:
         return iter(self._layers)
 
-    def __getitem__(self, number: Any) -> Any:
+    @overload
+    def __getitem__(self, number: int | str) -> Layer: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Layer, ...]: ...
+    def __getitem__(self, number: int | str | slice) -> Layer | tuple[Layer, ...]:
         if isinstance(number, slice):
             return self._layers[number]
         if isinstance(number, str):

@@ -184,10 +184,10 @@ def _padding_mask(real: Tensor) -> Mask | None:
     if not bool(in_one_piece.all()):
         return masks.allowed(real[:, None, None, :])
     if bool((first == 0).all()):
-        return masks.lengths(counts.cpu().numpy())
-    from_left = masks.lengths((keys - first).cpu().numpy(), side="left")
+        return masks.padding(counts.cpu().numpy())
+    from_left = masks.padding((keys - first).cpu().numpy(), side="left")
     last = first + counts
-    return from_left if bool((last == keys).all()) else from_left & masks.lengths(last.cpu().numpy())
+    return from_left if bool((last == keys).all()) else from_left & masks.padding(last.cpu().numpy())
 
 
 def _joined(parts: list[Any], join: Callable[[Mask, Mask], Mask]) -> Mask:

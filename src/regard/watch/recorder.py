@@ -39,7 +39,7 @@ BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, 
 UNOBSERVED = "passes in other threads were seen by transformers' interface only"
 TOP = 8  # keys of largest weight that a summary keeps for every query
 CELLS = 64  # along each side of a pooled map
-STATISTICS = (*ROW_STATISTICS, "top", "received", "pooled")
+STATISTICS = (*ROW_STATISTICS, "top", "column_sums", "pooled")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Keep:
     vectors: bool  # queries, keys, values and outputs
     rows: tuple[str, ...] = ()
     top: int = 0
-    received: bool = False
+    column_sums: bool = False
     pooled: bool = False
 
     @classmethod
@@ -65,7 +65,7 @@ class Keep:
         for name in given:
             validate.choice("keep", name, STATISTICS)
         rows = tuple(name for name in ROW_STATISTICS if name in given)
-        return cls(False, rows, TOP if "top" in given else 0, "received" in given, "pooled" in given)
+        return cls(False, rows, TOP if "top" in given else 0, "column_sums" in given, "pooled" in given)
 
     @property
     def statistics(self) -> bool:
@@ -323,29 +323,29 @@ class Recorder:
     def _add_statistics(self, run: Run, call: Call, computed: Computed | None, parents: Tensor | None) -> None:
         keep, call = self.keep, call.trimmed()
         if computed is None:
-            computed = call.computed(call.values[..., :1], rows_of(keep, call), keep.top, keep.received)
+            computed = call.computed(call.values[..., :1], rows_of(keep, call), keep.top, keep.column_sums)
         run.statistics.append({name: computed.rows[name] for name in rows_of(keep, call)})
         if computed.top is not None and keep.top:
             small = torch.int16 if call.keys.shape[2] < 1 << 15 else torch.int32  # most of what a summary keeps
             run.top.append((computed.top.index.to(small), computed.top.weight))
-        if computed.received is not None and keep.received:
-            self._add_received(run, call, computed.received, parents)
+        if computed.column_sums is not None and keep.column_sums:
+            self._add_column_sums(run, call, computed.column_sums, parents)
         if keep.pooled:  # of the first call only: the cells of a growing matrix would change
             cells = min(CELLS, call.queries.shape[2]), min(CELLS, call.keys.shape[2])
             run.pooled = None if run.calls else call.attention().pooled(cells)
 
     @staticmethod
-    def _add_received(run: Run, call: Call, received: Tensor, parents: Tensor | None) -> None:
-        if run.received is None:
-            run.received = None if run.received_problem else received
+    def _add_column_sums(run: Run, call: Call, column_sums: Tensor, parents: Tensor | None) -> None:
+        if run.column_sums is None:
+            run.column_sums = None if run.column_sums_problem else column_sums
             return
-        before = run.received
+        before = run.column_sums
         parents = parents if call.cross else run._parents(call)
         if parents is not None:
             before = before[parents]
         start = 0 if call.cross else call.key_offset - run.calls[0].key_offset
-        received = torch.nn.functional.pad(received, (start, 0))
-        run.received = torch.nn.functional.pad(before, (0, received.shape[-1] - before.shape[-1])) + received
+        column_sums = torch.nn.functional.pad(column_sums, (start, 0))
+        run.column_sums = torch.nn.functional.pad(before, (0, column_sums.shape[-1] - before.shape[-1])) + column_sums
 
 
 def rows_of(keep: Keep, call: Call) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ def observed(
             trimmed.values,
             tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call))),
             max((keep.top for keep in wanted), default=0),
-            any(keep.received for keep in wanted),
+            any(keep.column_sums for keep in wanted),
         )
         output, extra = computed.output.transpose(1, 2).contiguous(), None
     else:

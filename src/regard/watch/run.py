@@ -37,10 +37,10 @@ class Run:
     parents: list[Tensor | None] = field(default_factory=list)  # per call: the sequence of the call before; None: same
     statistics: list[dict[str, Tensor]] = field(default_factory=list)  # per call, each (batch, head, query)
     top: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # per call: index and weight
-    received: Tensor | None = None  # (batch, head, key), summed over all calls
+    column_sums: Tensor | None = None  # (batch, head, key), summed over all calls
     pooled: Any = None
     problem: str | None = None  # why the calls cannot be joined
-    received_problem: str | None = None  # why column sums are not known
+    column_sums_problem: str | None = None  # why column sums are not known
     parts: list[int] = field(default_factory=list)  # lengths of the parts that the first call was made in
     texts: Texts = field(default_factory=dict)  # that the models around the layer were called with
     deviation: float | None = None  # largest error of an output among sampled rows, where it is known
@@ -115,8 +115,8 @@ class Run:
                 torch.cat([widened(index.int(), width, -1), widened(more, width, -1)], 2),
                 torch.cat([widened(weight, width, 0), widened(more_weight, width, 0)], 2),
             )
-        if self.received is not None and part.received is not None:
-            self.received = torch.cat([self.received, part.received], 2)
+        if self.column_sums is not None and part.column_sums is not None:
+            self.column_sums = torch.cat([self.column_sums, part.column_sums], 2)
 
     def continues(self, call: Call) -> bool:
         """Whether a call of self-attention goes on from the last token of this run, or from one before it.
@@ -153,8 +153,9 @@ class Run:
             for parts in (self.calls, self.outputs, self.parents, self.statistics, self.top):
                 del parts[-1:]
         self._shorten(self.calls[-1].queries.shape[2] - count)
-        if self.received is not None:
-            self.received, self.received_problem = None, "tokens were taken back, whose weights are already in the sums"
+        if self.column_sums is not None:
+            self.column_sums = None
+            self.column_sums_problem = "tokens were taken back, whose weights are already in the sums"
 
     def _shorten(self, count: int) -> None:
         """Keep so many queries of the last call."""

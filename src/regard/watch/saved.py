@@ -100,8 +100,8 @@ def _describe_layer(name: str, layer: Layer, tensors: dict[str, Tensor], texts: 
 
 def _describe_run(name: str, run: Run, tensors: dict[str, Tensor]) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "forward": run.forward, "problem": run.problem, "received_problem": run.received_problem, "parts": run.parts,
-        "deviation": run.deviation,
+        "forward": run.forward, "problem": run.problem, "column_sums_problem": run.column_sums_problem,
+        "parts": run.parts, "deviation": run.deviation,
     }  # fmt: skip
     if run.problem is not None:  # its steps cannot be joined: only that is known
         call = run.calls[0]
@@ -118,8 +118,8 @@ def _describe_run(name: str, run: Run, tensors: dict[str, Tensor]) -> dict[str, 
     if run.top:
         top = _top_of(run)
         tensors[f"{name}.top_index"], tensors[f"{name}.top_weight"] = top
-    if run.received is not None:
-        tensors[f"{name}.received"] = run.received
+    if run.column_sums is not None:
+        tensors[f"{name}.column_sums"] = run.column_sums
     if run.pooled is not None:
         tensors[f"{name}.pooled"] = torch.as_tensor(run.pooled.array)
         for part in ("row_edges", "column_edges"):
@@ -186,7 +186,7 @@ def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Reco
 def _run_of(name: str, described: dict[str, Any], tensors: dict[str, Tensor]) -> Run:
     call = _call_of(name, described["call"], tensors)
     run = Run(forward=described["forward"], calls=[call], parents=[None])
-    run.problem, run.received_problem = described["problem"], described["received_problem"]
+    run.problem, run.column_sums_problem = described["problem"], described["column_sums_problem"]
     run.parts, run.deviation = described["parts"], described["deviation"]
     if run.problem is not None:
         return run
@@ -198,7 +198,7 @@ def _run_of(name: str, described: dict[str, Any], tensors: dict[str, Tensor]) ->
         run.statistics = [{}]
     if f"{name}.top_index" in tensors:
         run.top = [(tensors[f"{name}.top_index"], codec.tensor(f"{name}.top_weight", tensors))]
-    run.received = tensors.get(f"{name}.received")
+    run.column_sums = tensors.get(f"{name}.column_sums")
     if f"{name}.pooled" in tensors:
         rows, columns = (codec.tensor(f"{name}.{part}", tensors).numpy() for part in ("row_edges", "column_edges"))
         run.pooled = PooledMap(tensors[f"{name}.pooled"], rows, columns, described["pool"])

@@ -325,7 +325,7 @@ def _tensors(run: Any) -> list[Tensor]:
     found += run.outputs
     found += [tensor for one in run.statistics for tensor in one.values()]
     found += [tensor for pair in run.top for tensor in pair]
-    found += [one for one in (run.received, run.checksums) if one is not None]
+    found += [one for one in (run.column_sums, run.checksums) if one is not None]
     found += [] if run.pooled is None else [run.pooled.array]
     found += [call.bias for call in calls if isinstance(call.bias, Tensor)]
     found += [call.rule.tensor for call in calls if isinstance(call.rule, TensorMask)]

@@ -30,7 +30,7 @@ def watch(
     heads   that are kept; all by default
     keep    "all": queries, keys and values, O(n · head_dim) per layer, from which everything is computed later;
             "summary": entropy, peak, log-sum-exp, expected distance and the 8 largest weights of every query, computed
-            in the same pass, O(n) per head; or a list of these and of "received" and "pooled"
+            in the same pass, O(n) per head; or a list of these and of "column_sums" and "pooled"
     runs    how many forward passes to keep, the last ones; None: all. Passes that continue a KV cache are one
 
     The model computes what it computes unwatched, and is restored when the block is left in any way.

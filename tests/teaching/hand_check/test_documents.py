@@ -128,7 +128,7 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", START % "NaN", "not a finite number"),
         ("a.json", START % '"NaN"', "not a finite number"),
         ("a.json", START % "1e999", "not a finite number"),
-        ("a.json", START % '"0,42"', "write '0.42' with a point"),
+        ("a.json", START % '"1.2,42"', "is not a number"),
         ("a.json", START % '"many"', "is not a number"),
         ("a.json", START % "true", "is not a number"),
         ("a.json", '{"embeddings": [[1, 0], [0]], "scores": [[1]]}', "unequal length"),
@@ -145,13 +145,14 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
         ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "positive number"),
         ("a.json", '{"embeddings": [[1]], "product": "W x", "scores": [[1]]}', "`product` is 'W x'"),
-        ("a.csv", FACTS.replace("0.15", '"0,15"'), "write '0.15' with a point"),
+        ("a.csv", FACTS.replace("1 0 1 0", '"1,0"'), "has a decimal comma, or is two numbers"),
         ("a.csv", FACTS.replace("0.15", "0,15"), "5 cells for 4 headings"),
         ("a.csv", FACTS.replace("cat,,0 2 2", 'cat,,"0 2 2'), "not CSV"),
         ("a.md", "|Word|E|score|\n|-|-|-|\n|a|1|2|\n|b|1|2|\n", "which query"),
         ("a.md", "||\n|-|\n|x|\n", "holds no table"),
         ("a.json", b"\xff\xfe\x00", "not UTF-8 text"),
-        ("a.txt", "1", "ends in '.txt'"),
+        ("a.txt", "1", "holds no number"),
+        ("a.docx", "1", "ends in '.docx'"),
     ],
 )
 def test_files_that_are_not_notes_raise_a_clear_error(saved, name, text, message):
@@ -192,7 +193,18 @@ def test_both_conventions_of_w_give_the_same_steps(tmp_path):
         path = tmp_path / "vectors.json"
         path.write_text(json.dumps(notes | content))
         shown.append(json.loads(CliRunner().invoke(app, ["steps", "--embeddings", str(path), "--show", "json"]).stdout))
-    assert shown[0]["steps"] == shown[1]["steps"]
-    assert shown[0]["W_q"] == shown[1]["W_q"] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert [step["array"] for step in shown[0]["steps"]] == [step["array"] for step in shown[1]["steps"]]
+    assert shown[0]["W_q"] == np.transpose(shown[1]["W_q"]).tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert [steps["steps"][1]["formula"] for steps in shown] == ["q = x · W_q", "q = x · W_qᵀ"]
     output = CliRunner().invoke(app, ["steps", "--embeddings", str(path)]).stdout
     assert "q = x · W_qᵀ" in output and "W_q 3 × 2" in output
+
+
+@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize("options", [[], ["--heads", "2"], ["--context", "one two"]])
+def test_what_steps_write_in_the_other_convention_is_right(tmp_path, ending, options):
+    path = tmp_path / f"steps.{ending}"
+    arguments = ["steps", "The cat sat", "--product", "x W^T", "--out", str(path), *options]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    check = check_notes(path)
+    assert check.ok and len(check.verdicts) > 20

@@ -82,6 +82,7 @@ def edges(draw: random.Random) -> str:
 
 def faces(draw: random.Random) -> str:
     """Emoji with joiners, skin tones, variation selectors and flags."""
+
     def face() -> str:
         tone = draw.choice(["", "", *(chr(0x1F3FB + n) for n in range(5))])
         return draw.choice(PEOPLE) + tone + draw.choice(["", "\ufe0f"])

@@ -10,48 +10,46 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from regard import validate
-from regard.errors import count
+from regard.errors import OptionError, count
 from regard.tables import Column, Table, printed_number
-from regard.teaching.hand_check import slips
-from regard.teaching.hand_check.chain import WAYS, Way, computed, set_divisor, spreads, start, ways_to, written_out
-from regard.teaching.hand_check.documents import read
-from regard.teaching.hand_check.inputs import Numbers
+from regard.teaching.hand_check.claims import Claim, Claims, claims_of, infer_mask, keep_claimed_queries
+from regard.teaching.hand_check.formats import read
+from regard.teaching.hand_check.inputs import Numbers, inputs_of
 from regard.teaching.hand_check.notation import (
-    AFTER_HEADS,
     AXES,
+    HEADLESS,
     MOST_DIGITS,
     PER_KEY,
     SPELLING_OF,
     STEPS,
+    Written,
     are_same,
     exactly,
     nearness,
 )
-from regard.teaching.hand_check.notes import Blank, Claim, Notes, notes_of
-from regard.teaching.hand_check.slips import Slip
+from regard.teaching.hand_check.places import Place
+from regard.teaching.hand_check.slips import Slip, explain_slips
+from regard.teaching.hand_check.steps import WAYS, Way, divisor_of, spreads, start, ways_to
 
 Kind = Literal[
     "right", "rounded", "cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing", "unchecked"
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SLIPS: tuple[Kind, ...] = ("cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing")
 DECIMALS = 2  # that a rounded number has at least
-SAID: dict[Kind, str] = {
+IN_WORDS: dict[Kind, str] = {
     "too few decimals": "with too few decimals",
     "follows": "following from a wrong number",
     "shape": "of a shape that does not fit",
     "unchecked": "not checked",
 }
-
-EXACT, SOUND, OWN = range(3)  # computed exactly; from the notes' rounded numbers; from wrong numbers of the notes too
 MOST_VARIANTS = 8  # arrays kept per step
-CALLED = {"x": "embeddings", "visible": "mask", "divisor": "d_k"}
 MANY = 1_000_000  # numbers in an array of which only the first and the last variants are kept
+INPUT_NAMES = {"x": "embeddings", "visible": "mask", "divisor": "d_k"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Verdict:
     @property
     def is_slip(self) -> bool:
         """Whether the number needs attention."""
-        return self.kind in SLIPS
+        return self.kind not in ("right", "rounded", "unchecked")
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ class Check:
 
         False if none could be checked.
         """
-        is_checked = any(verdict.kind != "unchecked" for verdict in self.verdicts)
-        return is_checked and not self.slips
+        return any(verdict.kind != "unchecked" for verdict in self.verdicts) and not self.slips
 
     @property
     def slips(self) -> tuple[Verdict, ...]:
@@ -122,25 +119,22 @@ class Check:
     def summary(self) -> str:
         """One line with the count of each kind, and the names of the slips."""
         counts = Counter(verdict.kind for verdict in self.verdicts)
-        numbers = sum(counts.values()) - counts["shape"] - counts["missing"]
-        parts = [f"{counts[kind]} {SAID.get(kind, kind)}" for kind in KINDS if counts[kind]]
+        parts = [f"{counts[kind]} {IN_WORDS.get(kind, kind)}" for kind in KINDS if counts[kind]]
         slips = Counter(verdict.slip for verdict in self.verdicts if verdict.slip)
         if slips:
-            named = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in slips.items())
-            parts = [f"{part} ({named})" if part.endswith(" wrong") else part for part in parts]
-        return f"{self.source}: {numbers} number{'' if numbers == 1 else 's'}: {', '.join(parts)}."
+            names = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in slips.items())
+            parts = [f"{part} ({names})" if part.endswith(" wrong") else part for part in parts]
+        numbers = sum(counts.values()) - counts["shape"] - counts["missing"]
+        return f"{self.source}: {count(numbers, 'number')}: {', '.join(parts)}."
 
     def table(self, *, slips_only: bool = False) -> Table:
         """A row per number, or only for the numbers that need attention."""
-        columns = (
-            Column("Number"),
-            Column("Given"),
-            Column("Exact"),
-            Column("Verdict"),
-            Column("How"),
+        columns = tuple(map(Column, ("Number", "Given", "Exact", "Verdict", "How")))
+        rows = tuple(
+            (verdict.what, verdict.given, verdict.shown, verdict.kind, verdict.because)
+            for verdict in self.verdicts
+            if verdict.is_slip or not slips_only
         )
-        shown = [verdict for verdict in self.verdicts if verdict.is_slip or not slips_only]
-        rows = tuple((one.what, one.given, one.shown, one.kind, one.because) for one in shown)
         return Table(f"Check of {self.source}", columns, rows, (self.summary(),))
 
     def __str__(self) -> str:
@@ -150,10 +144,13 @@ class Check:
         return self.table()._repr_html_()
 
 
-def check_notes(notes: str | Path | Mapping[str, Any], *, decimals: int = DECIMALS) -> Check:
-    """Check a hand calculation: a .json, .csv or .md file, or a dictionary of the form of the JSON.
+def check_notes(
+    notes: str | Path | Mapping[str, Any], *, decimals: int = DECIMALS, product: str | None = None
+) -> Check:
+    """Check a hand calculation: a .json, .csv, .md, .txt or .xlsx file, or a dictionary of the form of the JSON.
 
     decimals  that a rounded number has at least: 0.4 and 0 are not 0.42 rounded
+    product   "x W" or "x W^T": how W is written, where the notes do not say it
 
     The calculation starts from embeddings, with W_q, W_k and W_v unless these are the identity, or from q, k and v.
     Checked are all scores, scaled and masked scores, weights, weighted values and outputs that the notes hold: whole
@@ -174,7 +171,16 @@ def check_notes(notes: str | Path | Mapping[str, Any], *, decimals: int = DECIMA
     """
     decimals = validate.integer("decimals", decimals, 0, MOST_DIGITS)
     document = read(notes)
-    return Check(tuple(Judge(notes_of(document, decimals)).verdicts()), document.source)
+    if product is not None:
+        document.settings.setdefault("product", product)
+    claims = claims_of(document, inputs_of(document), decimals)
+    if not (claims.numbers or claims.misfits or claims.blanks):
+        raise OptionError(
+            f"{document.source} holds no number that was calculated by hand.\n"
+            "Give any of: scores, scaled, masked, weights, weighted values, outputs, concatenated, projected."
+        )
+    infer_mask(claims)
+    return Check(tuple(Judge(keep_claimed_queries(claims)).verdicts()), document.source)
 
 
 def worked_example() -> dict[str, Any]:
@@ -186,17 +192,19 @@ def worked_example() -> dict[str, Any]:
 
 # The comparison
 
+EXACT, SOUND, WRONG = range(3)  # computed exactly; from rounded numbers of the notes; from wrong numbers of them too
+# Rounded results of the notes' own numbers come before truncated exact ones: 0.57 = 0.42 + 0.15.
+ORDER = (("rounded", SOUND), ("rounded", WRONG), ("cut", EXACT), ("cut", SOUND), ("cut", WRONG))
 
-@dataclass(frozen=True, eq=False)
-class Variant:
+
+class Variant(NamedTuple):
     """One array for a step, and where its numbers come from."""
 
     array: Numbers
     level: int
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+class Result(NamedTuple):
     """A step computed from one choice of variants."""
 
     array: Numbers
@@ -208,149 +216,161 @@ class Result:
 class Judge:
     """Goes through the steps in order and keeps the variants of each."""
 
-    def __init__(self, notes: Notes) -> None:
-        self.notes = notes
-        self.exact = start(notes.inputs)
-        set_divisor(self.exact, notes.inputs.divisor)
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        self.inputs = claims.inputs
+        self.exact = start(self.inputs)
+        self._set_divisor()
         self.variants = {name: [Variant(array, EXACT)] for name, array in self.exact.items()}
-        self.spread: dict[str, Numbers] = {}
+        self.spread = spreads(self.inputs, self.exact) if self.inputs.spread else {}
+        # Each step if the wrong numbers before it were a half of their last digit smaller, and larger.
+        self.edges: tuple[dict[str, Numbers], dict[str, Numbers]] = {}, {}
+
+    def _set_divisor(self) -> None:
+        divisor = divisor_of(self.inputs, self.exact)
+        if divisor is not None:
+            self.exact["divisor"] = divisor
 
     def verdicts(self) -> list[Verdict]:
         """A verdict for every shape that does not fit and for every number, in the order of the steps."""
         found = [
-            Verdict("shape", misfit.step, misfit.given, None, "", misfit.because, misfit.step.partition(" ")[0])
-            for misfit in self.notes.misfits
+            Verdict("shape", misfit.step, misfit.came, None, "", misfit.because, misfit.step.partition(" ")[0])
+            for misfit in self.claims.misfits
         ]
         by_step: dict[str, list[Claim]] = {step: [] for step in STEPS}
-        for claim in self.notes.claims:
+        for claim in self.claims.numbers:
             by_step[claim.step].append(claim)
-        self._compute_spreads()
         for step, claims in by_step.items():
-            if step in self.notes.inputs.parts:
-                found += [self._against_start(claim) for claim in claims]
+            if step in self.inputs.parts:
+                found += [self._compare_copy(claim) for claim in claims]
             elif claims or (step != "weighted_value" and ways_to(step, self.exact)):  # weighted: n² · d numbers
                 found += self._judge(step, claims)
             if step == "key" and "divisor" not in self.exact:
-                set_divisor(self.exact, self.notes.inputs.divisor)
-                if "divisor" in self.exact:
-                    self.variants["divisor"] = [Variant(self.exact["divisor"], EXACT)]
-        return found + [self._missing(blank) for blank in self.notes.missing()]
-
-    def _missing(self, blank: Blank) -> Verdict:
-        has_head = blank.step not in AFTER_HEADS
-        what, head = self.notes.said(blank.step, blank.place), blank.place[0] if has_head else 0
-        return Verdict("missing", what, "", None, "", "left blank", blank.step, blank.place[has_head:], head)
-
-    def _compute_spreads(self) -> None:
-        """Bounds for the rounding of q, k and v, if these were printed rounded and nothing exact is given."""
-        if not self.notes.inputs.spread:
-            return
-        known = dict(self.exact)
-        for step in ("score", "scaled", "masked", "weight"):
-            for way in ways_to(step, known)[:1]:
-                known[step] = computed(way, [known[name] for name in way.needs])
-        self.spread = spreads(self.notes.inputs, known)
+                self._set_divisor()
+                self.variants |= {"divisor": [Variant(self.exact["divisor"], EXACT)]} if "divisor" in self.exact else {}
+        for (step, place), (text, why) in self.claims.unreadable.items():
+            found.append(self._verdict("wrong", step, place, text, None, "", why))
+        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()]
 
     # One step
 
     def _results(self, step: str) -> list[Result]:
         """The step by every way and from every choice of variants, exact ones first."""
-        found: list[Result] = []
+        results: list[Result] = []
         for way in ways_to(step, self.exact):
             for chosen in product(*(self.variants[name] for name in way.needs)):
                 level = max(variant.level for variant in chosen)
                 inputs = tuple(variant.array for variant in chosen)
-                array = computed(way, inputs)
-                if not any(level >= other.level and _equal(array, other.array) for other in found):
-                    found.append(Result(array, level, way, inputs))
-        return sorted(found, key=lambda result: result.level)
+                array = way(inputs)
+                if not any(level >= other.level and _are_equal(array, other.array) for other in results):
+                    results.append(Result(array, level, way, inputs))
+        return sorted(results, key=lambda result: result.level)
 
     def _judge(self, step: str, claims: Sequence[Claim]) -> list[Verdict]:
         results = self._results(step)
-        if results:
-            exact = results[0].array.copy()
-        else:
-            exact = np.full(self._shape(step, claims), np.nan)
-        verdicts = [self._verdict(claim, exact, results) for claim in claims]
-        found = self._slips(step, claims, verdicts, exact)
-        verdicts = [self._named(claim, one, found.get(claim)) for claim, one in zip(claims, verdicts, strict=True)]
-        for claim, verdict in zip(claims, verdicts, strict=True):
-            if verdict.kind == "unchecked":
-                exact[claim.place] = claim.written.value
+        exact = results[0].array.copy() if results else np.full(self._shape(step, claims), np.nan)
+        self._carry_edges(step, results)
+        verdicts = [self._verdict_on(claim, exact, results) for claim in claims]
+        slips = self._slips(step, claims, verdicts, exact)
+        verdicts = [
+            self._name(claim, verdict, slips.get(claim)) for claim, verdict in zip(claims, verdicts, strict=True)
+        ]
         self.exact[step] = exact
         # As printed, with and without the wrong numbers; and with all digits, but for the wrong numbers.
-        sound, own, slipped = _last(results, SOUND, exact), _last(results, OWN, exact), exact.copy()
+        sound, printed = (_last(results, level, exact) for level in (SOUND, WRONG))
+        slipped = exact.copy()
         for claim, verdict in zip(claims, verdicts, strict=True):
-            if step in ("score", "scaled") and math.isinf(claim.written.value):
+            value = claim.written.value
+            if verdict.kind == "unchecked":
+                for array in (exact, slipped, sound):
+                    array[claim.place] = value
+            if step in ("score", "scaled") and math.isinf(value):
                 continue  # −∞ written one step early
-            own[claim.place] = claim.written.value
+            printed[claim.place] = value
             if verdict.kind == "wrong":
-                slipped[claim.place] = found[claim].value if claim in found else claim.written.value
+                slipped[claim.place] = slips[claim].value if claim in slips else value
+                for sign, edge in zip((-0.5, 0.5), self.edges if claim not in slips else (), strict=False):
+                    edge.setdefault(step, exact.copy())[claim.place] = value + sign * claim.written.last_digit
             elif verdict.kind != "follows":
-                sound[claim.place] = claim.written.value
+                sound[claim.place] = value
         carried = [Variant(result.array, result.level) for result in results if result.level]
         kept = [Variant(exact, EXACT)]
-        for variant in (Variant(slipped, OWN), *carried, Variant(sound, SOUND), Variant(own, OWN)):
-            if not any(_equal(variant.array, other.array) for other in kept):
+        for variant in (Variant(slipped, WRONG), *carried, Variant(sound, SOUND), Variant(printed, WRONG)):
+            if not any(_are_equal(variant.array, other.array) for other in kept):
                 kept.append(variant)
         most = 4 if exact.size > MANY else MOST_VARIANTS
-        kept = kept if len(kept) <= most else [*kept[: most - 2], *kept[-2:]]
-        self.variants[step] = kept
+        self.variants[step] = kept if len(kept) <= most else [*kept[: most - 2], *kept[-2:]]
         return verdicts
+
+    def _carry_edges(self, step: str, results: Sequence[Result]) -> None:
+        for edge in self.edges:
+            if results and any(name in edge for name in results[0].way.needs):
+                needs = [edge.get(name, self.exact[name]) for name in results[0].way.needs]
+                edge[step] = results[0].way(needs)
 
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
         """The shape of a step that nothing before it determines."""
-        words = {"query": len(self.notes.inputs.words), "key": len(self.notes.inputs.key_words)}
-        axes = AXES[step] if step in AFTER_HEADS else ("head", *AXES[step])
-        largest = [max(claim.place[axis] for claim in claims) + 1 for axis in range(len(axes))]
-        known = {"head": self.notes.inputs.heads, **words}
-        return tuple(known.get(axis, size) for axis, size in zip(axes, largest, strict=True))
+        sizes = {"head": self.inputs.heads, "query": len(self.inputs.words), "key": len(self.inputs.key_words)}
+        axes = AXES[step] if step in HEADLESS else ("head", *AXES[step])
+        return tuple(sizes.get(axis) or max(claim.place[at] for claim in claims) + 1 for at, axis in enumerate(axes))
+
+    def _slips(
+        self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
+    ) -> dict[Claim, Slip]:
+        """The typical mistakes that explain wrong numbers."""
+        kinds = {claim: verdict.kind for claim, verdict in zip(claims, verdicts, strict=True)}
+        failing = [claim for claim in claims if kinds[claim] in ("wrong", "too few decimals")]
+        if not failing:
+            return {}
+        coarse = {claim for claim in failing if kinds[claim] == "too few decimals"}
+        before = {name: kept for name, kept in self.variants.items() if name != step}
+        variants = [{name: kept[at].array for name, kept in before.items()} for at in (0, -1)]
+        return explain_slips(step, claims, failing, variants, exact, self.inputs.key_words, coarse)
 
     # One number
 
-    def _verdict(self, claim: Claim, exact: Numbers, results: Sequence[Result]) -> Verdict:
-        value = float(exact[claim.place])
+    def _verdict_on(self, claim: Claim, exact: Numbers, results: Sequence[Result]) -> Verdict:
+        value, number = float(exact[claim.place]), claim.written
         if math.isnan(value):
-            ways = ways_to(claim.step, self.exact)
-            needs = (ways or WAYS[claim.step])[-1].needs
-            because = (
-                f"needs {' and '.join(SPELLING_OF.get(name, CALLED.get(name, name)) for name in needs)}; taken as given"
-            )
-            return self._said("unchecked", claim, None, because)
-        near = nearness(claim.written, value)
-        if near == "right" or (math.isinf(claim.written.value) and self._is_hidden(claim)):
-            return self._said("right", claim, value, "")
-        shown = exactly(value, claim.written)
+            needs = (ways_to(claim.step, self.exact) or WAYS[claim.step])[-1].needs
+            names = " and ".join(SPELLING_OF.get(name, INPUT_NAMES.get(name, name)) for name in needs)
+            return self._on("unchecked", claim, None, f"needs {names}; taken as given")
+        near = nearness(number, value)
+        visible = self.exact.get("visible")
+        is_hidden = claim.step in PER_KEY and visible is not None and not visible[claim.place[1:]] > 0
+        if near == "right" or (math.isinf(number.value) and is_hidden):
+            return self._on("right", claim, value, "")
+        shown = exactly(value, number)
         if near == "rounded":
-            return self._said("rounded", claim, value, f"{shown} rounded")
+            return self._on("rounded", claim, value, f"{shown} rounded")
         spread = self.spread.get(claim.step)
-        if spread is not None:
-            half = 0.5 * claim.written.last_digit
-            if abs(claim.written.value - value) <= float(spread[claim.place]) + half:
-                because = f"{shown} from q, k and v as printed, which are rounded themselves"
-                return self._said("rounded", claim, value, because)
-        # Rounded results of the notes' own numbers come before truncated exact ones: 0.57 = 0.42 + 0.15.
-        for accepted, level in (("rounded", SOUND), ("rounded", OWN), ("cut", EXACT), ("cut", SOUND), ("cut", OWN)):
+        if spread is not None and abs(number.value - value) <= float(spread[claim.place]) + 0.5 * number.last_digit:
+            return self._on(
+                "rounded", claim, value, f"{shown} from q, k and v as printed, which are rounded themselves"
+            )
+        for accepted, level in ORDER:
             if level == EXACT:
                 if near == "cut":
-                    rounded = printed_number(value, max(claim.written.digits, claim.written.least))
-                    return self._said("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
+                    rounded = printed_number(value, max(number.digits, number.least))
+                    return self._on("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
                 continue
             line = self._from_notes(claim, value, results, level, accepted)
             if line and level == SOUND:
-                return self._said("carried on", claim, value, f"{line}, from the notes' own shortened numbers")
+                return self._on("carried on", claim, value, f"{line}, from the notes' own shortened numbers")
             if line:
                 right = self._right(claim, value)
-                return self._said("follows", claim, value, f"{line} from a wrong number before it; {right}")
-        if claim.written.digits < claim.written.least:
-            as_written = replace(claim, written=replace(claim.written, least=claim.written.digits))
-            if self._verdict(as_written, exact, results).kind != "wrong":
-                return self._said("too few decimals", claim, value, _with_decimals(value, claim))
-        return self._said("wrong", claim, value, self._right(claim, value).removeprefix("right is "))
-
-    def _is_hidden(self, claim: Claim) -> bool:
-        visible = self.exact.get("visible")
-        return claim.step in PER_KEY and visible is not None and not visible[claim.place[1:]] > 0
+                return self._on("follows", claim, value, f"{line} from a wrong number before it; right is {right}")
+        low, high = (edge[claim.step][claim.place] if claim.step in edge else value for edge in self.edges)
+        margin = 0.5 * number.last_digit
+        if not are_same(low, high) and min(low, high) - margin <= number.value <= max(low, high) + margin:
+            right = self._right(claim, value)
+            return self._on("follows", claim, value, f"follows from a wrong number before it; right is {right}")
+        if number.digits < number.least:
+            as_written = replace(claim, written=replace(number, least=number.digits))
+            if self._verdict_on(as_written, exact, results).kind != "wrong":
+                decimals = f"with {count(number.least, 'decimal')} it is {printed_number(value, number.least)}"
+                return self._on("too few decimals", claim, value, decimals)
+        return self._on("wrong", claim, value, self._right(claim, value))
 
     def _from_notes(self, claim: Claim, exact: float, results: Sequence[Result], level: int, accepted: str) -> str:
         """The calculation that gives this number from numbers of the notes, if there is one."""
@@ -360,71 +380,48 @@ class Judge:
                 continue
             near = nearness(claim.written, value)
             if near == accepted or (near == "right" and accepted == "rounded"):
-                return written_out(result.way, result.inputs, claim.place, value)
+                return result.way.write(claim.place, result.inputs, value)
         return ""
 
     def _right(self, claim: Claim, value: float) -> str:
         """The right calculation."""
         way = ways_to(claim.step, self.exact)[-1]
-        return f"right is {written_out(way, [self.exact[name] for name in way.needs], claim.place, value)}"
+        return way.write(claim.place, [self.exact[name] for name in way.needs], value)
 
-    def _slips(
-        self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
-    ) -> dict[Claim, Slip]:
-        """The typical mistakes that explain wrong numbers."""
-        kinds = {claim: verdict.kind for claim, verdict in zip(claims, verdicts, strict=True)}
-        failing = [claim for claim in claims if kinds[claim] in ("wrong", "too few decimals")]
-        coarse = {claim for claim in failing if kinds[claim] == "too few decimals"}
-        if not failing:
-            return {}
-        others = {name: kept for name, kept in self.variants.items() if name != step}
-        variants = [{name: kept[at].array for name, kept in others.items()} for at in (0, -1)]
-        return slips.explained(step, claims, failing, variants, exact, self.notes.inputs, coarse)
-
-    def _named(self, claim: Claim, verdict: Verdict, slip: Slip | None) -> Verdict:
+    def _name(self, claim: Claim, verdict: Verdict, slip: Slip | None) -> Verdict:
         if slip is None or verdict.exact is None:
             return verdict
-        because = f"{slip}; {self._right(claim, verdict.exact)}"
+        because = f"{slip}; right is {self._right(claim, verdict.exact)}"
         return replace(verdict, kind="wrong", because=because, slip=slip.name.partition(" (")[0])
 
-    def _against_start(self, claim: Claim) -> Verdict:
+    def _compare_copy(self, claim: Claim) -> Verdict:
         """A q, k or v that is repeated and differs from the one the calculation starts from."""
         value = float(self.exact[claim.step][claim.place])
-        near = nearness(claim.written, value)
         if math.isnan(value):
-            return self._said("unchecked", claim, None, "taken as given")
-        if near in ("right", "rounded"):
-            return self._said(near, claim, value, f"{exactly(value, claim.written)} rounded")
-        if near == "cut":
-            return self._said("cut", claim, value, f"{exactly(value, claim.written)} truncated")
-        return self._said("wrong", claim, value, f"given as {exactly(value, claim.written)} elsewhere in the notes")
+            return self._on("unchecked", claim, None, "taken as given")
+        shown, near = exactly(value, claim.written), nearness(claim.written, value)
+        if near is None:
+            return self._on("wrong", claim, value, f"given as {shown} elsewhere in the notes")
+        return self._on(near, claim, value, f"{shown} {'truncated' if near == 'cut' else 'rounded'}")
 
-    def _said(self, kind: Kind, claim: Claim, value: float | None, because: str, slip: str = "") -> Verdict:
-        has_head = claim.step not in AFTER_HEADS
-        return Verdict(
-            kind,
-            self.notes.said(claim.step, claim.place),
-            claim.written.text,
-            value,
-            "" if value is None else exactly(value, claim.written),
-            because,
-            claim.step,
-            claim.place[has_head:],
-            claim.place[0] if has_head else 0,
-            slip,
-        )
+    def _on(self, kind: Kind, claim: Claim, value: float | None, because: str) -> Verdict:
+        number: Written = claim.written
+        shown = "" if value is None else exactly(value, number)
+        return self._verdict(kind, claim.step, claim.place, number.text, value, shown, because)
+
+    def _verdict(
+        self, kind: Kind, step: str, place: Place, text: str, value: float | None, shown: str, because: str
+    ) -> Verdict:
+        has_head = step not in HEADLESS
+        what, head = self.inputs.name(step, place), place[0] if has_head else 0
+        return Verdict(kind, what, text, value, shown, because, step, place[has_head:], head)
 
 
-def _with_decimals(value: float, claim: Claim) -> str:
-    least = claim.written.least
-    return f"with {count(least, 'decimal')} it is {printed_number(value, least)}"
-
-
-def _equal(left: Numbers, right: Numbers) -> bool:
+def _are_equal(left: Numbers, right: Numbers) -> bool:
     return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-14, atol=1e-15, equal_nan=True))
 
 
 def _last(results: Sequence[Result], level: int, exact: Numbers) -> Numbers:
     """The result that used the most of the notes' numbers, to write the claims of this step into."""
-    found = [result for result in results if result.level <= level]
-    return (found[-1].array if found and found[-1].level == level else exact).copy()
+    usable = [result for result in results if result.level <= level]
+    return (usable[-1].array if usable and usable[-1].level == level else exact).copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,65 +16,100 @@ from regard.errors import OptionError, did_you_mean, shown
 from regard.tables import printed_number
 from regard.trace.arithmetic import precise
 
-# Axes of each step; every step from query to output has a head axis in front.
+# Axes of each step, in the order of the calculation; all but those of HEADLESS have a head axis in front.
 AXES = {
+    "positioned": ("query", "width"),
     "query": ("query", "head_dim"),
     "key": ("key", "head_dim"),
     "value": ("key", "value_dim"),
     "score": ("query", "key"),
+    "unscaled_weight": ("query", "key"),
     "scaled": ("query", "key"),
     "masked": ("query", "key"),
     "weight": ("query", "key"),
     "weighted_value": ("query", "key", "value_dim"),
     "output": ("query", "value_dim"),
+    "weight_gradient": ("query", "key"),
+    "mean_gradient": ("query",),
+    "scaled_gradient": ("query", "key"),
+    "score_gradient": ("query", "key"),
     "concatenated": ("query", "concatenated width"),
     "projected": ("query", "output width"),
 }
 STEPS = tuple(AXES)
-PER_KEY = ("score", "scaled", "masked", "weight")  # one number per query and key
-AFTER_HEADS = ("concatenated", "projected")
-VECTORS = ("embedding", "context", "query", "key", "value")  # one vector per word, whichever query is calculated
+PER_KEY = tuple(step for step, axes in AXES.items() if axes == ("query", "key"))
+HEADLESS = ("positioned", "concatenated", "projected")
+VECTORS = ("embedding", "position", "context", "positioned", "query", "key", "value")  # one per word, for all queries
+INPUTS = ("embedding", "position", "context", "output_gradient")
 MATRICES = ("W", "W_q", "W_k", "W_v", "W_O")
-SETTINGS = ("words", "query_words", "context_words", "title", "heads", "mask", "divisor", "product")
+SETTINGS = ("words", "query_words", "context_words", "title", "student", "heads", "mask", "divisor", "product")
 
-# Messages use the first spelling.
+# English first, which messages use; then German, French, Spanish. Products and quotients of names are read by part.
 SPELLINGS = {
-    "words": "words|word|tokens|sentence",
+    "words": "words|word|tokens|sentence|wort|wörter|satz|mot|mots|phrase|palabra|palabras|frase",
     "query_words": "query words",
     "context_words": "context words|key words|memory words",
-    "title": "title|note|notes|comment",
-    "heads": "heads|number of heads",
-    "mask": "mask",
-    "divisor": "divisor|divide by",
+    "title": "title|note|notes|comment|titel|titre|título",
+    "student": "student|name|studentin|étudiant|étudiante|nom|estudiante|alumno|nombre",
+    "heads": "heads|number of heads|köpfe|têtes|cabezas",
+    "mask": "mask|maske|masque|máscara",
+    "divisor": "divisor|divide by|diviseur",
     "product": "product|convention",
     "W": "w",
     "W_q": "w q|wq|w^q",
     "W_k": "w k|wk|w^k",
     "W_v": "w v|wv|w^v",
     "W_O": "w o|wo|w^o|w 0",
-    "embedding": "embeddings|embedding|e|x|vectors",
-    "context": "context|memory|encoder output",
-    "query": "q|query|queries",
-    "key": "k|key|keys",
-    "value": "v|value|values",
-    "score": "scores|score|q×k|qk|q k^t|qk^t",
-    "scaled": "scaled|scaled score|scaled scores|score/√d k|scores/√d k|score/√dk|score/sqrt(d k)|scores/sqrt(d k)",
-    "masked": "masked|masked score|masked scores",
-    "weight": "weights|weight|softmax|attention weight|attention weights|probability",
-    "weighted_value": "weighted values|weighted value|softmax×v|softmaxxv|weight×v|weight×value|weights×v",
-    "output": "outputs|output|sum|z",
-    "concatenated": "concatenated|concat|concatenation|all heads",
-    "projected": "projected|through w o|after w o|result",
+    "embedding": "embeddings|embedding|e|x|vectors|einbettung|einbettungen|vektoren|plongement|plongements|vecteurs|"
+    "incrustación|incrustaciones|vectores",
+    "position": "positions|position|pe|positionen|posición|posiciones",
+    "context": "context|memory|encoder output|kontext|contexte|contexto",
+    "output_gradient": "dl/dz|output gradient|gradient of the output",
+    "positioned": "positioned|x+position|embedding+position|e+position|mit position|avec position|con posición",
+    "query": "q|query|queries|anfrage|anfragen|abfrage|requête|requêtes|consulta|consultas",
+    "key": "k|key|keys|schlüssel|clé|clés|clave|claves",
+    "value": "v|value|values|wert|werte|valeur|valeurs|valor|valores",
+    "score": "scores|score|qk|q k^t|qk^t|q kt|qkt|punktzahl|punktzahlen|punkte|bewertung|puntuación|puntaje",
+    "unscaled_weight": "unscaled weights|unscaled weight|softmax without √d k|softmax ohne √d k|softmax sans √d k|"
+    "softmax sin √d k|softmax(score)",
+    "scaled": "scaled|scaled score|scaled scores|skaliert|skalierte punktzahl|mis à l'échelle|score mis à l'échelle|"
+    "escalado|puntuación escalada",
+    "masked": "masked|masked score|masked scores|maskiert|masqué|enmascarado",
+    "weight": "weights|weight|softmax|attention weight|attention weights|probability|gewicht|gewichte|poids|peso|pesos|"
+    "wahrscheinlichkeit|probabilité|probabilidad",
+    "weighted_value": "weighted values|weighted value|softmaxxv|gewichteter wert|gewichtete werte|valeur pondérée|"
+    "valeurs pondérées|valor ponderado|valores ponderados",
+    "output": "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma",
+    "weight_gradient": "dl/dw|dl/dweight|weight gradients|weight gradient",
+    "mean_gradient": "mean gradient|mean|weighted mean|σ w×dl/dw|mittelwert|moyenne|media",
+    "scaled_gradient": "dl/ds|dl/dscaled|scaled gradients|scaled gradient|softmax gradient",
+    "score_gradient": "dl/dscore|score gradients|score gradient",
+    "concatenated": "concatenated|concat|concatenation|all heads|verkettet|concaténé|concatenado",
+    "projected": "projected|through w o|after w o|result|nach w o|après w o|después de w o",
 }
-NAME_OF = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings.split("|")}
+
+
+def fold(name: str) -> str:
+    """A name in lower case without accents, with single spaces and one sign for products.
+
+    >>> fold("Score / √d_k"), fold("Étape"), fold("softmax * v")
+    ('score/√d k', 'etape', 'softmax×v')
+    """
+    letters = (part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
+    plain = re.sub(r"[\s_-]+", " ", "".join(letters).casefold().replace("∂", "d")).strip()
+    return re.sub(r"\s*([×*·⋅/+])\s*", lambda match: {"/": "/", "+": "+"}.get(match[1], "×"), plain)
+
+
+NAME_OF = {fold(spelling): name for name, spellings in SPELLINGS.items() for spelling in spellings.split("|")}
 SPELLING_OF = {name: spellings.split("|")[0] for name, spellings in SPELLINGS.items()}
 SPELLING_OF |= {name: name for name in MATRICES}
+COMBINED = {("query", "key"): "score", ("weight", "value"): "weighted_value"}
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA = re.compile(r"[+-]?\d*,\d+")
 MINUS_INFINITY = {"-inf", "-infinity", "-∞"}
 NOT_FINITE = {"nan", "inf", "infinity", "∞"}
-BLANK = {"", "-", "–", "—", "?", "…", "..."}
+BLANK = {"", "-", "–", "—", "?", "…", "...", "_", "__", "___"}
 DECORATION = "[](){}*`$≈~ \t"
 MOST_EXPONENT = 6  # digits of an exponent; more overflow Decimal
 
@@ -87,31 +123,31 @@ MOST_DIGITS = 12  # decimals an exact number is shown with
 def step_named(name: str) -> str | None:
     """The canonical name for a spelling; None if there is none.
 
-    >>> step_named("Score / √d_k"), step_named("softmax * v"), step_named("score·0.5"), step_named("cat")
-    ('scaled', 'weighted_value', 'scaled', None)
+    >>> [step_named(name) for name in ("Score / √d_k", "softmax * v", "score·0.5", "Poids", "∂L/∂w", "cat")]
+    ['scaled', 'weighted_value', 'scaled', 'weight', 'weight_gradient', None]
     """
-    plain = re.sub(r"[\s_-]+", " ", name.casefold()).strip()
-    plain = re.sub(r"\s*[×*·⋅]\s*", "×", plain)
-    plain = re.sub(r"\s*/\s*", "/", plain)
-    found = NAME_OF.get(plain) or NAME_OF.get(plain.replace(" x ", "x"))
-    if found is None and re.fullmatch(r"scores?[/×](√?\d+(\.\d+)?)", plain):
+    plain = fold(name)
+    if step := NAME_OF.get(plain) or NAME_OF.get(plain.replace(" x ", "x")):
+        return step
+    first, sign, second = re.fullmatch(r"([^×/]*)([×/]?)(.*)", plain, re.DOTALL).groups()  # type: ignore[union-attr]
+    if NAME_OF.get(first) == "score" and re.fullmatch(r"√?\d+(\.\d+)?|√d ?k|sqrt\(d ?k\)", second):
         return "scaled"
-    return found
+    return COMBINED.get((NAME_OF.get(first, ""), NAME_OF.get(second, ""))) if sign == "×" else None
 
 
 def canonical(name: str, source: str, among: Iterable[str] | None = None) -> str:
     """The canonical name for a spelling, or an error that lists the spellings."""
-    found = step_named(name)
-    if found is None or (among is not None and found not in among):
-        known = [SPELLING_OF[one] for one in (SPELLINGS if among is None else among)]
+    step = step_named(name)
+    if step is None or (among is not None and step not in among):
+        names = [SPELLING_OF[name] for name in (SPELLINGS if among is None else among)]
         raise OptionError(
-            f"{source}: unknown name {shown(name)}.{did_you_mean(name.casefold(), known)}\n"
-            f"Known names: {', '.join(known)}."
+            f"{source}: unknown name {shown(name)}.{did_you_mean(name.casefold(), names)}\n"
+            f"Known names: {', '.join(names)}."
         )
-    return found
+    return step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Written:
     """A number and the number of decimals it was written with."""
 
@@ -129,8 +165,8 @@ class Written:
 def written(raw: Any, where: str, least: int = 0) -> Written:
     """A number from JSON, from a table cell, or from Python; with fewer than `least` decimals it is not rounded.
 
-    >>> written("0.50", "here"), written(2, "here").digits, written("−∞", "here").value
-    (Written(text='0.50', value=0.5, digits=2, least=0), 0, -inf)
+    >>> written("0.50", "here"), written(2, "here").digits, written("−∞", "here").value, written("0,42", "here").value
+    (Written(text='0.50', value=0.5, digits=2, least=0), 0, -inf, 0.42)
     """
     if isinstance(raw, np.generic):
         raw = raw.item()
@@ -141,14 +177,12 @@ def written(raw: Any, where: str, least: int = 0) -> Written:
     text = text.replace("−", "-").strip(DECORATION)
     if text.casefold() in MINUS_INFINITY:
         return Written("−∞", -math.inf, 0, least)
-    if text.lstrip("+-").casefold() in NOT_FINITE:
-        raise not_finite(where, raw)
-    if COMMA.fullmatch(text):
-        raise decimal_comma(where, text)
+    text = text.replace(",", ".") if COMMA.fullmatch(text) else text
     match = NUMBER.fullmatch(text)
-    if not match:
+    is_named = text.lstrip("+-").casefold() in NOT_FINITE
+    if not match and not is_named:
         raise not_a_number(where, raw)
-    if match[2] and len(match[2].lstrip("eE+-")) > MOST_EXPONENT:
+    if not match or (match[2] and len(match[2].lstrip("eE+-")) > MOST_EXPONENT):
         raise not_finite(where, raw)
     number = Decimal(text)
     value = float(number)
@@ -159,24 +193,25 @@ def written(raw: Any, where: str, least: int = 0) -> Written:
     return Written(text.replace("-", "−"), value, digits if value else max(digits, 0), least)
 
 
-def is_blank(cell: str) -> bool:
+def is_blank(cell: Any) -> bool:
     """Whether a cell holds no number."""
-    return cell.strip(DECORATION) in BLANK
+    return cell is None or (isinstance(cell, str) and cell.strip(DECORATION) in BLANK)
 
 
-def numbers_in(cell: str, where: str) -> list[str]:
+def split_numbers(cell: str, where: str) -> list[str]:
     """The numbers in a cell, separated by spaces, semicolons, or commas followed by spaces.
 
-    >>> numbers_in("[1, 0.5; −2]", "here")
-    ['1', '0.5', '−2']
+    >>> split_numbers("[1, 0.5; −2]", "here"), split_numbers("0,42 0,5", "here"), split_numbers("1,0,1", "here")
+    (['1', '0.5', '−2'], ['0.42', '0.5'], ['1', '0', '1'])
     """
     parts = [part.strip(",") for part in re.split(r"[\s;]+", cell.strip(DECORATION))]
-    found: list[str] = []
-    for part in parts:
-        if COMMA.fullmatch(part.replace("−", "-")):  # 0,42 is a decimal comma; 1,0,1,0 are four numbers
-            raise decimal_comma(where, part)
-        found += [number for number in part.split(",") if number]
-    return found
+    have_comma = [COMMA.fullmatch(part.replace("−", "-")) is not None for part in parts]
+    if have_comma == [True] and not re.fullmatch(r"[+−-]?0?,\d{2,}", parts[0]):
+        raise decimal_comma(where, parts[0])  # [1, 0] or 1.0
+    numbers: list[str] = []
+    for part, has_comma in zip(parts, have_comma, strict=True):
+        numbers += [part.replace(",", ".")] if has_comma else [number for number in part.split(",") if number]
+    return numbers
 
 
 # A written number and the exact one
@@ -189,7 +224,7 @@ def are_same(left: float, right: float) -> bool:
     return abs(left - right) <= SAME * max(1.0, abs(left), abs(right))
 
 
-def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"] | None:
+def nearness(number: Written, exact: float) -> Literal["right", "rounded", "cut"] | None:
     """How a written number relates to the exact one; a half may be rounded either way.
 
     >>> [nearness(written(text, ""), 0.155362) for text in ("0.155362", "0.16", "0.15", "0.155", "0.17")]
@@ -201,28 +236,27 @@ def nearness(given: Written, exact: float) -> Literal["right", "rounded", "cut"]
     """
     if math.isnan(exact):
         return None
-    if math.isinf(exact) or math.isinf(given.value):
-        is_same = given.value == exact or (exact == -math.inf and given.value <= STANDS_FOR_MINUS_INFINITY)
+    if math.isinf(exact) or math.isinf(number.value):
+        is_same = number.value == exact or (exact == -math.inf and number.value <= STANDS_FOR_MINUS_INFINITY)
         return "right" if is_same else None
-    if are_same(given.value, exact):
+    if are_same(number.value, exact):
         return "right"
-    if given.digits <= 0 < given.least:  # a bare 0 or 1, which may stand for anything
+    if number.digits <= 0 < number.least:  # a bare 0 or 1, which may stand for anything
         return None
-    apart = abs(given.value - exact)
-    if apart <= (0.5 + ALMOST_HALF) * given.last_digit:
+    if abs(number.value - exact) <= (0.5 + ALMOST_HALF) * number.last_digit:
         return "rounded"
-    lost = abs(exact) - abs(given.value)
-    is_other_side = given.value * exact < 0
-    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * given.last_digit and not is_other_side else None
+    lost = abs(exact) - abs(number.value)
+    is_other_side = number.value * exact < 0
+    return "cut" if 0 < lost < (1 - ALMOST_WHOLE) * number.last_digit and not is_other_side else None
 
 
-def exactly(value: float, given: Written) -> str:
+def exactly(value: float, number: Written) -> str:
     """The exact number with two more decimals than were written; fewer if it ends before that.
 
     >>> exactly(0.155362, Written("0.15", 0.15, 2)), exactly(2.0, Written("3", 3.0, 0))
     ('0.1554', '2')
     """
-    digits = min(max(given.digits, given.least, 0) + 2, MOST_DIGITS)
+    digits = min(max(number.digits, number.least, 0) + 2, MOST_DIGITS)
     if not math.isfinite(value) or are_same(value, round(value, digits)):
         return precise(value)
     return printed_number(value, digits)
@@ -232,16 +266,17 @@ def exactly(value: float, given: Written) -> str:
 
 
 def decimal_comma(where: str, text: str) -> OptionError:
-    """0,42 instead of 0.42."""
+    """One number with a decimal comma, or two whole numbers."""
     return OptionError(
-        f"{where}: {shown(text)} has a decimal comma; write {shown(text.replace(',', '.'))} with a point.\n"
-        "Separate several numbers in one cell with spaces."
+        f"{where}: {shown(text)} has a decimal comma, or is two numbers; write {shown(text.replace(',', '.'))} with a "
+        "point.\nSeparate several numbers in one cell with spaces."
     )
 
 
 def not_a_number(where: str, raw: object) -> OptionError:
     """Something else where a number is expected."""
-    return OptionError(f"{where}: {shown(raw)} is not a number.\nLeave out what was not to be calculated.")
+    what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
+    return OptionError(f"{where}: {shown(raw)} is {what}.\nLeave out what was not to be calculated.")
 
 
 def not_finite(where: str, raw: object) -> OptionError:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from regard.teaching.hand_check.chain import WAYS, Known, concatenated, softmax
-from regard.teaching.hand_check.inputs import Inputs, Numbers
+from regard.teaching.hand_check.claims import Claim
+from regard.teaching.hand_check.inputs import Numbers
 from regard.teaching.hand_check.notation import are_same, nearness
-from regard.teaching.hand_check.notes import Claim
+from regard.teaching.hand_check.places import PROJECTIONS
+from regard.teaching.hand_check.steps import WAYS, Arrays, concatenate, mask, softmax, split_columns
 from regard.trace.arithmetic import factor, precise
 
 MOST_TERMS = 12  # of a sum in which a single wrong number may have lost one; of more, two numbers must agree
 MOST_WORDS = 64  # words among which a mixed-up value is looked for
 ROOT, SIZE, MASK = "√d_k forgotten", "divided by d_k instead of √d_k", "mask ignored"
-COLUMNS, PLAIN = "softmax over columns instead of rows", "normalised without the exponential"
 MISSING, SIGN, WORD = "a term missing from the sum", "a term with the wrong sign", "value of the wrong word"
 
 
@@ -34,236 +34,220 @@ class Slip:
         return f"{self.name} ({self.detail})" if self.detail else self.name
 
 
-def explained(
-    step: str,
-    claims: Sequence[Claim],
-    failing: Sequence[Claim],
-    variants: Sequence[Known],
-    exact: Numbers,
-    inputs: Inputs,
-    coarse: Set[Claim] = frozenset(),
-) -> dict[Claim, Slip]:
+@dataclass(frozen=True)
+class Rule:
+    """A wrong way to compute a whole step: its name, the steps it may happen in, what it uses, and what it gives.
+
+    `stage` is what the softmax takes, `seen` the mask or 1; a result of another shape than the step's is left out.
+    """
+
+    name: str
+    steps: str  # separated by blanks
+    needs: str
+    compute: Callable[..., Any]
+
+
+def _turn(array: Numbers) -> Numbers:
+    return array.swapaxes(-1, -2)
+
+
+def _shares(scores: Numbers) -> Numbers:
+    numbers = np.where(np.isneginf(scores), 0.0, scores)
+    return np.asarray(numbers / numbers.sum(axis=-1, keepdims=True))
+
+
+def _projection_rules(step: str, own: str) -> Iterator[Rule]:
+    for rows in ("x" if step == "query" else "context", "positioned"):
+        needs = f"{rows} {own}"
+        yield Rule(
+            f"{own} transposed", step, needs, lambda x, W: x @ split_columns(np.concatenate(W, axis=1).T, len(W))
+        )
+        yield Rule(f"{own} of each head transposed", step, needs, lambda x, W: x @ _turn(W))
+        yield Rule(f"{own} forgotten", step, needs, lambda x, W: split_columns(x, len(W)))
+        for other in PROJECTIONS.values():
+            if other != own:
+                yield Rule(f"{other} instead of {own}", step, f"{rows} {other}", np.matmul)
+    other, name = ("context", "context instead of x") if step == "query" else ("x", "x instead of the context")
+    yield Rule(name, step, f"{other} {own}", np.matmul)
+    yield Rule("position forgotten", step, f"x {own} position", lambda x, W, position: x @ W)
+
+
+def _scaling_rules(steps: str, numbers: str, then: Callable[..., Any]) -> Iterator[Rule]:
+    needs = f"{numbers} divisor seen"
+    yield Rule(ROOT, steps, needs, lambda scores, divisor, seen: then(scores, seen))
+    yield Rule(SIZE, steps, needs, lambda scores, divisor, seen: then(scores / divisor**2, seen))
+    yield Rule("multiplied by √d_k", steps, needs, lambda scores, divisor, seen: then(scores * divisor, seen))
+
+
+def _softmax_rules(step: str, stage: str) -> Iterator[Rule]:
+    yield Rule("softmax over columns instead of rows", step, stage, lambda s: _turn(softmax(_turn(s))))
+    yield Rule("normalised without the exponential", step, stage, _shares)
+    yield Rule("not divided by the sum of the exponentials", step, stage, np.exp)
+    name = "softmax over the whole matrix"
+    yield Rule(name, step, stage, lambda s: np.exp(s) / np.exp(s).sum(axis=(-1, -2), keepdims=True))
+
+
+def _average_rules(step: str, average: Callable[[Numbers, Numbers], Numbers]) -> Iterator[Rule]:
+    needs = "weight value"
+    yield Rule("keys instead of values", step, "weight key", average)
+    yield Rule("weights of columns instead of rows", step, needs, lambda w, v: average(_turn(w), v))
+    yield Rule(f"{WORD} (of the next word)", step, needs, lambda w, v: average(w, np.roll(v, -1, axis=1)))
+    yield Rule(f"{WORD} (of the previous word)", step, needs, lambda w, v: average(w, np.roll(v, 1, axis=1)))
+    yield Rule(f"{WORD} (in reverse order)", step, needs, lambda w, v: average(w, v[:, ::-1]))
+    yield Rule("weights forgotten", step, needs, lambda w, v: average(np.ones_like(w), v))
+    yield Rule("scores instead of weights", step, "score value", average)
+    yield Rule("scaled scores instead of weights", step, "scaled value", average)
+
+
+RULES = (
+    Rule("position forgotten", "positioned", "x", lambda x: x),
+    Rule("position instead of the sum", "positioned", "position", lambda position: position),
+    Rule("position of the next word", "positioned", "x position", lambda x, at: x + np.roll(at, -1, axis=0)),
+    Rule("position of the previous word", "positioned", "x position", lambda x, at: x + np.roll(at, 1, axis=0)),
+    Rule("position subtracted", "positioned", "x position", np.subtract),
+    Rule("multiplied by the position", "positioned", "x position", np.multiply),
+    *(rule for step, own in PROJECTIONS.items() for rule in _projection_rules(step, own)),
+    Rule("query and key swapped", "score", "query key", lambda q, k: k @ _turn(q)),
+    Rule("q · v instead of q · k", "score", "query value", lambda q, v: q @ _turn(v)),
+    *_scaling_rules("scaled", "score", lambda scaled, seen: scaled),
+    Rule("divided by the root of the number of words", "scaled", "score", lambda s: s / s.shape[-1] ** 0.5),
+    *_scaling_rules("masked", "score", mask),
+    Rule(MASK, "masked", "scaled", lambda scaled: scaled),
+    Rule("masked with 0 instead of −∞", "masked", "scaled visible", np.multiply),
+    Rule("mask transposed", "masked", "scaled visible", lambda scaled, seen: mask(scaled, seen.T)),
+    *_softmax_rules("unscaled_weight", "score"),
+    Rule("√d_k applied", "unscaled_weight", "scaled", softmax),
+    Rule("√d_k applied", "unscaled_weight", "score divisor", lambda scores, divisor: softmax(scores / divisor)),
+    *_scaling_rules("weight", "score", lambda scaled, seen: softmax(mask(scaled, seen))),
+    *_softmax_rules("weight", "stage"),
+    Rule(MASK, "weight", "scaled visible", lambda scaled, seen: softmax(scaled)),
+    Rule("masked after the softmax", "weight", "scaled visible", lambda scaled, seen: softmax(scaled) * seen),
+    Rule("masked with 0 instead of −∞", "weight", "scaled visible", lambda scaled, seen: softmax(scaled * seen)),
+    Rule("mask transposed", "weight", "scaled visible", lambda scaled, seen: softmax(mask(scaled, seen.T))),
+    *_average_rules("weighted_value", lambda weights, values: weights[..., None] * values[:, None]),
+    *_average_rules("output", np.matmul),
+    Rule("keys instead of values", "weight_gradient", "output_gradient key", lambda g, k: g @ _turn(k)),
+    Rule("mean without the weights", "mean_gradient", "weight_gradient", lambda g: g.mean(axis=-1)),
+    Rule("sum without the weights", "mean_gradient", "weight_gradient", lambda g: g.sum(axis=-1)),
+    Rule("mean not subtracted", "scaled_gradient", "weight weight_gradient", np.multiply),
+    Rule(
+        "weight forgotten", "scaled_gradient", "weight_gradient mean_gradient", lambda g, mean: g - mean[..., None]
+    ),
+    Rule("only the Jacobian's diagonal", "scaled_gradient", "weight weight_gradient", lambda w, g: w * g * (1 - w)),
+    Rule(
+        "mean added instead of subtracted", "scaled_gradient", "weight weight_gradient mean_gradient",
+        lambda w, g, mean: w * (g + mean[..., None]),
+    ),
+    *_scaling_rules("score_gradient", "scaled_gradient", lambda scaled, seen: scaled),
+    Rule("heads in reverse order", "concatenated", "output", lambda outputs: concatenate(outputs[::-1])),
+    Rule("W_O forgotten", "projected", "concatenated W_O", lambda rows, W: rows),
+    Rule("W_O transposed", "projected", "concatenated W_O", lambda rows, W: rows @ W.T),
+    Rule("heads in reverse order", "projected", "output W_O", lambda outputs, W: concatenate(outputs[::-1]) @ W),
+)  # fmt: skip
+
+
+def predict(step: str, arrays: Arrays, shape: tuple[int, ...]) -> Iterator[tuple[str, Numbers]]:
+    """What each rule gives for a step, by name."""
+    known = {**arrays}
+    known["seen"] = arrays.get("visible", np.array(1.0))
+    known["stage"] = arrays.get("masked", arrays.get("scaled", np.array(np.nan)))
+    for rule in RULES:
+        if step in rule.steps.split() and all(name in known for name in rule.needs.split()):
+            try:
+                numbers = np.asarray(rule.compute(*(known[name] for name in rule.needs.split())))
+            except ValueError:  # shapes that do not fit
+                continue
+            if numbers.shape == shape:
+                yield rule.name, numbers
+
+
+def explain_slips(
+    step: str, claims: Sequence[Claim], failing: Sequence[Claim], variants: Sequence[Arrays], exact: Numbers,
+    words: Sequence[str], coarse: Set[Claim] = frozenset(),
+) -> dict[Claim, Slip]:  # fmt: skip
     """The slip behind each wrong number, for those that have one.
 
     claims    all numbers of the step: a slip that contradicts one in the same row is less likely
     variants  the steps before: exact, and as the notes have them
+    words     of the keys
     coarse    numbers with too few decimals: a bare 0 fits too much to be explained without the rest of its row
     """
     with np.errstate(all="ignore"):
-        predictions = [
-            (name, array)
-            for known in variants
-            for name, array in _predictions(step, known, inputs)
-            if array.shape == exact.shape
-        ]
-        hits = [
-            {claim for claim in failing if _fits(claim, float(array[claim.place]), exact)} for _, array in predictions
-        ]
+        predictions = [one for arrays in variants for one in predict(step, arrays, exact.shape)]
+        hits = [{claim for claim in failing if _fits(claim, array[claim.place], exact)} for _, array in predictions]
         order = sorted(range(len(hits)), key=lambda at: -len(hits[at]))
-        groups: dict[tuple[int, ...], list[Claim]] = {}
-        for claim in failing:
-            groups.setdefault(claim.place[:-1], []).append(claim)
-        others: dict[tuple[int, ...], list[Claim]] = {place: [] for place in groups}
+        slips: dict[Claim, Slip] = {}
+        rows: dict[tuple[int, ...], list[Claim]] = {}
         for claim in claims:
-            if claim.place[:-1] in others:
-                others[claim.place[:-1]].append(claim)
-        found: dict[Claim, Slip] = {}
-        for place, group in groups.items():
+            rows.setdefault(claim.place[:-1], []).append(claim)
+        wrong = {*failing}
+        for row, of_row in rows.items():
+            group = [claim for claim in of_row if claim in wrong]
             if coarse >= {*group}:
                 continue
             whole = [at for at in order if hits[at].issuperset(group)]
-            agreeing = [at for at in whole if _agrees(predictions[at][1], others[place])]
+            agreeing = [at for at in whole if all(nearness(c.written, predictions[at][1][c.place]) for c in of_row)]
             chosen = next(iter([*agreeing, *whole]), None)
             if chosen is not None and (agreeing or len(group) > 1):
                 name, array = predictions[chosen]
-                found |= {claim: Slip(name, value=float(array[claim.place])) for claim in group}
+                slips |= {claim: Slip(name, value=float(array[claim.place])) for claim in group}
                 continue
-            vector = next(_sums(step, place, group, variants, exact, inputs), None)
+            vector = next(_explain_vector(step, row, group, variants, exact, words), None)
             if vector is not None:
-                slip, numbers = vector
-                found |= {claim: replace(slip, value=float(numbers[claim.place[-1]])) for claim in group}
+                slips |= {claim: replace(vector[0], value=float(vector[1][claim.place[-1]])) for claim in group}
                 continue
-            for claim in group:  # no slip explains the row: each number on its own
-                if claim in coarse:
-                    continue
+            for claim in [claim for claim in group if claim not in coarse]:  # each number on its own
                 alone = [at for at in order if claim in hits[at]]
-                if alone:
-                    name, array = predictions[alone[0]]
-                    found[claim] = Slip(name, value=float(array[claim.place]))
-                elif (term := _one_term(claim, variants, exact)) is not None:
-                    found[claim] = term
-        return found
+                name, array = predictions[alone[0]] if alone else ("", exact)
+                slip = Slip(name, value=float(array[claim.place])) if alone else _explain_sum(claim, variants, exact)
+                slips |= {} if slip is None else {claim: slip}
+        return slips
 
 
-def _fits(claim: Claim, predicted: float, exact: Numbers) -> bool:
+def _fits(claim: Claim, predicted: Any, exact: Numbers) -> bool:
     """Whether a prediction gives the number in the notes, and is not what is right anyway."""
+    predicted = float(predicted)
     if np.isnan(predicted) or are_same(predicted, float(exact[claim.place])):
         return False
     return nearness(claim.written, predicted) is not None
 
 
-def _agrees(predicted: Numbers, claims: Sequence[Claim]) -> bool:
-    """Whether a prediction gives every number of a row, the right ones included."""
-    return all(nearness(claim.written, float(predicted[claim.place])) is not None for claim in claims)
-
-
-# Hypotheses about a whole step
-
-
-def _predictions(step: str, known: Known, inputs: Inputs) -> Iterator[tuple[str, Numbers]]:
-    def have(*names: str) -> bool:
-        return all(name in known for name in names)
-
-    if step in ("query", "key", "value"):
-        yield from _projections(step, known)
-    if step == "score" and have("query", "key"):
-        queries, keys = known["query"], known["key"]
-        if queries.shape == keys.shape:
-            yield "query and key swapped", keys @ queries.swapaxes(-1, -2)
-        if have("value") and known["value"].shape[-1] == queries.shape[-1]:
-            yield "q · v instead of q · k", queries @ known["value"].swapaxes(-1, -2)
-    if step in ("scaled", "masked") and have("score", "divisor"):
-        for name, scaled in _scalings(known["score"], float(known["divisor"])):
-            hidden = step == "masked" and have("visible")
-            yield name, np.where(known["visible"] > 0, scaled, -np.inf) if hidden else scaled
-    if step == "masked" and have("scaled"):
-        yield MASK, known["scaled"]
-        yield "masked with 0 instead of −∞", known["scaled"] * known["visible"]
-    if step == "weight":
-        yield from _softmaxes(known)
-    if step in ("weighted_value", "output") and have("weight", "value"):
-        yield from _averages(step, known)
-    if step == "concatenated" and have("output"):
-        yield "heads in reverse order", concatenated(known["output"][::-1])
-    if step == "projected" and have("concatenated", "W_O"):
-        rows, matrix = known["concatenated"], known["W_O"]
-        yield "W_O forgotten", rows
-        if matrix.shape[0] == matrix.shape[1]:
-            yield "W_O transposed", rows @ matrix.T
-
-
-def _projections(step: str, known: Known) -> Iterator[tuple[str, Numbers]]:
-    own, rows = f"W_{step[0]}", known.get("x" if step == "query" else "context")
-    if rows is None or own not in known:
-        return
-    matrices = known[own]  # (head, in, out)
-    heads, inner, outer = matrices.shape
-    whole = np.concatenate(list(matrices), axis=1)  # (in, head · out)
-    if whole.shape[0] == whole.shape[1]:
-        transposed = np.stack(np.split(whole.T, heads, axis=1))
-        yield f"{own} transposed", rows @ transposed
-    if inner == outer:
-        yield f"{own} of each head transposed", rows @ matrices.swapaxes(-1, -2)
-    if rows.shape[1] == heads * outer:
-        yield f"{own} forgotten", np.stack(np.split(rows, heads, axis=1))
-    for other in ("W_q", "W_k", "W_v"):
-        if other != own and other in known and known[other].shape == matrices.shape:
-            yield f"{other} instead of {own}", rows @ known[other]
-    wrong = known["context" if step == "query" else "x"]
-    if wrong is not rows and wrong.shape == rows.shape:
-        name = "context instead of x" if step == "query" else "x instead of the context"
-        yield name, wrong @ matrices
-
-
-def _scalings(scores: Numbers, divisor: float) -> Iterator[tuple[str, Numbers]]:
-    yield ROOT, scores
-    yield SIZE, scores / divisor**2
-    yield "multiplied by √d_k", scores * divisor
-
-
-def _softmaxes(known: Known) -> Iterator[tuple[str, Numbers]]:
-    visible = known.get("visible")
-
-    def masked(scores: Numbers) -> Numbers:
-        return scores if visible is None else np.where(visible > 0, scores, -np.inf)
-
-    stage = known.get("masked", known.get("scaled"))
-    if stage is None:
-        return
-    if "score" in known and "divisor" in known:
-        for name, scaled in _scalings(known["score"], float(known["divisor"])):
-            yield name, softmax(masked(scaled))
-    yield COLUMNS, softmax(stage.swapaxes(-1, -2)).swapaxes(-1, -2)
-    shares = np.where(np.isneginf(stage), 0.0, stage)
-    yield PLAIN, shares / shares.sum(axis=-1, keepdims=True)
-    exponentials = np.exp(stage)
-    yield "not divided by the sum of the exponentials", exponentials
-    yield "softmax over the whole matrix", exponentials / exponentials.sum(axis=(-1, -2), keepdims=True)
-    if visible is not None and "scaled" in known:
-        unmasked = softmax(known["scaled"])
-        yield MASK, unmasked
-        yield "masked after the softmax", unmasked * visible
-        yield "masked with 0 instead of −∞", softmax(known["scaled"] * visible)
-
-
-def _averages(step: str, known: Known) -> Iterator[tuple[str, Numbers]]:
-    weights, values = known["weight"], known["value"]
-
-    def averaged(weights: Numbers, values: Numbers) -> Numbers:
-        return weights @ values if step == "output" else weights[..., None] * values[:, None]
-
-    if "key" in known and known["key"].shape == values.shape:
-        yield "keys instead of values", averaged(weights, known["key"])
-    if weights.shape[-1] == weights.shape[-2]:
-        yield "weights of columns instead of rows", averaged(weights.swapaxes(-1, -2), values)
-    if values.shape[1] > 1:
-        for name, order in (("next", -1), ("previous", 1)):
-            yield f"{WORD} (of the {name} word)", averaged(weights, np.roll(values, order, axis=1))
-        yield f"{WORD} (in reverse order)", averaged(weights, values[:, ::-1])
-    yield "weights forgotten", averaged(np.ones_like(weights), values)
-
-
-# Hypotheses about one sum
-
-
-def _sums(
-    step: str, place: tuple[int, ...], group: Sequence[Claim], variants: Sequence[Known], exact: Numbers, inputs: Inputs
-) -> Iterator[tuple[Slip, Numbers]]:
+def _explain_vector(
+    step: str, row: tuple[int, ...], group: Sequence[Claim], variants: Iterable[Arrays], exact: Numbers,
+    words: Sequence[str],
+) -> Iterator[tuple[Slip, Numbers]]:  # fmt: skip
     """Slips in all components of a vector: the same term missing, of the wrong sign, or with another word's value."""
-    for known in variants:
-        if not {"weight", "value"} <= set(known) or step not in ("output", "weighted_value"):
+    for arrays in variants:
+        if not {"weight", "value"} <= arrays.keys() or step not in ("output", "weighted_value"):
             continue
-        head, query = place[:2]
-        weights, values = known["weight"][head, query], known["value"][head]  # (key,), (key, value_dim)
-        components = [claim.place[-1] for claim in group]
-        words = inputs.key_words
-        enough = len(group) > 1 or len(words) <= 4
-
-        def fit(vector: Numbers, components: Sequence[int] = components, group: Sequence[Claim] = group) -> bool:
-            return all(_fits(claim, float(vector[at]), exact) for claim, at in zip(group, components, strict=True))
-
-        if step == "weighted_value":
-            for key, word in enumerate(words):
-                if key != place[2] and fit(weights[place[2]] * values[key]):
-                    yield Slip(WORD, f"the value of {word} is used"), weights[place[2]] * values[key]
-            continue
+        weights, values = arrays["weight"][row[:2]], arrays["value"][row[0]]  # (key,), (key, value_dim)
         terms = weights[:, None] * values
-        whole = terms.sum(axis=0)
-        if len(group) > 1 or len(words) <= MOST_TERMS:
-            for key, word in enumerate(words):
-                if fit(whole - terms[key]):
-                    yield Slip(MISSING, f"that of {word}"), whole - terms[key]
-                if fit(whole - 2 * terms[key]):
-                    yield Slip(SIGN, f"that of {word}"), whole - 2 * terms[key]
-        if enough and len(words) <= MOST_WORDS:
-            for key, other in product(range(len(words)), repeat=2):
-                mixed = whole + weights[key] * (values[other] - values[key])
-                if key != other and fit(mixed):
-                    yield Slip(WORD, f"the value of {words[other]} is used for {words[key]}"), mixed
+        found: list[tuple[Slip, Numbers]] = []
+        if step == "weighted_value":
+            others = [key for key in range(len(words)) if key != row[2]]
+            found = [
+                (Slip(WORD, f"the value of {words[key]} is used"), weights[row[2]] * values[key]) for key in others
+            ]
+        elif len(group) > 1 or len(words) <= MOST_TERMS:
+            for (key, word), (name, times) in product(enumerate(words), ((MISSING, 1), (SIGN, 2))):
+                found.append((Slip(name, f"that of {word}"), terms.sum(axis=0) - times * terms[key]))
+        if step == "output" and (len(group) > 1 or len(words) <= 4) and len(words) <= MOST_WORDS:
+            for (key, word), (other, another) in product(enumerate(words), repeat=2):
+                mixed = terms.sum(axis=0) + weights[key] * (values[other] - values[key])
+                found.append((Slip(WORD, f"the value of {another} is used for {word}"), mixed))
+        yield from (
+            (slip, vector) for slip, vector in found if all(_fits(c, vector[c.place[-1]], exact) for c in group)
+        )
 
 
-def _one_term(claim: Claim, variants: Sequence[Known], exact: Numbers) -> Slip | None:
+def _explain_sum(claim: Claim, variants: Iterable[Arrays], exact: Numbers) -> Slip | None:
     """A single sum with a term missing or of the wrong sign."""
-    for known, way in product(variants, WAYS[claim.step]):
-        if way.terms is None or not all(name in known for name in way.needs):
+    for arrays, way in product(variants, WAYS[claim.step]):
+        terms = way.terms(claim.place, [arrays[name] for name in way.needs]) if arrays.keys() >= {*way.needs} else None
+        if terms is None or not 1 < len(terms) <= MOST_TERMS:
             continue
-        needed: list[Any] = [known[name] for name in way.needs]
-        terms = way.terms(claim.place, *needed)
-        if not 1 < len(terms) <= MOST_TERMS:
-            continue
-        for name, times in ((MISSING, 1), (SIGN, 2)):
-            for term in terms:
-                predicted = float(terms.sum() - times * term)
-                if _fits(claim, predicted, exact):
-                    return Slip(name, factor(term, precise), predicted)
+        for (name, times), term in product(((MISSING, 1), (SIGN, 2)), terms):
+            predicted = float(terms.sum() - times * term)
+            if _fits(claim, predicted, exact):
+                return Slip(name, factor(term, precise), predicted)
     return None

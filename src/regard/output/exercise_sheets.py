@@ -1,0 +1,164 @@
+"""Exercise sheets as files: Markdown, spreadsheets with empty cells, and PDF."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from regard import atomic_file, validate
+from regard.errors import missing_package
+from regard.output.table_formats import escaped_markdown
+from regard.teaching.exercises import Box, Exercises, Sheet
+from regard.teaching.grading import Grade, grades_csv
+
+FORMATS = ("md", "xlsx", "pdf")
+HINT = "Fill in every empty cell: whole numbers as they are, others with two decimals at least."
+BOX_COLOUR, GIVEN_COLOUR, RULE_COLOUR = "FFF7D6", "EEF1F5", "B8BEC8"
+PAGE = """
+#let sheet = json(bytes(sys.inputs.sheet))
+#set document(title: sheet.title, date: none)
+#set page(paper: "a4", margin: 18mm, footer: text(8pt)[#sheet.student #h(1fr) #sheet.title])
+#set text(size: 11pt)
+= #sheet.title
+#sheet.student
+#v(1mm)
+#text(9pt, sheet.hint)
+#let drawn(part) = {
+  text(weight: "bold", part.caption)
+  v(-1mm)
+  table(
+    columns: part.heading.len(), inset: 2.2mm, stroke: 0.4pt + rgb("#b8bec8"), align: center + horizon,
+    fill: (column, row) => if row == 0 or column == 0 or part.given { rgb("#eef1f5") } else { white },
+    ..part.heading.map(cell => strong(cell)),
+    ..part.rows.flatten().map(cell => box(width: if part.given { auto } else { 11mm }, cell)),
+  )
+}
+#v(3mm)
+#par(leading: 5mm, for part in sheet.blocks.filter(part => part.given) { box(drawn(part)); h(7mm) })
+#for part in sheet.blocks.filter(part => not part.given) {
+  block(breakable: false, above: 5mm, drawn(part))
+}
+"""  # of typst; the sheet comes as data, so that no name in it is read as markup
+
+
+def to_markdown(sheet: Sheet) -> str:
+    """A table per block, with its caption above it."""
+    lines = [f"# {escaped_markdown(sheet.title)}", "", HINT, ""]
+    for block in sheet.blocks:
+        lines += [escaped_markdown(block.caption), ""] if block.caption else []
+        rows = [
+            block.heading,
+            ["---"] * len(block.heading),
+            *([sheet.text(cell) for cell in row] for row in block.rows),
+        ]
+        for at, row in enumerate(rows):
+            lines.append("| " + " | ".join(cell if at == 1 else escaped_markdown(cell) for cell in row) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def to_xlsx(sheet: Sheet) -> bytes:
+    """One worksheet: blocks below each other, coloured cells to fill in; nothing in it is a formula."""
+    openpyxl, styles = _openpyxl()
+    book = openpyxl.Workbook()
+    page = book.active
+    page.title = "Exercise"
+    side = styles.Side(style="thin", color=RULE_COLOUR)
+    border = styles.Border(left=side, right=side, top=side, bottom=side)
+    fills = {name: styles.PatternFill("solid", fgColor=name) for name in (BOX_COLOUR, GIVEN_COLOUR)}
+    row = 1
+    for text in (f"{sheet.title}: {sheet.student}", HINT):
+        _text_cell(page, row, 1, text)
+        row += 2
+    for block in sheet.blocks:
+        if block.caption:
+            _text_cell(page, row, 1, block.caption).font = styles.Font(bold=True)
+            row += 1
+        for at, cells in enumerate((block.heading, *block.rows)):
+            for column, content in enumerate(cells, 1):
+                text = sheet.text(content)
+                number = _number(text) if at and column > 1 else None
+                cell = _text_cell(page, row, column, text) if number is None else page.cell(row, column, number)
+                cell.border = border
+                cell.fill = fills[BOX_COLOUR if isinstance(content, Box) else GIVEN_COLOUR]
+                cell.alignment = styles.Alignment(horizontal="center")
+                decimals = len(text.partition(".")[2]) if number is not None else 0
+                cell.number_format = "0." + "0" * decimals if decimals else "General"
+            row += 1
+        row += 1
+    for letter in "ABCDEFGHIJKL":
+        page.column_dimensions[letter].width = 14
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def _openpyxl() -> tuple[Any, Any]:
+    try:
+        return import_module("openpyxl"), import_module("openpyxl.styles")
+    except ImportError as problem:
+        raise missing_package("Writing .xlsx", "openpyxl", instead="Or choose another format.") from problem
+
+
+def _text_cell(page: Any, row: int, column: int, text: str) -> Any:
+    cell = page.cell(row, column, text or None)
+    if text:
+        cell.data_type = "s"  # a name such as =1+1 is text
+    return cell
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace("−", "-")) if "∞" not in text and "inf" not in text.casefold() else None
+    except ValueError:
+        return None
+
+
+def to_pdf(sheet: Sheet) -> bytes:
+    """Pages of A4, by typst."""
+    try:
+        typst = import_module("typst")
+    except ImportError as problem:
+        raise missing_package("PDF", "typst", instead="Or choose another format.") from problem
+    blocks = [
+        {
+            "caption": block.caption,
+            "heading": list(block.heading),
+            "rows": [[sheet.text(cell) for cell in row] for row in block.rows],
+            "given": block.is_given,
+        }
+        for block in sheet.blocks[1:]  # the first one names the student
+    ]
+    content = {"title": sheet.title, "student": sheet.student, "hint": HINT, "blocks": blocks}
+    return bytes(typst.compile(PAGE.encode(), sys_inputs={"sheet": json.dumps(content)}, format="pdf"))
+
+
+WRITERS: dict[str, Callable[[Sheet], str | bytes]] = {"md": to_markdown, "xlsx": to_xlsx, "pdf": to_pdf}
+
+
+def write_exercises(exercises: Exercises, folder: str | Path, formats: tuple[str, ...] = FORMATS) -> list[Path]:
+    """Write a sheet and a solution per student and format, and the task file key.json; the paths of all of them."""
+    for name in formats:
+        validate.choice("formats", name, FORMATS)
+    folder = Path(folder)
+    (folder / "solutions").mkdir(parents=True, exist_ok=True)
+    paths = []
+    for task in exercises.tasks:
+        for under, sheet in ((folder, task.sheet()), (folder / "solutions", task.sheet(solved=True))):
+            paths += [atomic_file.write(under / f"{task.file}.{name}", WRITERS[name](sheet)) for name in formats]
+    key = json.dumps(exercises.key(), ensure_ascii=False, indent=1) + "\n"
+    return [*paths, atomic_file.write(folder / "key.json", key)]
+
+
+def write_grades(grades: Sequence[Grade], folder: str | Path) -> list[Path]:
+    """Write grades.csv, grades.json and a feedback file per student; the paths of all of them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    content = json.dumps([one.as_dict() for one in grades], ensure_ascii=False, indent=1) + "\n"
+    paths = [atomic_file.write(folder / "grades.csv", grades_csv(grades))]
+    paths.append(atomic_file.write(folder / "grades.json", content))
+    return [*paths, *(atomic_file.write(folder / f"{one.file}.md", one.feedback()) for one in grades)]

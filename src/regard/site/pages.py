@@ -1,0 +1,141 @@
+"""Documents as pages: Markdown and Python source, with one header and links between them."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from os.path import relpath
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+STYLE = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
+STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; img-src 'self'; base-uri 'none'; form-action 'none'"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A page that the header of every page leads to."""
+
+    label: str
+    page: str  # its path in the site
+
+
+@dataclass(frozen=True)
+class Page:
+    """A document as HTML, and the files that it leads to."""
+
+    title: str
+    body: str
+    targets: tuple[str, ...]  # paths beside the document, as it writes them, without fragments
+
+
+def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
+    """Markdown as a page.
+
+    address   the address of a path that the text links to, from this page; None leaves the words without a link
+
+    >>> page = markdown_page("See [masks](masks.md#causal).", lambda path: "masks.html")
+    >>> page.targets, page.body.strip()
+    (('masks.md',), '<p>See <a href="masks.html#causal">masks</a>.</p>')
+    """
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    targets: list[str] = []
+    title = ""
+    slugs: dict[str, int] = {}
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            content = _plain(tokens[place + 1])
+            title = title or content
+            token.attrSet("id", _slug(content, slugs))
+        for child in token.children or ():
+            _rewrite(child, address, targets)
+        if token.children:
+            token.children = _without_dead_links(token.children)
+    body = str(markdown.renderer.render(tokens, markdown.options, {}))
+    body = body.replace("<table>", '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
+    return Page(title, body.replace("</table>", "</table></div>"), tuple(dict.fromkeys(targets)))
+
+
+def source_page(name: str, text: str) -> Page:
+    """A source file as a page."""
+    body = f'<h1>{escape(name)}</h1>\n<pre tabindex="0"><code>{escape(text)}</code></pre>\n'
+    return Page(name, body, ())
+
+
+def document(page: Page, path: str, header: Sequence[Link], *, label: str = "") -> str:
+    """A page of the site as an HTML document.
+
+    path    where it is in the site
+    label   that of the header's link which this page belongs to
+    """
+    home = escape(relative(path, "index.html"))
+    links = "".join(
+        f'<a href="{escape(relative(path, link.page))}"{" aria-current=page" * (link.label == label)}>'
+        f"{escape(link.label)}</a>"
+        for link in header
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(page.title)} · Regard</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f'<header><nav aria-label="Site"><a class="name" href="{home}">Regard</a>{links}'
+        f"</nav></header>\n<main>\n{page.body}</main>\n</body>\n</html>\n"
+    )
+
+
+def relative(start: str, target: str) -> str:
+    """The address of one page from another.
+
+    >>> relative("lessons/masks.html", "index.html"), relative("index.html", "lessons/masks.html")
+    ('../index.html', 'lessons/masks.html')
+    """
+    return PurePosixPath(relpath(target, str(PurePosixPath(start).parent))).as_posix()
+
+
+def _rewrite(token: Token, address: Callable[[str], str | None], targets: list[str]) -> None:
+    """The address of a link or an image: that of a page of the site in the place of the file it names."""
+    name = {"link_open": "href", "image": "src"}.get(token.type)
+    if name is None:
+        return
+    written = str(token.attrGet(name) or "")
+    parts = urlsplit(written)
+    if parts.scheme or parts.netloc or not parts.path:
+        return
+    path = unquote(parts.path)
+    targets.append(path)
+    found = address(path)
+    token.attrSet(name, "" if found is None else found + (f"#{parts.fragment}" if parts.fragment else ""))
+
+
+def _without_dead_links(tokens: list[Token]) -> list[Token]:
+    kept, is_dead = [], False
+    for token in tokens:
+        if token.type == "link_open" and not token.attrGet("href"):
+            is_dead = True
+        elif token.type == "link_close" and is_dead:
+            is_dead = False
+        elif token.type != "image" or token.attrGet("src"):
+            kept.append(token)
+    return kept
+
+
+def _plain(inline: Token) -> str:
+    return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
+
+
+def _slug(heading: str, taken: dict[str, int]) -> str:
+    """The id of a heading, as GitHub makes it."""
+    slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    count = taken[slug] = taken.get(slug, 0) + 1
+    return slug if count == 1 else f"{slug}-{count - 1}"

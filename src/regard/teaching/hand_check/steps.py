@@ -1,0 +1,235 @@
+"""The steps of attention, each computed from the steps before it, and the calculation of one number written out.
+
+Arrays have a head axis in front, except those of HEADLESS steps. `x` and `context` are the embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.engines import generic
+from regard.teaching.hand_check.inputs import Inputs, Numbers
+from regard.trace.arithmetic import dot, factor, precise, softmax_line, total
+
+Arrays = Mapping[str, Numbers]
+Line = Callable[..., str]
+LONGEST = 1000.0  # divisors up to this are written as a root
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute a step: what it needs, the computation, and how that is written for one number.
+
+    A number that is a sum of products has the two vectors whose product it is, or the terms of the sum and None.
+    """
+
+    needs: tuple[str, ...]
+    compute: Callable[..., Numbers]
+    line: Line | None = None  # the place, then what is needed
+    factors: Callable[..., tuple[Numbers, Numbers | None]] | None = None
+
+    def __call__(self, arrays: Sequence[Numbers]) -> Numbers:
+        """The step; NaN where what it needs is not known."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.compute(*arrays), np.float64)
+
+    def write(self, place: Sequence[int], arrays: Sequence[Numbers], result: float) -> str:
+        """The calculation of one number."""
+        if self.line is not None:
+            return f"{self.line(place, *arrays)} = {precise(result)}"
+        assert self.factors is not None
+        left, right = self.factors(place, *arrays)
+        line = total([factor(term, precise) for term in left]) if right is None else dot(left, right, show=precise)
+        return f"{line} = {precise(result)}"
+
+    def terms(self, place: Sequence[int], arrays: Sequence[Numbers]) -> Numbers | None:
+        """The terms of the sum at one place."""
+        if self.factors is None:
+            return None
+        left, right = self.factors(place, *arrays)
+        return np.asarray(left if right is None else left * right)
+
+
+def start(inputs: Inputs) -> dict[str, Numbers]:
+    """What is known before the first step."""
+    arrays: dict[str, Any] = {"position": inputs.position, "output_gradient": inputs.output_gradient}
+    if inputs.x is not None:
+        arrays |= {"x": inputs.x, "context": inputs.x if inputs.context is None else inputs.context}
+    for name, matrix in inputs.matrices.items():
+        arrays[name] = matrix if name == "W_O" else split_columns(matrix, inputs.heads)
+    visible = inputs.visible()
+    arrays |= inputs.parts | {"visible": None if visible is None else visible.astype(np.float64)}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def split_columns(matrix: Numbers, heads: int) -> Numbers:
+    """(in, head · head_dim) → (head, in, head_dim)."""
+    return np.stack(np.split(matrix, heads, axis=1))
+
+
+def divisor_of(inputs: Inputs, arrays: Arrays) -> Numbers | None:
+    """√d_k unless another divisor is given."""
+    size = next((arrays[name].shape[-1] for name in ("query", "key", "W_q", "W_k") if name in arrays), None)
+    return np.array(inputs.divisor) if inputs.divisor is not None else None if size is None else np.array(size**0.5)
+
+
+def ways_to(step: str, arrays: Arrays) -> list[Way]:
+    """The ways to compute a step from what is known; weights from masked scores with a mask, q from x + position."""
+    stage = "masked" if "visible" in arrays or "masked" in arrays else "scaled"
+    left_out = {"scaled" if stage == "masked" else "masked"} if step == "weight" else set()
+    if step in ("query", "key", "value"):
+        left_out = {"x", "context"} if "position" in arrays else {"positioned"}
+    return [way for way in WAYS[step] if arrays.keys() >= {*way.needs} and left_out.isdisjoint(way.needs)]
+
+
+def solve(inputs: Inputs) -> dict[str, Numbers]:
+    """Every step that the inputs determine, exactly."""
+    arrays = start(inputs)
+    for step in WAYS:
+        divisor = divisor_of(inputs, arrays)
+        if divisor is not None:
+            arrays["divisor"] = divisor
+        for way in ways_to(step, arrays)[:1] if step not in arrays else ():
+            arrays[step] = way([arrays[name] for name in way.needs])
+    return {step: array for step, array in arrays.items() if step in WAYS}
+
+
+# The computation
+
+
+def softmax(scores: Numbers) -> Numbers:
+    """Over keys; rows that are masked entirely give zeros."""
+    with np.errstate(all="ignore"):
+        return np.asarray(generic.softmax_rows(scores[None]).weights[0])
+
+
+def concatenate(outputs: Numbers) -> Numbers:
+    """(head, query, value_dim) → (query, head · value_dim)."""
+    return outputs.swapaxes(0, 1).reshape(outputs.shape[1], -1)
+
+
+def mask(scaled: Numbers, visible: Numbers) -> Numbers:
+    """−∞ where a query may not see a key."""
+    return np.where(visible > 0, scaled, -np.inf)
+
+
+def _transposed(array: Numbers) -> Numbers:
+    return array.swapaxes(-1, -2)
+
+
+def divisor_text(divisor: float) -> str:
+    """√4 for 2, since d_k = 4 is what the reader knows."""
+    size = round(min(divisor, LONGEST) ** 2)
+    return f"√{size}" if abs(divisor - size**0.5) < 1e-9 else precise(divisor)
+
+
+# How each number is written
+
+
+def _divided_line(place: Sequence[int], numbers: Numbers, divisor: Numbers) -> str:
+    return f"{precise(numbers[tuple(place)])} / {divisor_text(float(divisor))}"
+
+
+def _masked_line(place: Sequence[int], scaled: Numbers, visible: Numbers) -> str:
+    return precise(scaled[tuple(place)]) if visible[place[1], place[2]] > 0 else "masked: −∞"
+
+
+def _softmax_line(place: Sequence[int], stage: Numbers) -> str:
+    row = stage[place[0], place[1]]
+    return "masked: e^(−∞)" if np.isneginf(row[place[2]]) else softmax_line(row, place[2], show=precise)[0]
+
+
+def _weighted_line(place: Sequence[int], weights: Numbers, values: Numbers) -> str:
+    head, row, key, component = place
+    return f"{factor(weights[head, row, key], precise)}·{factor(values[head, key, component], precise)}"
+
+
+def _concatenated_line(place: Sequence[int], outputs: Numbers) -> str:
+    head, component = divmod(place[1], outputs.shape[-1])
+    return f"component {component} of head {head}"
+
+
+def _softmax_gradient_line(place: Sequence[int], weights: Numbers, gradients: Numbers, means: Numbers) -> str:
+    weight, gradient, mean = weights[tuple(place)], gradients[tuple(place)], means[tuple(place[:2])]
+    return f"{factor(weight, precise)}·({precise(gradient)} − {factor(mean, precise)})"
+
+
+def _projection(source: str, name: str) -> Way:
+    """q, k or v of each head: rows times W."""
+    return Way((source, name), np.matmul, factors=lambda p, rows, W: (rows[p[1]], W[p[0]][:, p[2]]))
+
+
+_softmax = Way(("score",), softmax, _softmax_line)
+WAYS: dict[str, tuple[Way, ...]] = {
+    "positioned": (Way(("x", "position"), np.add, factors=lambda p, x, at: (np.array([x[p], at[p]]), None)),),
+    "query": (_projection("x", "W_q"), _projection("positioned", "W_q")),
+    "key": (_projection("context", "W_k"), _projection("positioned", "W_k")),
+    "value": (_projection("context", "W_v"), _projection("positioned", "W_v")),
+    "score": (
+        Way(("query", "key"), lambda q, k: q @ _transposed(k), factors=lambda p, q, k: (q[p[:2]], k[p[0], p[2]])),
+    ),
+    "unscaled_weight": (_softmax,),
+    "scaled": (Way(("score", "divisor"), np.divide, _divided_line),),
+    "masked": (Way(("scaled", "visible"), mask, _masked_line),),
+    "weight": (Way(("scaled",), softmax, _softmax_line), Way(("masked",), softmax, _softmax_line)),
+    "weighted_value": (Way(("weight", "value"), lambda w, v: w[..., None] * v[:, None], _weighted_line),),
+    "output": (
+        Way(("weighted_value",), lambda wv: wv.sum(axis=2), factors=lambda p, wv: (wv[p[0], p[1], :, p[2]], None)),
+        Way(("weight", "value"), np.matmul, factors=lambda p, w, v: (w[p[:2]], v[p[0], :, p[2]])),
+    ),
+    "weight_gradient": (
+        Way(
+            ("output_gradient", "value"),
+            lambda g, v: g @ _transposed(v),
+            factors=lambda p, g, v: (g[p[:2]], v[p[0], p[2]]),
+        ),
+    ),
+    "mean_gradient": (
+        Way(("weight", "weight_gradient"), lambda w, g: (w * g).sum(axis=-1), factors=lambda p, w, g: (w[p], g[p])),
+    ),
+    "scaled_gradient": (
+        Way(
+            ("weight", "weight_gradient", "mean_gradient"),
+            lambda w, g, mean: w * (g - mean[..., None]),
+            _softmax_gradient_line,
+        ),
+    ),
+    "score_gradient": (Way(("scaled_gradient", "divisor"), np.divide, _divided_line),),
+    "concatenated": (Way(("output",), concatenate, _concatenated_line),),
+    "projected": (Way(("concatenated", "W_O"), np.matmul, factors=lambda p, rows, W: (rows[p[0]], W[:, p[1]])),),
+}
+
+
+# Rounding of printed queries, keys and values
+
+
+def spreads(inputs: Inputs, arrays: Arrays) -> dict[str, Numbers]:
+    """How far each later number may be off if q, k and v were printed rounded: a bound per number."""
+    known = dict(arrays)
+    for step in ("score", "scaled", "masked", "weight"):
+        for way in ways_to(step, known)[:1]:
+            known[step] = way([known[name] for name in way.needs])
+    if not inputs.spread or not {"query", "key"} <= set(known):
+        return {}
+    of_query, of_key, of_value = (inputs.spread.get(name, 0.0) for name in ("query", "key", "value"))
+    queries, keys = np.abs(known["query"]), np.abs(known["key"])
+    rounding = of_query * of_key * queries.shape[-1]
+    found = {"score": queries.sum(-1)[..., None] * of_key + keys.sum(-1)[:, None] * of_query + rounding}
+    found["scaled"] = found["masked"] = found["score"] / known["divisor"]
+    stage = known.get("masked", known.get("scaled"))
+    if stage is None or "value" not in known:
+        return found
+    with np.errstate(all="ignore"):
+        largest = np.where(np.isnan(stage), -np.inf, stage).max(axis=-1, keepdims=True)
+        high, low = (np.exp(stage - largest + sign * found["scaled"]) for sign in (1, -1))
+        most = high / (high + low.sum(-1, keepdims=True) - low)
+        least = low / (low + high.sum(-1, keepdims=True) - high)
+    weights, values = known["weight"], np.abs(known["value"])
+    found["weight"] = np.nan_to_num(np.maximum(most - weights, weights - least))
+    found["weighted_value"] = found["weight"][..., None] * (values[:, None] + of_value) + weights[..., None] * of_value
+    found["output"] = found["weighted_value"].sum(axis=2)
+    return found

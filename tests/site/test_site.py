@@ -1,0 +1,90 @@
+"""The static site: every link leads somewhere, nothing is requested from elsewhere, every page has the header."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import regard
+from regard import site
+from regard.site.pages import markdown_page
+
+pytest.importorskip("safetensors")
+
+
+class Markup(HTMLParser):
+    """Addresses and ids of a page; those that a browser would request by itself are apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.requested: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.ids |= {values["id"]} if values.get("id") else set()
+        if tag == "a":
+            self.links.append(values["href"])
+        elif tag != "script" or values.get("src"):
+            self.requested += [values[name] for name in ("src", "href", "srcset", "data") if values.get(name)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    assert site.write(out, regard.model("minilm")) == out / "index.html"
+    return out
+
+
+@pytest.fixture(scope="module")
+def pages(folder: Path) -> dict[Path, Markup]:
+    return {path: Markup(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+
+
+def test_every_link_leads_to_a_page_and_a_heading_of_the_site(folder, pages):
+    assert len(pages) > 25
+    for path, markup in pages.items():
+        for address in [*markup.links, *markup.requested]:
+            parts = urlsplit(address)
+            if parts.scheme:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.is_file() and folder.resolve() in target.parents, f"{path.name} links to {address}"
+            if parts.fragment and target.suffix == ".html":
+                assert parts.fragment in pages[folder / target.relative_to(folder.resolve())].ids, address
+
+
+def test_nothing_is_requested_from_elsewhere(pages):
+    for path, markup in pages.items():
+        assert not [address for address in markup.requested if urlsplit(address).scheme], path
+        text = path.read_text(encoding="utf-8")
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
+        assert policy.startswith("default-src 'none'") and "http" not in policy
+
+
+def test_every_page_is_reached_from_the_front_door(folder, pages):
+    reached, waiting = set(), [folder / "index.html"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        local = [urlsplit(address).path for address in pages[path].links if not urlsplit(address).scheme]
+        targets = [
+            folder / (path.parent / unquote(one)).resolve().relative_to(folder.resolve()) for one in local if one
+        ]
+        waiting += [target for target in targets if target.suffix == ".html"]
+    assert reached == set(pages)
+
+
+def test_no_markup_of_a_document_is_executed():
+    page = markdown_page("# <script>alert(1)</script>\n\n[x](javascript:alert(1)) <img src=x onerror=alert(1)>", str)
+    assert "<script" not in page.body and "<img" not in page.body and 'href="javascript' not in page.body
+
+
+def test_links_to_what_is_not_there_are_words():
+    assert markdown_page("See [there](nowhere.md).", lambda path: None).body == "<p>See there.</p>\n"
