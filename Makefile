@@ -11,6 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 JOBS ?= 2
 MINUTES ?= 10
 TYPESCRIPT := 5.9.3
+ORT_WEB := 1.30.0
 
 venv := .venv
 stamps := $(venv)/stamps
@@ -59,12 +60,12 @@ format: $(stamps)/checks  ## put Python and C++ into shape
 site: $(stamps)/models $(installed)  ## the static site in public/; FILMS="trained/lookup …" adds films of training
 	$(bin)/regard site --out public $(foreach film,$(FILMS),--film $(film))
 
-bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
+bench: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
 	$(bin)/python benchmarks/web.py
 
-bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced; the first screen in a browser
+bench-web: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## the page's kernels and models, in Node and in Chromium
 	$(bin)/python benchmarks/web.py
 
 picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
@@ -146,6 +147,12 @@ $(stamps)/checks: $(stamps)/made constraints.txt
 $(stamps)/typescript-$(TYPESCRIPT): $(stamps)/made | npm
 	@echo "Installing TypeScript"
 	@npm install --prefix $(venv)/node --no-save --no-audit --no-fund --silent typescript@$(TYPESCRIPT)
+	@touch $@
+
+# Only benchmarks/web_models.py compares with it.
+$(stamps)/onnxruntime-web-$(ORT_WEB): $(stamps)/made | npm
+	@echo "Installing onnxruntime-web"
+	@npm install --prefix $(venv)/onnxruntime-web --no-save --no-audit --no-fund --silent onnxruntime-web@$(ORT_WEB)
 	@touch $@
 
 npm:

@@ -1,7 +1,8 @@
-"""The page's kernels in Node: python benchmarks/web.py [--quick]. Writes WEB.md.
+"""The page's kernels and models: python benchmarks/web.py [--quick]. Writes WEB.md.
 
 Beside the JavaScript that they replaced, which comes out of the repository's history, by turns and each in a process of
-its own; their speed alone; how much is loaded until the first picture; and the first screen in a browser.
+its own; their speed alone; whole models, in Node and in Chromium; how much is loaded until the
+first picture; and the first screen in a browser.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import machine
+import web_models
 from frames import frames
 from regard import Attention, Reading
 from regard.viewer import bundle
@@ -107,7 +109,8 @@ def main() -> None:
     quick = parser.parse_args().quick
     rounds, tokens = (1, 4000) if quick else (5, 20_000)
     lines = []
-    for part in (against_javascript(rounds, tokens), speeds(rounds), sizes(), frames()):
+    models = (web_models.against_onnx(rounds), web_models.in_chromium(rounds))
+    for part in (against_javascript(rounds, tokens), speeds(rounds), *models, sizes(), frames()):
         for line in part:
             print(f"| {' | '.join(line)} |", flush=True)
             lines.append(line)
@@ -116,9 +119,10 @@ def main() -> None:
     facts = machine.describe()
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     text = (
-        "# The page's kernels\n\n"
+        "# The page's kernels and models\n\n"
         f"Written by `make bench-web`. {time.strftime('%Y-%m-%d')}, {facts['processor']}, one core, Node {node}. Times "
-        "are of the processor, so that others who use the machine do not count; ratios are medians of turns.\n\n"
+        "are of the processor, so that others who use the machine do not count, but those in Chromium (keys, pictures, "
+        "tokens per second), which are by the clock; ratios are medians of turns.\n\n"
         "| what | wanted | measured |\n|---|---:|---:|\n"
     )
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -30,6 +30,13 @@ def prepare(case: ModelCase) -> Calls:
 
 
 def _session(model: Any) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = cores()
+    return onnxruntime.InferenceSession(onnx_of(model), options, providers=["CPUExecutionProvider"])
+
+
+def onnx_of(model: Any) -> bytes:
+    """A BERT as an ONNX file: ids, positions and mask, (text, token), to the states after the last layer."""
     graph = _Graph()
     transformer = model.transformer
     graph.node("Gather", ["ids"], transformer.embedding.weight, first=True, output="words")
@@ -47,9 +54,7 @@ def _session(model: Any) -> Any:
         hidden = graph.node("BiasGelu", [graph.node("MatMul", [middle], fed.up.weight.T)], fed.up.bias, domain=OURS)
         down = graph.node("MatMul", [hidden], fed.down.weight.T)
         graph.rename("x", graph.skip_norm(down, middle, block.norm_2, fed.down.bias))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = cores()
-    return onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])
+    return graph.model()
 
 
 class _Graph:

@@ -58,7 +58,7 @@ def shows(page: Page, word: str) -> None:
 
 
 def test_one_file_reads_another_text_offline_as_python_does(minilm, tmp_path, new_page, settle, exported):
-    path = pages.save(minilm.read(KIDS), tmp_path / "page.html", model=minilm)
+    path = pages.save(minilm.read(KIDS), tmp_path / "page.html", with_model=True)
     page = new_page(offline=True)
     page.goto(path.as_uri())
     settle(page)
@@ -77,7 +77,7 @@ def test_one_file_reads_another_text_offline_as_python_does(minilm, tmp_path, ne
 
 def test_what_the_model_computes_says_its_precision(minilm, tmp_path, new_page, settle):
     page = new_page(offline=True)
-    page.goto(pages.save(minilm.read(KIDS), tmp_path / "page.html", model=minilm).as_uri())
+    page.goto(pages.save(minilm.read(KIDS), tmp_path / "page.html", with_model=True).as_uri())
     settle(page)
     type_text(page, OTHER)
     shows(page, "Sarah")
@@ -89,7 +89,7 @@ def test_what_the_model_computes_says_its_precision(minilm, tmp_path, new_page, 
 
 def test_one_file_writes_what_python_writes(small, tmp_path, new_page, settle):
     page = new_page(offline=True)
-    page.goto(pages.save(small.read("the kids left"), tmp_path / "page.html", model=small).as_uri())
+    page.goto(pages.save(small.read("the kids left"), tmp_path / "page.html", with_model=True).as_uri())
     settle(page)
     page.get_by_role("tab", name="Output").click()
     settle(page)
@@ -103,7 +103,7 @@ def test_one_file_writes_what_python_writes(small, tmp_path, new_page, settle):
 
 def test_silencing_a_head_is_followed_through_all_layers(small, tmp_path, new_page, settle):
     page = new_page(offline=True)
-    path = pages.save(small.read("the kids left"), tmp_path / "page.html", model=small)
+    path = pages.save(small.read("the kids left"), tmp_path / "page.html", with_model=True)
     text = "the kids were scared of the lions"
     page.goto(f"{path.as_uri()}#text={quote(text)}&view=steps&layer=1&head=2&query=scared")
     expect(page.locator("[data-silences]").first).to_be_visible()
@@ -114,7 +114,8 @@ def test_silencing_a_head_is_followed_through_all_layers(small, tmp_path, new_pa
     changes = next_token.changes_of(reading, {"silenced": [[1, 0]]})
     moved = 100 * next_token.flow(reading, changes, 3, lambda: None)[1]["moved"][-1]
     share = f"{moved:.1f}" if moved < 10 else f"{moved:.0f}"
-    expect(page.get_by_text(f"The vector after the last layer moves by {share} % of its length.")).to_be_visible()
+    said = f"The vector after the last layer moves by {share} % of its length."
+    expect(page.get_by_role("tabpanel", name="Steps").get_by_text(said)).to_be_visible()
 
 
 # Loaded from a web server
@@ -177,7 +178,7 @@ def site_of(model: Any, folder: Path, text: str) -> Files:
     """A page and its model beside it."""
     web_model.write(model, folder / "model")
     content = {f"model/{path.name}": path.read_bytes() for path in (folder / "model").iterdir()}
-    content["index.html"] = pages.page(model.read(text), model="model/model.json").encode()
+    content["index.html"] = pages.page(model.read(text), model_at="model/model.json").encode()
     return Files(content)
 
 

@@ -222,6 +222,8 @@ def test_a_model_continues_a_text_and_attends_to_what_it_generated(smollm2_path)
         (["The cat", "--out", "cat.docx"], "known format"),
         (["The cat", "--out", "no/such/folder/cat.svg"], "no folder"),
         (["The cat", "--layers", "3"], "--layers"),
+        (["The cat", "--with-model"], "--with-model"),
+        (["The cat", "--with-model", "--out", "cat.svg"], "--with-model"),
         (["The cat", "--heads", "1;2", "--out", "a.html"], "expected numbers"),
         (["The cat", "--generate", "0"], "--generate"),
     ],

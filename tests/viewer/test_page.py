@@ -11,13 +11,14 @@ import pytest
 
 from regard.attention import Attention
 from regard.biases import alibi
-from regard.errors import OptionError
+from regard.errors import OptionError, Unsupported
 from regard.masks import causal, first, window
 from regard.reading import Reading
 from regard.teaching.lookup import lookup
 from regard.viewer import frames, page_parts
 from regard.viewer.page import page, save
 
+from ..small_models import encoder
 from .cases import CAT_SAT, COUNT, HEADS, KEY_HEADS, LAYERS, causal_reading, reading, weights
 from .page_in_node import PageError, ask_page, page_weights
 
@@ -166,6 +167,32 @@ def test_a_policy_allows_only_what_is_in_the_page():
     for content, kind, more in ((script, "script-src", " 'wasm-unsafe-eval'"), (style, "style-src", "")):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{kind} 'sha256-{digest}'{more};" in policy
+
+
+def policy_of(text):
+    return re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+
+
+def test_a_page_with_a_model_has_its_files_and_the_same_policy():
+    read = encoder().read("the kids left")
+    text = page(read, with_model=True)
+    assert re.sub("sha256-[^']*", "", policy_of(text)) == re.sub("sha256-[^']*", "", policy_of(page(read)))
+    content = dict(re.findall(r'id="regard-([a-z0-9-]+)">([A-Za-z0-9+/=]*)</script>', text))
+    manifest = frames.unpack(base64.b64decode(content["model"]))[0]["manifest"]
+    for name in ("weights", "tokenizer"):
+        file = base64.b64decode(content[f"{name}-0"])
+        assert (len(file), hashlib.sha256(file).hexdigest()) == (manifest[name]["size"], manifest[name]["sha256"])
+    assert b"Worker" in base64.b64decode(content["worker"])
+
+
+def test_a_page_with_a_model_beside_it_may_load_from_its_own_server_alone():
+    text = page(encoder().read("the kids left"), model_at="model/model.json")
+    assert "connect-src 'self';" in policy_of(text) and "weights-0" not in text
+
+
+def test_a_model_that_is_not_at_hand_is_not_put_into_a_page():
+    with pytest.raises(Unsupported, match="read the text again"):
+        page(causal_reading(), with_model=True)
 
 
 def test_a_page_holds_its_kernels():

@@ -20,7 +20,6 @@ from regard.errors import OptionError
 if TYPE_CHECKING:
     from regard.heads.sentence_relations import RelationAnswer
     from regard.reading import Reading
-    from regard.reading.reader import Reader
     from regard.reading.sight import Sight
     from regard.tables import Table
 
@@ -128,7 +127,7 @@ def see(
     shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
     other = None if beside is None else _beside(reading, beside)
     more = [] if other is None else [_moved(shown, other)]
-    kept |= {"beside": other, "model": _in_page(reading) if with_model else None}
+    kept |= {"beside": other, "with_model": with_model}
     if outputs.is_printed(out, targets):
         _print(shown, asked, seconds, steps)
         terminal.show(part for table in more for part in ("", table))
@@ -222,13 +221,6 @@ def _beside(reading: Reading, text: str) -> Reading:
     if reading.reader is None:
         raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
     return reading.reader.read(text)
-
-
-def _in_page(reading: Reading) -> Reader:
-    """The model that read the text, to be put into a page."""
-    if reading.reader is None:
-        raise OptionError("--with-model needs a model that Regard computes itself: leave out hf: in --model.")
-    return reading.reader
 
 
 def _moved(shown: Sight, other: Reading) -> Table:

@@ -802,12 +802,14 @@ class Reading:
         heads: Any = None,
         steps: bool = True,
         beside: Reading | None = None,
+        with_model: bool = False,
     ) -> None:
         """Write the viewer and the reading as one page, which opens from disk with the network off.
 
         layers, heads  keep only these, by their numbers in the model: a smaller page, as exact as a full one
         steps          include the values, so that every step can be followed; a third smaller without
         beside         another reading, to compare with: *Love Apple phones* beside *Love apple pie*
+        with_model     put the model into the page, which then reads other texts too
 
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
@@ -818,7 +820,7 @@ class Reading:
         """
         from regard.viewer.page import save
 
-        save(self, path, layers=layers, heads=heads, steps=steps, beside=beside)
+        save(self, path, layers=layers, heads=heads, steps=steps, beside=beside, with_model=with_model)
 
     def __repr__(self) -> str:
         words = [word.text for word in self.words if not word.special]

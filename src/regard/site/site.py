@@ -41,7 +41,7 @@ def write(
     tell("The front door")
     reading = model.read(str(examples.named(SENTENCE).content))
     web_model.write(model, out / "model")
-    page.save(reading, out / "index.html", links=navigation, model="model/model.json")
+    page.save(reading, out / "index.html", links=navigation, model_at="model/model.json")
     tell("What heads do")
     maps = heads_page.maps(model)
     data = profile.profile_texts(model, [reading.text for reading in maps]).data()

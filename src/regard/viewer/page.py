@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import atomic_file
-from regard.models.model import Model
 from regard.reading.layer_numbers import position
 from regard.teaching.lookup import Lookup
 from regard.viewer import bundle, frames, web_model
 from regard.viewer.describe import describe_lookup, is_certified, title_of
+from regard.viewer.next_token import reader_of
 from regard.viewer.page_parts import PageContents, block, blocks, check_size, kept_of
 from regard.viewer.queries import reading_of
 
@@ -53,7 +53,8 @@ def pieces(
     start: Mapping[str, int] | None = None,
     beside: Any = None,
     links: Mapping[str, str] | None = None,
-    model: Model | str | None = None,
+    with_model: bool = False,
+    model_at: str | None = None,
 ) -> Iterator[str]:
     """The page of a reading, a trace, an attention or a look-up, in pieces.
 
@@ -62,8 +63,8 @@ def pieces(
     start          where it opens: layer and head by their numbers in the model, query (a token)
     beside         another reading, to compare with
     links          other pages of a site: their labels and addresses
-    model          a model that is put into the page, where it reads other texts; or the address of a model.json that
-                   `regard.viewer.web_model.write` wrote, as the page finds it on its web server
+    with_model     put the model into the page, where it reads other texts
+    model_at       the address of a model.json beside the page on its web server: see `regard.viewer.web_model`
     """
     kernels = block("wasm", bundle.wasm())
     if isinstance(shown, Lookup):
@@ -87,14 +88,22 @@ def pieces(
         check_size(other, PageContents())
         begins, ends = blocks(other, PageContents(), steps, None, "2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
-    if model is not None:
-        begins, ends = _model_blocks(model)
-        first, rest = chain(first, begins), chain(rest, ends)
     certificate = f" Certificate: {reading.certificate}." if is_certified(reading) else ""
     fallback = f"{certificate} {reading.unverified}".rstrip()
-    entry = ENTRY if model is None else MODEL_ENTRY
-    title, loads = title_of(reading) or "Attention", isinstance(model, str)
-    yield from document(title, entry, first, rest, fallback=fallback, loads=loads, links=links)
+    title = title_of(reading) or "Attention"
+    if model_at is not None:
+        first = chain(first, _model_blocks({"address": model_at}))
+        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links, loads=True)
+    elif with_model:
+        reader = reader_of(reading)
+        with TemporaryDirectory() as folder:
+            manifest = json.loads(web_model.write(reader, folder).read_bytes())
+            first = chain(first, _model_blocks({"manifest": manifest}))
+            stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
+            rest = chain(rest, *(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored))
+            yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links)
+    else:
+        yield from document(title, ENTRY, first, rest, fallback=fallback, links=links)
 
 
 def document(
@@ -122,24 +131,14 @@ def document(
     yield "</body>\n</html>\n"
 
 
-def _model_blocks(model: Model | str) -> tuple[Iterator[str], Iterator[str]]:
-    """What the page says of its model and the script that runs it; and the files of a model that is in the page."""
-    script = block("worker", bundle.script(WORKER).encode())
-    if isinstance(model, str):
-        return iter([script, block("model", frames.pack({"address": model}))]), iter(())
-    folder = TemporaryDirectory()
-    manifest = json.loads(web_model.write(model, folder.name).read_bytes())
-
-    def files() -> Iterator[str]:
-        with folder:
-            for name in ("tokenizer", "weights"):
-                if manifest[name] is not None:
-                    yield from _file_blocks(name, Path(folder.name, manifest[name]["file"]))
-
-    return iter([script, block("model", frames.pack({"manifest": manifest}))]), files()
+def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
+    """What the page knows of its model, and the script that runs it."""
+    yield block("worker", bundle.script(WORKER).encode())
+    yield block("model", frames.pack(dict(about)))
 
 
 def _file_blocks(name: str, path: Path) -> Iterator[str]:
+    """A file in parts, which a browser holds as strings."""
     with path.open("rb") as file:
         for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
             yield block(f"{name}-{number}", part)

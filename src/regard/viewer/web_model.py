@@ -29,6 +29,7 @@ from regard.layers import Learned
 from regard.layers.codec import KINDS
 from regard.models.files import gguf
 from regard.models.model import Model
+from regard.reading.reader import Reader
 from regard.viewer import similar
 from regard.viewer.architecture import stages_of
 
@@ -87,7 +88,7 @@ class WebModel(TypedDict):
     compared: tuple[str, ...]
 
 
-def write(model: Model, folder: str | os.PathLike[str], dtype: Literal["float16", "float32"] = "float16") -> Path:
+def write(model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16", "float32"] = "float16") -> Path:
     """Write a model for the page into a folder, which is made where it is missing; the path of the manifest.
 
     dtype   of the matrices. A model that was opened from a GGUF file is written as that file, unless it is asked for
@@ -101,6 +102,8 @@ def write(model: Model, folder: str | os.PathLike[str], dtype: Literal["float16"
     ['model.json', 'tokenizer.json', 'weights.safetensors']
     """
     validate.choice("dtype", dtype, tuple(DTYPES))
+    if not isinstance(model, Model):
+        raise errors.unsupported(f"{model.name} in a page", "Use a model that `regard.model` opens.")
     _check(model)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,8 +143,6 @@ def write(model: Model, folder: str | os.PathLike[str], dtype: Literal["float16"
 
 def _check(model: Model) -> None:
     """Refuse what the page does not compute."""
-    if not isinstance(model, Model):
-        raise errors.unsupported(f"{type(model).__name__} in a page", "Use a model that `regard.model` opens.")
     transformer = model.transformer
     if not transformer.encoders or transformer.decoders:
         raise errors.unsupported("A model of decoders in a page", "Use a model such as minilm, smollm2 or GPT-2.")

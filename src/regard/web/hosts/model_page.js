@@ -9,110 +9,140 @@ import { localSource, secondReading } from "../sources/local.js";
 import { NotLoaded, PageModel } from "./model/loading.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 
-/** @typedef {import("../page/views.js").Other} Other */
+/**
+ * @typedef {import("../page/views.js").Other} Other
+ * @typedef {import("../models/messages.js").Tasks["write"]["asks"]["options"]} Writing
+ * @typedef {{text: string, act: () => void}} Way  on from a refusal, as a button
+ */
 
 const QUICK = 4; // milliseconds after the last keystroke; outdated readings are cancelled
 const LONGEST_ADDRESS = 2000; // characters of a text that an address holds
 
-/** @param {Document} page */
-export function startModelPage(page) {
-  const el = page.getElementById("regard");
-  if (!el) throw new Error('The page has no element with id "regard".');
-  el.replaceChildren();
-  const lifetime = makeLifetime();
-  const latest = latestOnly(lifetime);
-  const wasm = fromBase64(page.getElementById("regard-wasm")?.textContent ?? "");
-  const bar = makeBar({ typed, generate: () => viewer.state.set({ view: "output" }), cancel });
-  const model = new PageModel(page, wasm, (said) => bar.setWork(said));
-  const stored = page.getElementById("regard-describe") ? localSource(page) : null;
-  const viewer = makeViewer({
-    el,
-    wasm,
-    address: { names: ["text"], parts, restore: ({ text }) => bar.fill(text ?? firstText()) },
-    remember: true,
-    title: false,
-    read: bar.fill,
-    services: { show: bar.fill, write, read: readBeside, models: async () => [(await model.describe()).manifest.name], beside: secondReading(page), canEmbed: true },
-  });
-  viewer.root.firstElementChild?.after(bar.el); // after the skip link
-  for (const act of [viewer.cleanUp, () => model.client.end()]) lifetime.add(act);
+class ModelPage {
+  #lifetime = makeLifetime();
+  #latest = latestOnly(this.#lifetime);
+  #stopWaiting = () => {};
   /** @type {Other|null} */
-  let shown = null; // by the model; null: the reading that the page stores
-  let stopWaiting = () => {};
+  #shown = null; // by the model; null: the reading that the page stores
 
-  function firstText() {
-    return stored?.description.text ?? model.block.text ?? SENTENCES[0];
+  /** @param {Document} page @param {HTMLElement} el */
+  constructor(page, el) {
+    const wasm = fromBase64(page.getElementById("regard-wasm")?.textContent ?? "");
+    const read = (/** @type {string} */ text) => this.bar.fill(text);
+    this.bar = makeBar({ typed: (text) => this.#typed(text), generate: () => this.viewer.state.set({ view: "output" }), cancel: () => this.#cancel() });
+    this.model = new PageModel(page, wasm, (said) => this.bar.setWork(said));
+    /** The reading that comes with the page. */
+    this.stored = page.getElementById("regard-describe") ? localSource(page) : null;
+    this.viewer = makeViewer({
+      el,
+      wasm,
+      address: { names: ["text"], parts: () => this.#parts(), restore: ({ text }) => read(text ?? this.#firstText()) },
+      remember: true,
+      title: false,
+      read,
+      services: {
+        show: read,
+        write: (options, how) => this.#write(options, how),
+        read: async (text, { signal }) => (await this.model.ready()).read(text, { signal }),
+        models: async () => [(await this.model.describe()).manifest.name],
+        beside: secondReading(page),
+        canEmbed: true,
+      },
+    });
+    this.viewer.root.firstElementChild?.after(this.bar.el); // after the skip link
+    for (const act of [this.viewer.cleanUp, () => this.model.client.end()]) this.#lifetime.add(act);
+  }
+
+  /** Ends the viewer and the model. */
+  end() {
+    this.#lifetime.end();
+  }
+
+  async start() {
+    const { bar, stored, model } = this;
+    const text = partsOf(location.hash).text ?? this.#firstText();
+    bar.setText(text);
+    bar.setWrites(Boolean(stored?.description.has.includes("next")));
+    if (!stored || text !== stored.description.text) return this.#read(text);
+    await this.viewer.show(stored);
+    // The model reads the same text once more, to answer what a page does not store; what it wrote, it cannot.
+    if (stored.description.given !== null) return;
+    try {
+      await model.ready();
+      if (bar.text() === text && !this.#shown) this.#read(text);
+    } catch (error) {
+      if (/** @type {Error} */ (error).name !== "AbortError") this.#offer(/** @type {Error} */ (error), () => this.#read(bar.text()));
+    }
+  }
+
+  #firstText() {
+    return this.stored?.description.text ?? SENTENCES[0];
   }
 
   /** What the address says of the text; nothing of the one that the page opens with. @returns {Record<string, string>} */
-  function parts() {
-    const text = bar.text();
-    return text && text !== firstText() && text.length <= LONGEST_ADDRESS ? { text } : {};
+  #parts() {
+    const text = this.bar.text();
+    return text && text !== this.#firstText() && text.length <= LONGEST_ADDRESS ? { text } : {};
   }
 
   /** @param {string} text */
-  function typed(text) {
-    stopWaiting();
-    if (!text.trim()) return refused("Type or paste a text, or choose an example.");
-    stopWaiting = lifetime.after(QUICK, () => read(text));
+  #typed(text) {
+    this.#stopWaiting();
+    if (!text.trim()) return this.#refuse("Type or paste a text, or choose an example.");
+    this.#stopWaiting = this.#lifetime.after(QUICK, () => this.#read(text));
   }
 
   /** @param {string} text */
-  function read(text) {
-    bar.setProblem("");
-    show(async (signal) => (await model.ready()).read(text, { signal }), () => read(text));
+  #read(text) {
+    this.bar.setProblem("");
+    this.#show(
+      async (signal) => (await this.model.ready()).read(text, { signal }),
+      (error) => error && this.#refuse(error.message, this.#waysFrom(error, () => this.#read(text))),
+    );
   }
 
-  /** Shows what `ask` gives; an older request is cancelled. @param {(signal: AbortSignal) => Promise<Other>} ask @param {() => void} again @param {(error: Error|null) => void} [done] */
-  function show(ask, again, done) {
-    latest(
+  /** The model continues the text. @param {Record<string, unknown>} options @param {{signal: AbortSignal, news: (said: News) => void}} how @returns {Promise<void>} */
+  #write({ top_k: topK, top_p: topP, ...options }, { signal, news }) {
+    const sampling = /** @type {Writing} */ ({ ...options, ...(topK === undefined ? {} : { topK }), ...(topP === undefined ? {} : { topP }) });
+    return new Promise((done, fail) => {
+      signal.addEventListener("abort", () => fail(signal.reason), { once: true });
+      this.#show(
+        async (own) => (await this.model.ready()).write(this.bar.text(), sampling, { signal: AbortSignal.any([own, signal]), news }),
+        (error) => (error ? fail(error) : done()),
+      );
+    });
+  }
+
+  /** Shows what `ask` gives; an older request is cancelled. @param {(signal: AbortSignal) => Promise<Other>} ask @param {(error: Error|null) => void} ended */
+  #show(ask, ended) {
+    this.#latest(
       async (signal) => {
         const other = await ask(signal);
         if (signal.aborted) return other.close();
-        await viewer.show(described(other.source, withRoles(other.description)), { signal });
-        shown?.close();
-        shown = other;
-        return other;
+        await this.viewer.show(described(other.source, this.#withRoles(other.description)), { signal });
+        this.#shown?.close();
+        this.#shown = other;
+        if (this.bar.text() !== other.description.text) this.bar.setText(other.description.text);
+        this.bar.setWrites(other.description.has.includes("next"));
       },
-      (other) => {
-        if (other && bar.text() !== other.description.text) bar.setText(other.description.text);
-        if (other) bar.setWrites(other.description.has.includes("next"));
-        viewer.addressChanged();
-        done?.(null);
+      () => {
+        this.viewer.addressChanged();
+        ended(null);
       },
-      (error) => (done ? done(error) : refused(error.message, waysFrom(error, again))),
+      ended,
     );
   }
 
   /** What the heads of the model do in general comes with the page; where they do it, only for the text that it stores. @param {Description} description @returns {Description} */
-  function withRoles(description) {
-    const { known = null, text } = stored?.description ?? {};
+  #withRoles(description) {
+    const { known = null, text } = this.stored?.description ?? {};
     if (!known || description.text === text) return { ...description, known };
     return { ...description, known: { ...known, classes: description.words.map(() => []), asks: [] } };
   }
 
-  /** The model continues the text. @param {Record<string, unknown>} options @param {{signal: AbortSignal, news: (said: News) => void}} how @returns {Promise<void>} */
-  function write({ top_k: topK, top_p: topP, ...options }, { signal, news }) {
-    const sampling = /** @type {import("../models/messages.js").Tasks["write"]["asks"]["options"]} */ ({ ...options, ...(topK === undefined ? {} : { topK }), ...(topP === undefined ? {} : { topP }) });
-    return new Promise((done, fail) =>
-      show(
-        async (own) => {
-          signal.addEventListener("abort", () => fail(signal.reason), { once: true });
-          return (await model.ready()).write(bar.text(), sampling, { signal: AbortSignal.any([own, signal]), news });
-        },
-        () => {},
-        (error) => (error ? fail(error) : done()),
-      ),
-    );
-  }
-
-  /** Another text, beside the one that is shown. @param {string} text @param {{signal: AbortSignal}} how */
-  async function readBeside(text, { signal }) {
-    return (await model.ready()).read(text, { signal });
-  }
-
-  /** @param {Error & {details?: {fits?: number}}} error @param {() => void} again */
-  function waysFrom(error, again) {
+  /** @param {Error & {details?: {fits?: number}}} error @param {() => void} again @returns {Way[]} */
+  #waysFrom(error, again) {
+    const { bar, model } = this;
     if (error instanceof NotLoaded) {
       const agree = () => {
         model.isAgreed = true;
@@ -125,33 +155,37 @@ export function startModelPage(page) {
     return model.isLoaded ? [] : [{ text: "Try again", act: again }];
   }
 
-  /** Says why the text is not shown, and what can be done. @param {string} sentence @param {{text: string, act: () => void}[]} [ways] */
-  function refused(sentence, ways = []) {
-    viewer.setStale(true);
-    bar.setWork(null);
-    bar.setProblem(sentence, ways);
+  /** Says what can be done; what is shown stays as it is. @param {Error} error @param {() => void} again */
+  #offer(error, again) {
+    this.bar.setWork(null);
+    this.bar.setProblem(error.message, this.#waysFrom(error, again));
   }
 
-  function cancel() {
-    model.cancel();
-    latest(
+  /** Says why the text is not shown, and what can be done. @param {string} sentence @param {Way[]} [ways] */
+  #refuse(sentence, ways = []) {
+    this.viewer.setStale(true);
+    this.bar.setWork(null);
+    this.bar.setProblem(sentence, ways);
+  }
+
+  #cancel() {
+    this.model.cancel();
+    this.#latest(
       () => Promise.resolve(null),
       () => {},
     );
-    refused("Cancelled: what was loaded stays.", [{ text: "Go on", act: () => read(bar.text()) }]);
+    this.#refuse("Cancelled: what was loaded stays.", [{ text: "Go on", act: () => this.#read(this.bar.text()) }]);
   }
+}
 
-  async function start() {
-    const text = partsOf(location.hash).text ?? firstText();
-    bar.setText(text);
-    bar.setWrites(Boolean(stored?.description.has.includes("next")));
-    if (!stored || text !== stored.description.text) return read(text);
-    await viewer.show(stored);
-    // The model reads the same text once more, to answer what a page does not store; what it wrote, it cannot.
-    if (stored.description.given === null) await model.ready().then(() => bar.text() === text && !shown && read(text));
-  }
-  start().catch((error) => error.name !== "AbortError" && refused(error.message, waysFrom(error, () => read(bar.text()))));
-  return lifetime.end;
+/** @param {Document} page */
+export function startModelPage(page) {
+  const el = page.getElementById("regard");
+  if (!el) throw new Error('The page has no element with id "regard".');
+  el.replaceChildren();
+  const shown = new ModelPage(page, el);
+  void shown.start();
+  return () => shown.end();
 }
 
 startModelPage(document);

@@ -4,7 +4,7 @@ import { fromBase64, unpack } from "../../sources/frames.js";
 
 /**
  * What the page says of its model: its manifest and files in blocks, or the address of a model.json beside the page.
- * @typedef {{manifest?: ManifestHead, address?: string, text?: string}} ModelBlock
+ * @typedef {{manifest?: ManifestHead, address?: string}} ModelBlock
  * @typedef {{name: string, licence: string|null, weights: FileHead, tokenizer: FileHead|null}} ManifestHead  checked in the worker
  * @typedef {{file: string, size: number}} FileHead
  * @typedef {{manifest: ManifestHead, base: string|null}} Described  base: the address of the folder; null: in the page
@@ -41,10 +41,6 @@ export class PageModel {
     this.block = unpack(fromBase64(this.#text("regard-model"))).header;
     const script = new TextDecoder().decode(fromBase64(this.#text("regard-worker")));
     this.client = new ModelClient(startWorker({ script }));
-  }
-
-  get name() {
-    return this.block.manifest?.name ?? "";
   }
 
   /** The client, once the model is loaded; throws `NotLoaded` where the reader has to agree first. */
