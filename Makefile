@@ -67,9 +67,10 @@ bench: $(stamps)/tests $(installed)  ## side by side with PyTorch, ONNX Runtime 
 bench-web: $(stamps)/tests $(installed)  ## the page's kernels in Node, beside the JavaScript that they replaced
 	$(bin)/python benchmarks/web.py
 
-picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
+picture: $(installed)  ## draw the pictures of the README, ARCHITECTURE.md and the lessons again
 	$(bin)/python docs/draw_picture.py
 	$(bin)/python docs/draw_packages.py
+	$(bin)/python docs/draw_lessons.py
 
 types: $(installed)  ## write the JavaScript types of viewer/description.py again
 	$(bin)/python docs/write_types.py
