@@ -8,7 +8,7 @@ import numpy as np
 
 import regard
 from regard import examples
-from regard.layers import Linear, MultiHead, Rotary
+from regard.layers import Linear, MultiHead
 from regard.output import figure
 from regard.output.svg import Svg
 from regard.teaching.block import block_lesson
@@ -40,20 +40,20 @@ def draw() -> dict[str, Svg]:
     weights = softmax(scores / 2)
     X = np.array([[1.0, 0, 2], [0, 1, 1]])
     W_q, W_k = np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[0.0, 1], [1, 0], [1, 0]])
-    six = "The cat sat on the mat".split()
+    six = ["The", "cat", "sat", "on", "the", "mat"]
     E = rng.normal(size=(6, 8))
     layer = MultiHead.seeded(width=8, heads=2, seed=0, dtype=np.float64)
+    assert layer.w_o is not None
+    W_o = np.asarray(layer.w_o.matrix)
     two_heads = layer.explain(E[:3], words=WORDS, note="Random embeddings and weights, seed 0.")
     another = layer.explain(rng.normal(size=(3, 8)), words=["love", "apple", "phones"])
     french = layer.explain(
         E[:3], rng.normal(size=(4, 8)), words=["le", "chat", "noir"], context_words=["The", "black", "cat", "sat"]
     )
     places = position_lesson("sinusoidal", length=3, width=4).encoding
-    rotary, pair = Rotary(4), np.array([[[1.0, 0.0, 1.0, 0.0]]])
-    turned = [float((rotary(pair, offset=5) * rotary(pair, offset=5 - back)).sum()) for back in range(9)]
     losses, learned = descend()
     first, right = softmax(np.array([[1.0, 0, 0]])), np.array([[0.0, 1, 0]])
-    gaps = list(range(0, 9))
+    gaps = list(range(9))
     rise = 1 / (1 + np.exp(-np.array(gaps, float)))
     return {
         "02-birth-date": figure.lookup(jane, "birth date"),
@@ -61,9 +61,15 @@ def draw() -> dict[str, Svg]:
         "02-cold": figure.lookup(vectors, four["keys"][0], 0.1, title="Temperature 0.1"),
         "03-query": figure.products([("X", X), ("W_q", W_q), ("Q", X @ W_q)], ["·", "="], title="Queries: X · W_q"),
         "03-key": figure.products([("X", X), ("W_k", W_k), ("K", X @ W_k)], ["·", "="], title="Keys: X · W_k"),
-        "03-same": figure.heat_map(X @ W_q @ (X @ W_q).T, words=["Love", "Apple"], title="Scores if W_k = W_q"),
-        "03-other": figure.heat_map(
-            X @ W_q @ (X @ W_k).T, words=["Love", "Apple"], title="Scores with a W_k of its own"
+        "03-same": figure.products(
+            [("Q", X @ W_q), ("Qᵀ", (X @ W_q).T), ("scores", X @ W_q @ (X @ W_q).T)],
+            ["·", "="],
+            title="If W_k = W_q: symmetric",
+        ),
+        "03-other": figure.products(
+            [("Q", X @ W_q), ("Kᵀ", (X @ W_k).T), ("scores", X @ W_q @ (X @ W_k).T)],
+            ["·", "="],
+            title="With a W_k of its own",
         ),
         "04-flow": figure.flow(cat, query="cat"),
         "04-score": figure.bars(cat, query="cat", key="sat"),
@@ -100,7 +106,7 @@ def draw() -> dict[str, Svg]:
         ),
         "07-heads": figure.heads(two_heads),
         "07-join": figure.products(
-            [("[Z₀ Z₁]", np.array(two_heads["concatenated"]).reshape(3, 8)), ("W_O", np.array(layer.w_o.matrix))],
+            [("[Z₀ Z₁]", np.array(two_heads["concatenated"]).reshape(3, 8)), ("W_O", W_o)],
             ["·"],
             title="Side by side, then W_O",
         ),
@@ -108,13 +114,6 @@ def draw() -> dict[str, Svg]:
         "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8)),
         "08-added": figure.products(
             [("E", CAT), ("P", places), ("X", CAT + places)], ["+", "="], title="Word + position = input"
-        ),
-        "08-distance": figure.curves(
-            {"score": turned},
-            gaps,
-            title="Rotary: a score by distance",
-            along="distance",
-            what="q · k after rotation, for equal q and k",
         ),
         "09-causal": figure.heat_map(
             regard.Attention(E, E, mask=regard.causal()), words=six, title="Causal: nothing from the future"
@@ -180,7 +179,8 @@ def draw_model() -> dict[str, Svg]:
         "01-lions": figure.shaded_sentence(lions, [("they, layer 3, head 1", swapped)], title="The other way round"),
         "01-matrix": matrix(3, 1, "Every word asks: layer 3, head 1"),
         "07-minilm": figure.heads(
-            np.stack([reading.weights(layer=3, head=head) for head in range(4)]), words=words, title="Four of the twelve heads of layer 3"
+            np.stack([reading.weights(layer=3, head=head) for head in range(4)]), words=words,
+            title="Four of the twelve heads of layer 3",
         ),
         "11-reach": figure.shaded_sentence(
             phone, [("window of 3 around It", window(3)), ("window of 5", window(5)), ("head 3.1, from It", it)],

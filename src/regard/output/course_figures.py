@@ -15,6 +15,7 @@ from regard.tables import digits_for, printed_number
 
 WIDE = 440.0  # of a figure that a phone shows without shrinking its text much
 WORD, NUMBER = 20.0, 12.0
+NARROWEST = 32.0  # of a word, so that the numbers below two words do not touch
 
 
 def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, title: str, note: str = "") -> Svg:
@@ -29,7 +30,7 @@ def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, ti
         parts.append(text(label, 0, y + 8, 14, bold=True))
         x, y = 0.0, y + 26
         for word, weight in zip(map(printable, words), weights, strict=True):
-            wide = text_width(word, WORD) + 12
+            wide = max(text_width(word, WORD) + 12, NARROWEST)
             if x and x + wide > WIDE:
                 x, y = 0.0, y + 54
             is_reached = bool(weight == weight)
@@ -41,7 +42,9 @@ def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, ti
                 parts.append(text(below, x + wide / 2, y + 38, NUMBER, anchor="middle", fill=colours.MUTED))
             x += wide + 4
         y += 66
-        said.append(f"{label}: " + ", ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights)))
+        said.append(
+            f"{label}: " + ", ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights, strict=True))
+        )
     return framed(title, [note] if note else [], Drawing(WIDE, y - 14, tuple(parts)), ". ".join(said) + ".")
 
 
@@ -69,7 +72,9 @@ def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title
             wide = max(text_width(signs[place], 16), 14.0)
             parts.append(text(signs[place], x + wide / 2 + 9, tallest / 2, 16, anchor="middle"))
             x += wide + 18
-    shapes = ", ".join(f"{name} {array.shape[0]} by {array.shape[1]}" for (name, _), array in zip(matrices, arrays))
+    shapes = ", ".join(
+        f"{name} {array.shape[0]} by {array.shape[1]}" for (name, _), array in zip(matrices, arrays, strict=True)
+    )
     body = Drawing(max(x, 320.0), tallest + 50, tuple(parts))
     return framed(title, [note] if note else [], body, f"{title}: {shapes}.", gap=8)
 
