@@ -68,9 +68,10 @@ bench: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## sid
 bench-web: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## the page's kernels and models, in Node and in Chromium
 	$(bin)/python benchmarks/web.py
 
-picture: $(installed)  ## draw the pictures of the README and ARCHITECTURE.md again
+picture: $(installed)  ## draw the pictures of the README, ARCHITECTURE.md and the lessons again
 	$(bin)/python docs/draw_picture.py
 	$(bin)/python docs/draw_packages.py
+	$(bin)/python docs/draw_lessons.py
 
 types: $(installed)  ## write the JavaScript types of viewer/description.py again
 	$(bin)/python docs/write_types.py

@@ -65,3 +65,20 @@ def test_readme_keeps_the_place_of_the_benchmark_table():
 def test_picture_is_what_the_demo_prints():
     drawing = runpy.run_path(str(ROOT / "docs" / "draw_picture.py"), run_name="drawing")
     assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["draw"](), "run `make picture`"
+
+
+def test_pictures_of_the_lessons_are_what_the_library_draws():
+    drawing = runpy.run_path(str(ROOT / "docs" / "draw_lessons.py"), run_name="drawing")
+    pictures = {name: str(picture) for name, picture in (drawing["draw"]() | drawing["draw_model"]()).items()}
+    committed = {path.stem: path.read_text(encoding="utf-8") for path in drawing["FOLDER"].glob("*.svg")}
+    assert committed == pictures, "run `make picture`"
+
+
+def test_lessons_have_the_parts_of_a_lesson():
+    lessons = sorted((ROOT / "docs" / "lessons").glob("*.md"))
+    assert [int(path.name[:2]) for path in lessons] == list(range(1, 13))
+    for path, following in zip(lessons, [*lessons[1:], None], strict=True):
+        text = path.read_text(encoding="utf-8")
+        assert len(re.findall(r"^!\[", text, flags=re.MULTILINE)) >= 3, path.name
+        assert text.count("<details><summary>Answer</summary>\n\n") == text.count("\n\n</details>\n") >= 3, path.name
+        assert "## What you can now explain" in text and (following is None or f"({following.name})" in text), path.name

@@ -12,6 +12,7 @@ from regard import site
 from regard.site.pages import markdown_page
 
 pytest.importorskip("safetensors")
+VIEWS = {path.name for path in (Path(regard.__file__).parent / "web" / "views").iterdir() if path.is_dir()}
 
 
 class Markup(HTMLParser):
@@ -54,7 +55,11 @@ def test_every_link_leads_to_a_page_and_a_heading_of_the_site(folder, pages):
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             assert target.is_file() and folder.resolve() in target.parents, f"{path.name} links to {address}"
-            if parts.fragment and target.suffix == ".html":
+            if target == folder.resolve() / "index.html" and parts.fragment:
+                state = dict(pair.split("=") for pair in parts.fragment.split("&"))
+                assert state.keys() <= {"view", "layer", "head", "heads", "query", "key", "text", "sinks"}, address
+                assert state.get("view", "sentence") in VIEWS, address
+            elif parts.fragment and target.suffix == ".html":
                 assert parts.fragment in pages[folder / target.relative_to(folder.resolve())].ids, address
 
 
@@ -84,6 +89,40 @@ def test_every_page_is_reached_from_the_front_door(folder, pages):
 def test_no_markup_of_a_document_is_executed():
     page = markdown_page("# <script>alert(1)</script>\n\n[x](javascript:alert(1)) <img src=x onerror=alert(1)>", str)
     assert "<script" not in page.body and "<img" not in page.body and 'href="javascript' not in page.body
+
+
+def test_answers_are_hidden_and_no_other_markup_is_kept():
+    answer = "<details><summary>Answer</summary>\n\n*0.42* <b>x</b>\n\n</details>"
+    body = markdown_page(answer, str).body
+    assert body == ("<details><summary>Answer</summary>\n<p><em>0.42</em> &lt;b&gt;x&lt;/b&gt;</p>\n</details>\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</details>",
+        "<details><summary>Answer</summary>\n\nnever closed",
+        "<details open ontoggle=alert(1)><summary>Answer</summary>\n\n</details>",
+        "<details><summary>Answer</summary> <script>alert(1)</script>\n\n</details>",
+        "<details><summary><img src=x onerror=alert(1)></summary>\n\n</details>",
+        "- <details><summary>Answer</summary>\n\n</details>",
+        "`<details><summary>Answer</summary>`\n\n</details>",
+    ],
+)
+def test_markup_that_is_not_exactly_a_hidden_answer_is_text(text):
+    body = markdown_page(text, str).body
+    assert "<details" not in body and "</details" not in body and "<script" not in body and "<img" not in body
+
+
+def test_lessons_lead_through_the_course(folder):
+    lessons = sorted((folder / "lessons").glob("[0-9][0-9]-*.html"))
+    assert len(lessons) == 12
+    for place, path in enumerate(lessons):
+        text = path.read_text(encoding="utf-8")
+        assert text.count(f"Lesson {place + 1} of 12") == 2
+        assert text.count('rel="prev"') == 2 * (place > 0) and text.count('rel="next"') == 2 * (place < 11)
+        assert text.count("../index.html#") == 2 and "live:" not in text
+        assert text.count("<summary>Answer</summary>") >= 3 and text.count("<img ") >= 3
 
 
 def test_links_to_what_is_not_there_are_words():

@@ -74,7 +74,7 @@ def test_every_relation_has_a_head_and_unseen_combinations_are_right(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_lesson_prints_what_its_command_gives(seed):
-    lesson = (Path(__file__).parents[2] / "docs/lessons/learned-weights.md").read_text(encoding="utf-8")
+    lesson = (Path(__file__).parents[2] / "docs/lessons/10-how-w-is-learned.md").read_text(encoding="utf-8")
     table = [line.strip("|").split("|") for line in lesson.splitlines()]
     rows = {cells[0].strip(): cells[1:] for cells in table if len(cells) == 3}
     one = task("relations")

@@ -1,5 +1,6 @@
 """A static site: the front door, lessons and documentation as pages, what heads do, films of training.
 
+course.py    the numbered lessons: order and links
 pages.py     Markdown and Python files as pages with one header
 site.py      `write`: the whole folder
 

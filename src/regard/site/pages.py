@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+ANSWER = "<details><summary>Answer</summary>"  # the only markup of a document that is kept: a hidden answer
+ANSWER_ENDS = "</details>"
 STYLE = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
 STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; img-src 'self'; base-uri 'none'; form-action 'none'"
@@ -48,6 +50,7 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
+    _keep_answers(tokens)
     targets: list[str] = []
     title = ""
     slugs: dict[str, int] = {}
@@ -61,8 +64,26 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
         if token.children:
             token.children = _without_dead_links(token.children)
     body = str(markdown.renderer.render(tokens, markdown.options, {}))
+    body = re.sub(r"<p>(<img [^>]*>)</p>", r'<p class="picture" tabindex="0">\1</p>', body)
     body = body.replace("<table>", '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
     return Page(title, body.replace("</table>", "</table></div>"), tuple(dict.fromkeys(targets)))
+
+
+def _keep_answers(tokens: list[Token]) -> None:
+    """Makes markup of paragraphs that are exactly the tags of a hidden answer; tags without their partner stay text."""
+    opened: int | None = None
+    for place in range(len(tokens) - 2):
+        paragraph, inline = tokens[place : place + 2]
+        if paragraph.type != "paragraph_open" or paragraph.level:
+            continue
+        if inline.content == ANSWER:
+            opened = place
+        elif inline.content == ANSWER_ENDS and opened is not None:
+            for start, markup in ((opened, ANSWER), (place, ANSWER_ENDS)):
+                tokens[start] = Token("html_block", "", 0, content=f"{markup}\n")
+                for empty in (start + 1, start + 2):
+                    tokens[empty] = Token("html_block", "", 0)
+            opened = None
 
 
 def source_page(name: str, text: str) -> Page:
@@ -97,8 +118,8 @@ def document(page: Page, path: str, header: Sequence[Link], *, label: str = "") 
 def relative(start: str, target: str) -> str:
     """The address of one page from another.
 
-    >>> relative("lessons/masks.html", "index.html"), relative("index.html", "lessons/masks.html")
-    ('../index.html', 'lessons/masks.html')
+    >>> relative("lessons/04-one-table.html", "index.html"), relative("index.html", "reference.html")
+    ('../index.html', 'reference.html')
     """
     return PurePosixPath(relpath(target, str(PurePosixPath(start).parent))).as_posix()
 

@@ -6,11 +6,13 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from regard import atomic_file, errors, examples
 from regard.heads import profile
 from regard.models.model import Model
+from regard.site.course import links, without_live
 from regard.site.pages import Link, document, markdown_page, relative, source_page
 from regard.viewer import heads_page, page, web_model
 
@@ -92,6 +94,7 @@ def _write_documents(out: Path, header: Sequence[Link]) -> None:
             leads_to = _resolved(source, written)
             return relative(target, _target(leads_to)) if _is_known(documents, leads_to) else None
 
+        text, live = without_live(text)
         found = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
         for written in found.targets:
             leads_to = _resolved(source, written)
@@ -99,6 +102,8 @@ def _write_documents(out: Path, header: Sequence[Link]) -> None:
                 seen.add(leads_to)
                 waiting.append(leads_to)
         (out / target).parent.mkdir(parents=True, exist_ok=True)
+        around = links(source, target, live, documents)
+        found = replace(found, body=around + found.body + around)
         atomic_file.write(out / target, document(found, target, header, label="Read"))
 
 
