@@ -9,12 +9,13 @@ import typer
 
 from regard.cli import outputs, text_input
 from regard.cli.outputs import Full, Out, Show
-from regard.cli.text_input import asked_for, words_of
+from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 from regard.output import figure
 from regard.teaching.block import block_lesson
 from regard.teaching.positions import LONGEST, WIDEST, position_lesson
 from regard.teaching.scaled_scores import SIZES, USUAL, scaling_lesson
+from regard.teaching.words import words_of
 
 MOST_SIZE = 1 << 14  # d_k of `regard scaling`
 MOST_WORDS, MOST_WIDTH = 64, 256  # of `regard block`

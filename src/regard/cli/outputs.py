@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,34 +12,9 @@ import typer
 from regard import atomic_file
 from regard.cli import terminal, text_input
 from regard.errors import OptionError, Unsupported
-from regard.output import html, latex, table_formats
+from regard.output.files import BINARY, ENDINGS, USUAL, Format, file_of
 from regard.output.svg import Svg
 from regard.tables import Table
-
-
-class Format(StrEnum):
-    """What results can be written as."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-    JSON = "json"
-    HTML = "html"
-    SVG = "svg"
-    PNG = "png"
-    PDF = "pdf"
-    PARQUET = "parquet"
-
-
-ENDINGS = {
-    ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
-    ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG, ".pdf": Format.PDF,
-    ".parquet": Format.PARQUET,
-}  # fmt: skip
-FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
-BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET})
-USUAL = tuple(kind for kind in Format if kind is not Format.PARQUET)  # what most commands write
 
 
 def show_option(formats: Sequence[Format]) -> Any:
@@ -146,32 +120,6 @@ def publish(
 def is_printed(out: Sequence[str] | None, wanted: Sequence[Target]) -> bool:
     """Whether tables are printed in the terminal, fitted to its width."""
     return out is None and wanted[0].format is Format.TABLE
-
-
-def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, title: str = "") -> str | bytes:
-    """Tables, or the figure of the same numbers, as the content of a file; a page holds both."""
-    if kind in FIGURES:
-        return figure_file(draw(), kind)
-    if kind is Format.HTML:
-        drawn = draw()
-        return html.page(tables, drawn, title=title or drawn.title)
-    return tables_file(tables, kind)
-
-
-def tables_file(tables: Sequence[Table], kind: Format, full: bool = False) -> str:
-    """Tables as the content of a text, Markdown, LaTeX, CSV or JSON file."""
-    if kind is Format.LATEX:
-        return latex.document(tables)
-    if kind is Format.MARKDOWN:
-        return "\n".join(map(table_formats.to_markdown, tables))
-    if kind is Format.CSV:
-        return table_formats.to_csv(tables)
-    return table_formats.to_json(tables) if kind is Format.JSON else terminal.plain(tables, full)
-
-
-def figure_file(drawn: Svg, kind: Format) -> str | bytes:
-    """A figure as the content of an SVG, PNG or PDF file."""
-    return drawn.png() if kind is Format.PNG else drawn.pdf() if kind is Format.PDF else str(drawn)
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:

@@ -11,14 +11,17 @@ import numpy as np
 from regard import errors
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for
+from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
 from regard.output.svg import (
-    MARGIN,
     Drawing,
     Svg,
     arrow_head,
+    below,
+    beside,
     framed,
+    grid,
     line,
+    named,
     path,
     rectangle,
     text,
@@ -28,108 +31,82 @@ from regard.output.svg import (
 from regard.output.weight_figures import WeightMatrix, head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, BlockStage
+from regard.teaching.convolution import filter_terms
 from regard.teaching.lookup import Answer, Lookup, said
 from regard.teaching.positions import PositionLesson
 
 # Positional encodings
 
 SIDE = 330.0  # of a matrix
-BETWEEN = 54.0
 MOST_POSITIONS, MOST_COMPONENTS = 128, 256  # rows and columns that are drawn
 RADIUS, MOST_ARROWS = 62.0, 8
 
 
 def positions(lesson: PositionLesson, *, title: str | None = None) -> Svg:
     """The encoding of each position (for rotary, the rotation of some pairs) beside the similarities of positions."""
-    left = _turns(lesson) if lesson.kind == "rotary" else _encoding(lesson)
-    right = _similarity(lesson)
-    name = title or lesson.title
+    is_rotary = lesson.kind == "rotary"
     notes = list(lesson.notes)
-    if lesson.length > MOST_POSITIONS or (lesson.kind != "rotary" and lesson.encoding.shape[1] > MOST_COMPONENTS):
+    if lesson.length > MOST_POSITIONS or (not is_rotary and lesson.encoding.shape[1] > MOST_COMPONENTS):
         notes.append(f"Drawn: the first {MOST_POSITIONS} positions and {MOST_COMPONENTS} components at most.")
-    parts = left.at(0, 0), right.at(left.width + BETWEEN, 0)
-    body = Drawing(left.width + BETWEEN + right.width, max(left.height, right.height), parts)
-    return framed(name, notes, body, _positions_described(lesson), gap=8)
+    body = beside([_turns(lesson) if is_rotary else _encoding(lesson), _similarity(lesson)], 54)
+    return framed(title or lesson.title, notes, body, _positions_described(lesson), gap=8)
 
 
 def _encoding(lesson: PositionLesson) -> Drawing:
     """A row per position, a column per component."""
     array = lesson.encoding[:MOST_POSITIONS, :MOST_COMPONENTS]
-    rows, columns = array.shape
-    cell = cell_size(columns, SIDE * 1.2, 26.0), cell_size(rows, SIDE, 26.0)
-    size = label_size_for(min(cell))
     usual = None if lesson.kind == "sinusoidal" else scale_for(np.quantile(np.abs(array), [0.995])).top
     scale = scale_for(array, signed=True, top=usual)  # a few numbers of learned positions dwarf all others
-    drawn = panel(
-        array, _counted(rows), _counted(columns), scale, cell, label_size=min(size, 11.0),
-        row_title="position", column_title="component", numbers=False, apart=1.6 if cell[0] > 9 else 4,
-        hint="position {row}, component {column}: {number}",
-    )  # fmt: skip
-    return _with_bar("What is added to a word's vector", drawn.drawing, drawn.top, scale, SIDE)
+    cell = cell_size(array.shape[1], SIDE * 1.2, 26.0), cell_size(len(array), SIDE, 26.0)
+    hint = "position {row}, component {column}: {number}"
+    return _counted("What is added to a word's vector", array, scale, cell, "component", hint)
 
 
 def _similarity(lesson: PositionLesson) -> Drawing:
     array = lesson.similarity[:MOST_POSITIONS, :MOST_POSITIONS]
-    count = len(array)
-    side = cell_size(count, SIDE, 26.0)
-    scale = scale_for(array, signed=True, top=1.0)
-    drawn = panel(
-        array, _counted(count), _counted(count), scale, (side, side), label_size=min(label_size_for(side), 11.0),
-        row_title="position", column_title="position", numbers=False, apart=1.6,
-        hint="positions {row} and {column}: {number}",
-    )  # fmt: skip
+    side = cell_size(len(array), SIDE, 26.0)
     name = (
         "Score of equal vectors after rotation" if lesson.kind == "rotary" else "How similar two positions are (cosine)"
     )
-    return _with_bar(name, drawn.drawing, drawn.top, scale, SIDE)
+    hint = "positions {row} and {column}: {number}"
+    return _counted(name, array, scale_for(array, signed=True, top=1.0), (side, side), "position", hint)
 
 
-def _with_bar(name: str, drawn: Drawing, top: float, scale: Scale, height: float) -> Drawing:
-    bar = colour_bar(scale, min(height, drawn.height - top), "")
-    parts = (
-        text(name, 0, 8, 14, bold=True),
-        drawn.at(0, 28),
-        bar.at(drawn.width + 16, 28 + top - 22),
-    )
-    return Drawing(max(drawn.width + 16 + bar.width, 300.0), 28 + drawn.height, parts)
+def _counted(name: str, array: Numbers, scale: Scale, cell: tuple[float, float], across: str, hint: str) -> Drawing:
+    """A matrix whose rows are positions, with a name above and a colour bar beside it."""
+    rows, columns = ([str(place) for place in range(count)] for count in array.shape)
+    drawn = panel(
+        array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
+        column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=hint,
+    )  # fmt: skip
+    return named(with_bar(drawn, scale, height=SIDE, apart=16), name, 14, 28)
 
 
 def _turns(lesson: PositionLesson) -> Drawing:
     """The direction of some pairs at the first positions."""
     pairs = lesson.encoding.shape[1]
     chosen = sorted({round(place * (pairs - 1) / 3) for place in range(min(pairs, 4))})
-    count = min(lesson.length, MOST_ARROWS)
-    pitch = 2 * RADIUS + 84
-    parts = [text("Direction of a pair of components at positions 0, 1, 2 …", 0, 8, 14, bold=True)]
-    for place, pair in enumerate(chosen):
-        x, y = RADIUS + 42 + pitch * (place % 2), 44 + RADIUS + (pitch - 18) * (place // 2)
-        step = math.degrees(lesson.encoding[1, pair]) if lesson.length > 1 else 0.0
-        r = f"{RADIUS:.1f}"
-        circle = f"M{x - RADIUS:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * RADIUS:.1f} 0a{r} {r} 0 1 0 {-2 * RADIUS:.1f} 0z"
-        parts.append(path(circle, colours.RULE, 1, fill="#ffffff"))
-        for position in reversed(range(count)):
-            angle = lesson.encoding[position, pair]
-            shade = colours.sequential(0.95 - 0.6 * position / max(count - 1, 1))
-            parts.append(_arrow(x, y, angle, shade))
-        for position, angle in enumerate(_labels_apart([lesson.encoding[place, pair] for place in range(count)])):
-            if angle is not None:
-                at = x + (RADIUS + 12) * math.cos(angle), y - (RADIUS + 12) * math.sin(angle)
-                parts.append(text(str(position), *at, 11, anchor="middle", fill=colours.MUTED))
-        below = f"pair {pair}: {step:.3g}° per position"
-        parts.append(text(below, x, y + RADIUS + 32, 12, anchor="middle"))
-    rows = math.ceil(len(chosen) / 2)
-    return Drawing(max(pitch * min(len(chosen), 2), 400.0), 44 + rows * (pitch - 18), tuple(parts))
+    circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], 2)
+    return named(circles, "Direction of a pair of components at positions 0, 1, 2 …", 14, 28)
 
 
-def _labels_apart(angles: list[float]) -> list[float | None]:
-    """The angles of labels around a circle; None for a label that would overlap another."""
-    kept: list[float] = []
-    found: list[float | None] = []
-    for angle in angles:
-        near = any(math.cos(angle - other) > math.cos(0.22) for other in kept)
-        found.append(None if near else angle)
-        kept += [] if near else [angle]
-    return found
+def _circle(angles: Numbers, pair: int) -> Drawing:
+    """A pair of components at each position as an arrow from the centre, the first ones darkest."""
+    x, y, r = RADIUS + 42, 22 + RADIUS, f"{RADIUS:.1f}"
+    circle = f"M{x - RADIUS:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * RADIUS:.1f} 0a{r} {r} 0 1 0 {-2 * RADIUS:.1f} 0z"
+    parts = [path(circle, colours.RULE, 1, fill="#ffffff")]
+    for position in reversed(range(len(angles))):
+        shade = colours.sequential(0.95 - 0.6 * position / max(len(angles) - 1, 1))
+        parts.append(_arrow(x, y, angles[position], shade))
+    labelled: list[float] = []
+    for position, angle in enumerate(angles):
+        if all(math.cos(angle - other) <= math.cos(0.22) for other in labelled):  # no label on another
+            labelled.append(angle)
+            at = x + (RADIUS + 12) * math.cos(angle), y - (RADIUS + 12) * math.sin(angle)
+            parts.append(text(str(position), *at, 11, anchor="middle", fill=colours.MUTED))
+    step = math.degrees(angles[1]) if len(angles) > 1 else 0.0
+    parts.append(text(f"pair {pair}: {step:.3g}° per position", x, y + RADIUS + 32, 12, anchor="middle"))
+    return Drawing(2 * RADIUS + 84, 2 * RADIUS + 66, tuple(parts))
 
 
 def _arrow(x: float, y: float, angle: float, colour: str) -> str:
@@ -143,10 +120,6 @@ def _arrow(x: float, y: float, angle: float, colour: str) -> str:
         f"L{base[0] + side * sin:.2f} {base[1] - side * cos:.2f}z"
     )
     return path(f"M{x:.2f} {y:.2f}L{base[0]:.2f} {base[1]:.2f}", colour, 2) + path(head, fill=colour)
-
-
-def _counted(count: int) -> list[str]:
-    return [str(place) for place in range(count)]
 
 
 def _positions_described(lesson: PositionLesson) -> str:
@@ -187,13 +160,9 @@ def block(lesson: BlockLesson, *, title: str | None = None) -> Svg:
     parts += _residuals(lesson.stages, left, above + tall, pitch)
     if has_memory:
         parts += _memory(lesson, scale, left, pitch, above)
-    bar = colour_bar(scale, min(max(tall, 80.0), 150.0), "number")
-    right = left + pitch * len(panels) - STAGES_APART
-    parts.append(bar.at(right + 30, above - 22))
-    width = right + 30 + bar.width
-    height = above + max(tall + 62, bar.height - 22)
-    name = title or f"Through {lesson.title}"
-    return framed(name, _block_notes(lesson), Drawing(width, height, tuple(parts)), _block_described(lesson))
+    strips = Drawing(left + pitch * len(panels) - STAGES_APART, above + tall + 62, tuple(parts))
+    body = beside([strips, colour_bar(scale, min(max(tall, 80.0), 150.0), "number")], 30, [0.0, above - 22])
+    return framed(title or f"Through {lesson.title}", _block_notes(lesson), body, _block_described(lesson))
 
 
 def _block_notes(lesson: BlockLesson) -> list[str]:
@@ -359,9 +328,8 @@ def _one_line(value: Any) -> str:
 
 # Fixed weights beside computed weights
 
-MATRIX_SIDE = 250.0  # of a matrix
+MATRIX_SIDE = 250.0
 MOST_FIXED = 16  # rows and columns of the fixed weights that are drawn
-MATRICES_APART = 96.0
 
 
 def fixed_and_computed(
@@ -376,40 +344,37 @@ def fixed_and_computed(
     """
     array = _weight_of(fixed)
     shown = array[:MOST_FIXED, :MOST_FIXED]
-    of_first, of_second = words if words is not None else (None, None)
-    one, two = weights_of(first, head, of_first), weights_of(second, head, of_second)
+    inputs = [weights_of(one, head, of) for one, of in zip((first, second), words or (None, None), strict=True)]
     fixed_scale = scale_for(shown, signed=True)
-    scale = scale_for(np.concatenate([one.array.ravel(), two.array.ravel()]))
-    left = [_fixed_panel(shown, fixed_scale) for _ in range(2)]
-    right = [_computed_panel(weights, scale) for weights in (one, two)]
-    bars = colour_bar(fixed_scale, 130, "weight"), colour_bar(scale, 130, "weight")
+    scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
+    columns = [_fixed_column(weights, place, shown, fixed_scale, scale) for place, weights in enumerate(inputs)]
+    wide = [max(pair[side].width for pair in columns) for side in (0, 1)]
+    of_head = f", head {inputs[0].head}" if inputs[0].heads > 1 else ""
+    part = f" Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
+    learned = f"Learned once: the same matrix for every input, whatever the words.{part * (shown.shape != array.shape)}"
+    computed = f"Computed from the words: a different matrix for every input{of_head}."
+    headings = [titled("Feed-forward", [learned], wide[0], 16), titled("Attention", [computed], wide[1], 16)]
+    body = grid([*headings, *columns[0], *columns[1]], 2, 28)
+    name = title or "Fixed weights and computed weights"
+    return framed(name, [], body, _computed_described(inputs[0], inputs[1], array))
 
-    # Columns: fixed matrix, its bar, computed matrix, its bar. Rows: the two inputs.
-    second_column = max(item.drawing.width for item in left) + 24 + bars[0].width + MATRICES_APART
-    right_wide = max(item.drawing.width for item in right)
-    width = second_column + right_wide + 24 + bars[1].width
-    heading = titled(title or "Fixed weights and computed weights", [], width, size=20)
-    columns = titled("Feed-forward", [_fixed_note(array, shown)], second_column - 40, size=16)
-    computed = titled("Attention", [_computed_note(one)], width - second_column, size=16)
-    y = MARGIN + heading.height + 8
-    parts = [heading.at(MARGIN, MARGIN), columns.at(MARGIN, y), computed.at(MARGIN + second_column, y)]
-    y += max(columns.height, computed.height) + 6
-    for place, weights in enumerate((one, two)):
-        sentence = fitted(" ".join(map(printable, weights.key_words)), width - 90, 13, bold=True)
-        parts.append(text(f"Input {place + 1}", MARGIN, y + 8, 13, fill=colours.MUTED))
-        parts.append(text(sentence, MARGIN + 64, y + 8, 13, bold=True))
-        y += 30
-        top = max(left[place].top, right[place].top)  # align the cells of both
-        parts.append(left[place].drawing.at(MARGIN, y + top - left[place].top))
-        parts.append(right[place].drawing.at(MARGIN + second_column, y + top - right[place].top))
-        for bar, x in zip(bars, (second_column - MATRICES_APART - bars[0].width, width - bars[1].width), strict=True):
-            parts.append(bar.at(MARGIN + x, y + top - 22))
-        y += top + max(left[place].height, right[place].height) + 22
-        if place == 0:
-            parts.append(line(MARGIN, y, MARGIN + width, y, colours.RULE))
-            y += 18
-    said = _computed_described(one, two, array)
-    return Svg(width + 2 * MARGIN, y + MARGIN - 14, title or "Fixed weights and computed weights", said, tuple(parts))
+
+def _fixed_column(
+    weights: WeightMatrix, place: int, fixed: Numbers, fixed_scale: Scale, scale: Scale
+) -> tuple[Drawing, Drawing]:
+    """For one input: the fixed matrix, and the one that is computed from its words."""
+    rows, columns = ([str(number + 1) for number in range(count)] for count in fixed.shape)
+    side = cell_size(max(fixed.shape), MATRIX_SIDE, 50)
+    left = panel(
+        fixed, rows, columns, fixed_scale, (side, side), label_size=11, row_title="input", column_title="output",
+        hint="input {row} to output {column}: {number}",
+    )  # fmt: skip
+    right = weights_panel(
+        weights, scale, cell_size(max(weights.array.shape), MATRIX_SIDE, 50), 12, titles=("query", "key")
+    )
+    drawn = with_bar(right, scale, "weight", 130)
+    sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
+    return named(with_bar(left, fixed_scale, "weight", 130), f"Input {place + 1}"), named(drawn, sentence)
 
 
 def _weight_of(fixed: Any) -> Numbers:
@@ -420,32 +385,6 @@ def _weight_of(fixed: Any) -> Numbers:
     if array.ndim != 2:
         raise errors.ShapeError(f"`fixed` has shape {array.shape}; expected (input, output), the W of one layer.")
     return array
-
-
-def _fixed_panel(array: Numbers, scale: Scale) -> Panel:
-    side = cell_size(max(array.shape), MATRIX_SIDE, 50)
-    rows, columns = ([str(place + 1) for place in range(count)] for count in array.shape)
-    return panel(
-        array, rows, columns, scale, (side, side), label_size=11, row_title="input", column_title="output",
-        hint="input {row} to output {column}: {number}",
-    )  # fmt: skip
-
-
-def _computed_panel(weights: WeightMatrix, scale: Scale) -> Panel:
-    side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
-    return weights_panel(weights, scale, side, 12, titles=("query", "key"))
-
-
-def _fixed_note(array: Numbers, shown: Numbers) -> str:
-    said = "Learned once: the same matrix for every input, whatever the words."
-    if shown.shape == array.shape:
-        return said
-    return f"{said} Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
-
-
-def _computed_note(weights: WeightMatrix) -> str:
-    of_head = f", head {weights.head}" if weights.heads > 1 else ""
-    return f"Computed from the words: a different matrix for every input{of_head}."
 
 
 def _computed_described(one: WeightMatrix, two: WeightMatrix, array: Numbers) -> str:
@@ -461,35 +400,7 @@ def _computed_described(one: WeightMatrix, two: WeightMatrix, array: Numbers) ->
 FILTERS_TITLE = "Heads are to attention what filters are to a convolution"
 GAP = 26.0
 MOST_PANELS = 8  # heads, and filters
-
-
-def filter_terms(signal: Any, filters: Any) -> Numbers:
-    """What word j adds to a filter's response at word i, (filter, i, j): filter[j − i + reach] · x_j, 0 out of reach.
-
-    signal (word, d_model) and filters (filter, tap, d_model), an odd number of taps; the sums over j are the responses
-    of a convolution that keeps the length, with zeros around the sentence.
-
-    >>> filter_terms([[1.0], [2.0], [3.0]], [[[1.0], [0.0], [-1.0]]])[0]
-    array([[ 0., -2.,  0.],
-           [ 1.,  0., -3.],
-           [ 0.,  2.,  0.]])
-    """
-    signal, filters = numbers_of("signal", signal), numbers_of("filters", filters)
-    if signal.ndim != 2 or filters.ndim != 3 or signal.shape[1] != filters.shape[2] or filters.shape[1] % 2 == 0:
-        raise errors.ShapeError(
-            f"`signal` has shape {signal.shape}, `filters` have {filters.shape}; expected (word, d_model) and "
-            "(filter, tap, d_model) with an odd number of taps.\nPyTorch's Conv1d keeps "
-            "(filter, d_model, tap): swap its last two axes."
-        )
-    words, reach = len(signal), filters.shape[1] // 2
-    products = np.einsum("ftd,jd->ftj", filters, signal)  # filter, tap, word
-    terms = np.zeros((len(filters), words, words))
-    for tap in range(filters.shape[1]):
-        for j in range(words):
-            i = j - tap + reach
-            if 0 <= i < words:
-                terms[:, i, j] = products[:, tap, j]
-    return terms
+WIDEST = 1700.0  # heads and filters side by side; wider ones are stacked
 
 
 def heads_and_filters(
@@ -517,17 +428,18 @@ def heads_and_filters(
     side = cell_size(len(labels), 360 if across == 1 else 230, 46)
     weight_scale = scale_for(np.stack([head.array for head in heads]))
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
-    one = _block(
+    one = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
-        [_named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
+        [named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
         colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip
-    two = _block(
+    two = _multiples(
         "Filters", f"Each row is what the {taps} nearest words add to the filter's response; its weights are fixed.",
         [_filter(part, labels, term_scale, side, taps // 2, f"filter {place}") for place, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
-    return _beside(one, two, title or FILTERS_TITLE, _filters_described(heads, terms))
+    body = below([one, two], 40) if one.width + two.width > WIDEST else beside([one, two], 72)
+    return framed(title or FILTERS_TITLE, [], body, _filters_described(heads, terms), gap=10)
 
 
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:
@@ -544,44 +456,13 @@ def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, re
         text("sum", x + strip.width / 2, matrix.top + matrix.height + 10, 11, anchor="middle", fill=colours.MUTED)
     )
     wide = max(matrix.drawing.width, x + strip.width)
-    return _named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
+    return named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
 
 
-def _named(drawing: Drawing, name: str) -> Drawing:
-    return Drawing(drawing.width, drawing.height + 24, (text(name, 0, 8, 13, bold=True), drawing.at(0, 24)))
-
-
-def _block(name: str, says: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
+def _multiples(name: str, note: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
     """Panels in rows, with a heading above and the colour bar on the right."""
-    wide, tall = max(panel.width for panel in panels), max(panel.height for panel in panels)
-    across = min(across, len(panels))
-    down = math.ceil(len(panels) / across)
-    width = wide * across + GAP * (across - 1)
-    heading = titled(name, [says], max(width, 300.0), size=16)
-    parts = [heading.at(0, 0)]
-    for place, drawing in enumerate(panels):
-        parts.append(drawing.at((place % across) * (wide + GAP), heading.height + 8 + (place // across) * (tall + GAP)))
-    y = heading.height + 32
-    parts.append(bar.at(max(width, 300.0) + 24, y))
-    height = max(heading.height + 8 + down * tall + (down - 1) * GAP, y + bar.height)
-    return Drawing(max(width, 300.0) + 24 + bar.width, height, tuple(parts))
-
-
-def _beside(one: Drawing, two: Drawing, title: str, description: str) -> Svg:
-    """Two blocks side by side, or stacked if that would be too wide."""
-    stacked = one.width + two.width > 1700
-    width = max(one.width, two.width) if stacked else one.width + two.width + 72
-    heading = titled(title, [], width, size=20)
-    top = MARGIN + heading.height + 10
-    if stacked:
-        parts = [one.at(MARGIN, top), two.at(MARGIN, top + one.height + 40)]
-        parts.append(line(MARGIN, top + one.height + 20, MARGIN + width, top + one.height + 20, colours.RULE))
-        height = top + one.height + 40 + two.height
-    else:
-        middle = MARGIN + one.width + 36
-        height = top + max(one.height, two.height)
-        parts = [one.at(MARGIN, top), two.at(middle + 36, top), line(middle, top, middle, height, colours.RULE)]
-    return Svg(width + 2 * MARGIN, height + MARGIN, title, description, (heading.at(MARGIN, MARGIN), *parts))
+    maps = beside([grid(panels, across, GAP), bar], 24, [0.0, 24.0])
+    return below([titled(name, [note], max(maps.width, 300.0), size=16), maps], 8)
 
 
 def _filters_described(heads: list[WeightMatrix], terms: Numbers) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.svg import Drawing, line, rectangle, text, widest
+from regard.output.svg import Drawing, beside, line, rectangle, text, widest
 from regard.tables import printed_number
 
 Numbers = NDArray[np.float64]
@@ -126,6 +126,13 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
         parts.append(text(label, bar + 8, place, size, fill=colours.MUTED))
     wide = max(widest([name], size), bar + 8 + widest(labels, size))
     return Drawing(wide, top + height + size * 0.6, tuple(parts))
+
+
+def with_bar(matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24) -> Drawing:
+    """A drawn matrix with its colour bar on the right, which begins at the height of the first cells."""
+    bar = colour_bar(scale, min(max(matrix.height, 80.0), height), name)
+    drop = matrix.top - 22  # the name of the bar is above its top
+    return beside([matrix.drawing, bar], apart, [max(0.0, -drop), max(0.0, drop)])
 
 
 def _digits(number: float) -> int:

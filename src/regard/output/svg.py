@@ -195,12 +195,45 @@ def titled(title: str, notes: Sequence[str], width: float, size: float = 18) -> 
     return Drawing(width, y + 6, tuple(parts))
 
 
-def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0) -> Svg:
-    """A figure of a title, notes and a drawing below them, with a margin around."""
-    heading = titled(title, notes, body.width)
-    above = MARGIN + heading.height + gap
-    parts = heading.at(MARGIN, MARGIN), body.at(MARGIN, above)
-    return Svg(body.width + 2 * MARGIN, above + body.height + MARGIN, title, description, parts)
+def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0, least: float = 0) -> Svg:
+    """A figure of a title, notes and a drawing below them, at least so wide, with a margin around."""
+    whole = below([titled(title, notes, max(body.width, least)), body], gap)
+    return Svg(whole.width + 2 * MARGIN, whole.height + 2 * MARGIN, title, description, (whole.at(MARGIN, MARGIN),))
+
+
+# Drawings put together
+
+
+def below(drawings: Sequence[Drawing], gap: float = 0) -> Drawing:
+    """Drawings one below the other."""
+    return grid(drawings, 1, gap)
+
+
+def beside(drawings: Sequence[Drawing], gap: float = 0, drops: Sequence[float] | None = None) -> Drawing:
+    """Drawings side by side, each moved down by its part of `drops`."""
+    parts, x, height = [], 0.0, 0.0
+    for drawing, drop in zip(drawings, drops or [0.0] * len(drawings), strict=True):
+        parts.append(drawing.at(x, drop))
+        x, height = x + drawing.width + gap, max(height, drop + drawing.height)
+    return Drawing(x - gap, height, tuple(parts))
+
+
+def grid(drawings: Sequence[Drawing], across: int, gap: float = 0) -> Drawing:
+    """Drawings in rows of `across`, in columns as wide as their widest."""
+    widths = [max(drawing.width for drawing in drawings[place::across]) for place in range(min(across, len(drawings)))]
+    parts, y = [], 0.0
+    for start in range(0, len(drawings), across):
+        row = drawings[start : start + across]
+        for place, drawing in enumerate(row):
+            parts.append(drawing.at(sum(widths[:place]) + gap * place, y))
+        y += max(drawing.height for drawing in row) + gap
+    return Drawing(sum(widths) + gap * (len(widths) - 1), y - gap, tuple(parts))
+
+
+def named(drawing: Drawing, name: str, size: float = 13, room: float = 24) -> Drawing:
+    """A drawing with its name above it."""
+    width = max(drawing.width, widest([name], size, bold=True))
+    return Drawing(width, drawing.height + room, (text(name, 0, 8, size, bold=True), drawing.at(0, room)))
 
 
 def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
