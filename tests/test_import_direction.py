@@ -36,6 +36,7 @@ FLOORS = (
     ("models", "watch", "transformers"),
     ("heads", "training"),
     ("output", "viewer", "studio"),
+    ("slides",),
     ("cli",),
     ("__main__",),
 )

@@ -12,7 +12,7 @@ import typer
 
 from regard.cli import outputs, profile_outputs, terminal, text_input
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, ComputedModel, check_computed, open_computed, open_model
-from regard.cli.outputs import Full, Out
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out
 from regard.errors import OptionError, shortened
 from regard.output.files import FIGURES, Format, file_of
 
@@ -224,12 +224,15 @@ def ablate(
     show: CurveShow = None,
     full: Full = False,
     out: Out = None,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Silence each head and measure what changes."""
     from regard.heads import ablation
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=CURVE_FORMATS)
+    targets = outputs.targets(out, show, formats=CURVE_FORMATS, layout=outputs.layout(aspect, font_size, no_caption))
     texts = _paragraphs("ablate", text, file)
     if silence is not None and any(target.format in DRAWN for target in targets):
         raise OptionError("--silence has no pruning curve to draw: leave it out, or write .csv, .json, .md or .tex.")

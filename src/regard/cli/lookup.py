@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import outputs, terminal, text_input
-from regard.cli.outputs import Full, Out, Show
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, Show
 from regard.output import figure
 from regard.output.files import file_of
 from regard.tables import Table
@@ -72,9 +72,12 @@ def lookup(
     show: Show = None,
     out: Out = None,
     full: Full = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     content = text_input.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
     dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed and embed.value)

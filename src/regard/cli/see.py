@@ -10,7 +10,7 @@ import typer
 
 from regard.cli import outputs, terminal, text_input
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
-from regard.cli.outputs import Out, Show
+from regard.cli.outputs import Aspect, FontSize, NoCaption, Out, Show
 from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 from regard.output.files import Format, SeeFigure
@@ -80,12 +80,15 @@ def see(
         str | None, typer.Option(metavar="0,7", help="Keep only these heads in the HTML page: a smaller file.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
     from regard.heads.sentence_relations import answer_in
     from regard.output import see_report
 
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}

@@ -8,7 +8,7 @@ import typer
 
 from regard import examples
 from regard.cli import outputs, terminal
-from regard.cli.outputs import Full, Out, Show
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, Show
 from regard.cli.text_input import STANDARD, asked_for, called, json_of, text_of
 from regard.errors import OptionError
 from regard.output.files import FIGURES, Format
@@ -73,9 +73,15 @@ def steps(
     key: Annotated[str | None, typer.Option(metavar="WORD", help="The key of --figure bars.")] = None,
     out: Out = None,
     full: Full = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    targets = outputs.targets(out, show, usual=Format.SVG if figure else Format.TABLE)
+    targets = outputs.targets(
+        out, show, usual=Format.SVG if figure else Format.TABLE,
+        layout=outputs.layout(aspect, font_size, no_caption),
+    )  # fmt: skip
     if figure is not None and not any(target.format in FIGURES for target in targets):
         raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
     words, content, source = _inputs(text, example, embeddings)

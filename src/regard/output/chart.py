@@ -11,13 +11,14 @@ import numpy as np
 
 from regard.output import colours
 from regard.output.panel import Numbers, scale_for
-from regard.output.svg import Drawing, grid, group, line, path, rectangle, text, widest
+from regard.output.svg import Drawing, grid, group, line, path, rectangle, room, text, widest
 from regard.tables import printed_number
 
 PLOT = (216.0, 190.0)  # width and least height of the plotting area
 INSET = 8.0  # of the first size, so that its markers do not touch the axis
 BETWEEN = 30.0  # space between two panels
 LABEL, TICK, NAME = 12.0, 11.0, 14.0
+LEAST_PLOT = 74.0  # height at which the labels of six ticks do not touch
 LABEL_PITCH = 15.0  # vertical distance of two labels
 
 # Lines differ in colour, marker and dashes; each alone distinguishes four lines, and every line has a label.
@@ -81,17 +82,17 @@ def charts(
 
     sizes    places on the horizontal axis, which is called `along` and logarithmic or not
     """
-    height = max(PLOT[1], *(LABEL_PITCH * len(chart.labelled) for chart in shown))
+    height = max(room(PLOT[1]), LEAST_PLOT, *(LABEL_PITCH * len(chart.labelled) for chart in shown))
     rooms = [widest(chart.ticks, TICK) + 8 for chart in shown]
     drawn = [
         _chart(chart, sizes, height, max(rooms[place % across :: across]), along, is_log)
         for place, chart in enumerate(shown)
     ]
-    return grid(drawn, across, BETWEEN)
+    return grid(drawn, across, room(BETWEEN))
 
 
 def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
-    wide, axis = PLOT[0], chart.axis
+    wide, axis = room(PLOT[0]), chart.axis
     top = NAME * 1.4 + LABEL * 1.4 + 10
     places = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
     parts = [text(chart.name, left, NAME * 0.6, NAME, bold=True)]
@@ -108,8 +109,9 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
         heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
         parts += _drawn(one, along, sizes, list(zip(places, heights, strict=True)))
     parts += _labels(chart.labelled, left + wide, top, height, axis)
-    room = 22 + widest([one.name for one in chart.labelled], LABEL)
-    return Drawing(left + wide + room, top + height + 44, tuple(parts))
+    labels = 22 + widest([one.name for one in chart.labelled], LABEL)
+    wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
+    return Drawing(left + wide, top + height + 44, tuple(parts))
 
 
 def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:

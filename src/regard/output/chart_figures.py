@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from regard.output.characters import fitted, printable
 from regard.output.chart import BETWEEN, LABEL, Chart, Line, charts, linear, logarithmic
 from regard.output.panel import Numbers
-from regard.output.svg import Svg, beside, framed
+from regard.output.svg import Layout, Svg, beside, framed, sized
 from regard.teaching.scaled_scores import ScalingLesson
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ MOST_POINTS = 26  # of a line: more markers touch each other
 ROUNDING = 1e-12  # what is smaller is drawn as 0
 
 
-def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
+@sized
+def scaling(lesson: ScalingLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
     order = np.argsort(lesson.sizes, kind="stable")
     sizes = [lesson.sizes[place] for place in order]
@@ -73,7 +74,15 @@ def _described(lesson: ScalingLesson) -> str:
     return " ".join([said, *found, lesson.setting])
 
 
-def pruning(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str, *, title: str | None = None) -> Svg:
+@sized
+def pruning(
+    curve: Sequence[tuple[int, Effect]],
+    loss: float | None,
+    model: str,
+    *,
+    title: str | None = None,
+    **_layout: Unpack[Layout],
+) -> Svg:
     """The next token's loss, where there is one, and the change of the hidden states, over the number of heads kept.
 
     curve  as from `Ablation.pruning`
@@ -97,7 +106,8 @@ def pruning(curve: Sequence[tuple[int, Effect]], loss: float | None, model: str,
     return framed(title or f"Pruning {printable(model)}, best heads first", notes, body, described, gap=8)
 
 
-def comparison(result: Comparison, *, title: str | None = None) -> Svg:
+@sized
+def comparison(result: Comparison, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """Accuracy of every network by distance to the right key and by number of pairs, means over the seeds."""
     panels = []
     for field, name, along in (
@@ -124,7 +134,8 @@ def comparison(result: Comparison, *, title: str | None = None) -> Svg:
     return framed(title, notes, beside(panels, BETWEEN), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
 
 
-def training(record: Record, *, title: str | None = None) -> Svg:
+@sized
+def training(record: Record, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """Test loss and accuracy over the steps, and for each relation the accuracy of the best head at the end."""
     snapshots = [record.snapshots[place] for place in _spread(len(record.snapshots))]
     steps = [one.step for one in snapshots]

@@ -2,11 +2,12 @@
 
 from regard.output.chart_figures import comparison, pruning, scaling, training
 from regard.output.lesson_figures import block, fixed_and_computed, heads_and_filters, lookup, positions
-from regard.output.svg import Svg
+from regard.output.matrix_figures import Factor, product, sentence
+from regard.output.svg import Layout, Svg
 from regard.output.trace_figures import bars, flow
 from regard.output.weight_figures import heads, heat_map
 
 __all__ = [
-    "Svg", "bars", "block", "comparison", "fixed_and_computed", "flow", "heads", "heads_and_filters", "heat_map",
-    "lookup", "positions", "pruning", "scaling", "training",
+    "Factor", "Layout", "Svg", "bars", "block", "comparison", "fixed_and_computed", "flow", "heads",
+    "heads_and_filters", "heat_map", "lookup", "positions", "product", "pruning", "scaling", "sentence", "training",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
 from regard.output.svg import (
     Drawing,
+    Layout,
     Svg,
     arrow_head,
     below,
@@ -24,6 +25,8 @@ from regard.output.svg import (
     named,
     path,
     rectangle,
+    room,
+    sized,
     text,
     titled,
     widest,
@@ -42,13 +45,14 @@ MOST_POSITIONS, MOST_COMPONENTS = 128, 256  # rows and columns that are drawn
 RADIUS, MOST_ARROWS = 62.0, 8
 
 
-def positions(lesson: PositionLesson, *, title: str | None = None) -> Svg:
+@sized
+def positions(lesson: PositionLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """The encoding of each position (for rotary, the rotation of some pairs) beside the similarities of positions."""
     is_rotary = lesson.kind == "rotary"
     notes = list(lesson.notes)
     if lesson.length > MOST_POSITIONS or (not is_rotary and lesson.encoding.shape[1] > MOST_COMPONENTS):
         notes.append(f"Drawn: the first {MOST_POSITIONS} positions and {MOST_COMPONENTS} components at most.")
-    body = beside([_turns(lesson) if is_rotary else _encoding(lesson), _similarity(lesson)], 54)
+    body = beside([_turns(lesson) if is_rotary else _encoding(lesson), _similarity(lesson)], room(54))
     return framed(title or lesson.title, notes, body, _positions_described(lesson), gap=8)
 
 
@@ -59,15 +63,13 @@ def _encoding(lesson: PositionLesson) -> Drawing:
     scale = scale_for(array, signed=True, top=usual)  # a few numbers of learned positions dwarf all others
     cell = cell_size(array.shape[1], SIDE * 1.2, 26.0), cell_size(len(array), SIDE, 26.0)
     hint = "position {row}, component {column}: {number}"
-    return _counted("What is added to a word's vector", array, scale, cell, "component", hint)
+    return _counted("Added to a word's vector", array, scale, cell, "component", hint)
 
 
 def _similarity(lesson: PositionLesson) -> Drawing:
     array = lesson.similarity[:MOST_POSITIONS, :MOST_POSITIONS]
     side = cell_size(len(array), SIDE, 26.0)
-    name = (
-        "Score of equal vectors after rotation" if lesson.kind == "rotary" else "How similar two positions are (cosine)"
-    )
+    name = "Score of equal vectors after rotation" if lesson.kind == "rotary" else "Similarity (cosine)"
     hint = "positions {row} and {column}: {number}"
     return _counted(name, array, scale_for(array, signed=True, top=1.0), (side, side), "position", hint)
 
@@ -79,7 +81,7 @@ def _counted(name: str, array: Numbers, scale: Scale, cell: tuple[float, float],
         array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
         column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=hint,
     )  # fmt: skip
-    return named(with_bar(drawn, scale, height=SIDE, apart=16), name, 14, 28)
+    return named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
 
 
 def _turns(lesson: PositionLesson) -> Drawing:
@@ -87,33 +89,35 @@ def _turns(lesson: PositionLesson) -> Drawing:
     pairs = lesson.encoding.shape[1]
     chosen = sorted({round(place * (pairs - 1) / 3) for place in range(min(pairs, 4))})
     circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], 2)
-    return named(circles, "Direction of a pair of components at positions 0, 1, 2 …", 14, 28)
+    return named(circles, "Direction of a pair at positions 0, 1, 2 …", 14, 28)
 
 
 def _circle(angles: Numbers, pair: int) -> Drawing:
     """A pair of components at each position as an arrow from the centre, the first ones darkest."""
-    x, y, r = RADIUS + 42, 22 + RADIUS, f"{RADIUS:.1f}"
-    circle = f"M{x - RADIUS:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * RADIUS:.1f} 0a{r} {r} 0 1 0 {-2 * RADIUS:.1f} 0z"
+    step = math.degrees(angles[1]) if len(angles) > 1 else 0.0
+    label, reach = f"pair {pair}: {step:.3g}° per position", room(RADIUS)
+    width = max(2 * reach + 84, widest([label], 12) + 12)
+    x, y, r = width / 2, 22 + reach, f"{reach:.1f}"
+    circle = f"M{x - reach:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * reach:.1f} 0a{r} {r} 0 1 0 {-2 * reach:.1f} 0z"
     parts = [path(circle, colours.RULE, 1, fill="#ffffff")]
     for position in reversed(range(len(angles))):
         shade = colours.sequential(0.95 - 0.6 * position / max(len(angles) - 1, 1))
-        parts.append(_arrow(x, y, angles[position], shade))
+        parts.append(_arrow(x, y, reach, angles[position], shade))
     labelled: list[float] = []
     for position, angle in enumerate(angles):
-        if all(math.cos(angle - other) <= math.cos(0.22) for other in labelled):  # no label on another
+        if all(math.cos(angle - other) <= math.cos(0.22 * RADIUS / reach) for other in labelled):  # no label on another
             labelled.append(angle)
-            at = x + (RADIUS + 12) * math.cos(angle), y - (RADIUS + 12) * math.sin(angle)
+            at = x + (reach + 12) * math.cos(angle), y - (reach + 12) * math.sin(angle)
             parts.append(text(str(position), *at, 11, anchor="middle", fill=colours.MUTED))
-    step = math.degrees(angles[1]) if len(angles) > 1 else 0.0
-    parts.append(text(f"pair {pair}: {step:.3g}° per position", x, y + RADIUS + 32, 12, anchor="middle"))
-    return Drawing(2 * RADIUS + 84, 2 * RADIUS + 66, tuple(parts))
+    parts.append(text(label, x, y + reach + 32, 12, anchor="middle"))
+    return Drawing(width, 2 * reach + 66, tuple(parts))
 
 
-def _arrow(x: float, y: float, angle: float, colour: str) -> str:
+def _arrow(x: float, y: float, reach: float, angle: float, colour: str) -> str:
     """From the centre of a circle almost to its edge; angles grow counterclockwise, as in mathematics."""
     cos, sin = math.cos(angle), -math.sin(angle)
-    tip = x + (RADIUS - 2) * cos, y + (RADIUS - 2) * sin
-    base = x + (RADIUS - 11) * cos, y + (RADIUS - 11) * sin
+    tip = x + (reach - 2) * cos, y + (reach - 2) * sin
+    base = x + (reach - 11) * cos, y + (reach - 11) * sin
     side = 4.5
     head = (
         f"M{tip[0]:.2f} {tip[1]:.2f}L{base[0] - side * sin:.2f} {base[1] + side * cos:.2f}"
@@ -139,30 +143,42 @@ WORD_SIZE = 12.0
 WORD_ROW = 19.0  # height of a word
 
 
-def block(lesson: BlockLesson, *, title: str | None = None) -> Svg:
+@sized
+def block(lesson: BlockLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """From left to right: the embeddings, the output of each part of the block, and the result."""
     arrays = [stage.vectors for stage in lesson.stages] + ([lesson.memory] if lesson.memory is not None else [])
     scale = scale_for(np.concatenate([array.ravel() for array in arrays]), signed=True)
-    panels = [_strip(stage.vectors, lesson.words, scale, place == 0) for place, stage in enumerate(lesson.stages)]
+    strip, apart = _strip_sizes(lesson)
+    panels = [
+        _strip(stage.vectors, lesson.words, scale, strip, place == 0) for place, stage in enumerate(lesson.stages)
+    ]
     left, tall = panels[0].left, panels[0].height
-    pitch = STRIP + STAGES_APART
+    pitch = strip + apart
     has_memory = lesson.memory is not None
     above = 40.0 + (WORD_ROW * len(lesson.context_words) + 84 if has_memory else 0.0)  # names, and the memory
     parts: list[str] = []
     for place, (stage, one) in enumerate(zip(lesson.stages, panels, strict=True)):
         x = left + pitch * place
         parts.append(one.drawing.at(x - one.left, above))
-        parts += _stage_name(stage.name, x + STRIP / 2, above)
+        parts += _stage_name(stage.name, x + strip / 2, above, strip)
         if place:
             middle = above + tall / 2
-            parts.append(line(x - STAGES_APART + 6, middle, x - 8, middle, colours.MUTED, 1.2))
+            parts.append(line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
             parts.append(arrow_head(x - 4, middle, colours.MUTED))
-    parts += _residuals(lesson.stages, left, above + tall, pitch)
+    parts += _residuals(lesson.stages, left, above + tall, pitch, strip)
     if has_memory:
-        parts += _memory(lesson, scale, left, pitch, above)
-    strips = Drawing(left + pitch * len(panels) - STAGES_APART, above + tall + 62, tuple(parts))
-    body = beside([strips, colour_bar(scale, min(max(tall, 80.0), 150.0), "number")], 30, [0.0, above - 22])
+        parts += _memory(lesson, scale, left, pitch, above, strip)
+    strips = Drawing(left + pitch * len(panels) - apart, above + tall + 62, tuple(parts))
+    bar = colour_bar(scale, min(max(tall, room(80.0), 40.0), 150.0), "number")
+    body = beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
     return framed(title or f"Through {lesson.title}", _block_notes(lesson), body, _block_described(lesson))
+
+
+def _strip_sizes(lesson: BlockLesson) -> tuple[float, float]:
+    """The width of a stage and the gap after it; the names of neighbours, on two lines if need be, do not touch."""
+    lines = [line for stage in lesson.stages for line in _name_lines(stage.name, 0.0)]
+    strip, apart = room(STRIP), max(room(STAGES_APART), 22.0)
+    return max(strip, widest(lines, STAGE_NAME, bold=True) + 10 - apart), apart
 
 
 def _block_notes(lesson: BlockLesson) -> list[str]:
@@ -178,32 +194,37 @@ def _block_notes(lesson: BlockLesson) -> list[str]:
     return [*notes, lesson.note]
 
 
-def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, labelled: bool) -> Panel:
+def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, width: float, labelled: bool) -> Panel:
     columns = [str(place + 1) for place in range(array.shape[1])]
     return panel(
-        array, words, columns, scale, (STRIP / array.shape[1], WORD_ROW), label_size=WORD_SIZE, numbers=False,
+        array, words, columns, scale, (width / array.shape[1], WORD_ROW), label_size=WORD_SIZE, numbers=False,
         labelled=(labelled, False), hint="{row}, component {column}: {number}",
     )  # fmt: skip
 
 
-def _stage_name(name: str, x: float, above: float) -> list[str]:
+def _name_lines(name: str, strip: float) -> list[str]:
     """The name of a stage, on two lines if it is wider than its strip."""
-    if text_width(name, STAGE_NAME, bold=True) <= STRIP + 20:
-        return [text(name, x, above - 14, STAGE_NAME, anchor="middle", bold=True)]
+    if text_width(name, STAGE_NAME, bold=True) <= strip + 20:
+        return [name]
     first, _, second = name.rpartition(" ") if " " in name else name.partition("-")
+    return [first, second] if second else [first]
+
+
+def _stage_name(name: str, x: float, above: float, strip: float) -> list[str]:
+    lines = _name_lines(name, strip)
     return [
-        text(first, x, above - 29, STAGE_NAME, anchor="middle", bold=True),
-        text(second, x, above - 13, STAGE_NAME, anchor="middle", bold=True),
+        text(line, x, above - 13 - 16 * (len(lines) - 1 - place), STAGE_NAME, anchor="middle", bold=True)
+        for place, line in enumerate(lines)
     ]
 
 
-def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float) -> list[str]:
+def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float, strip: float) -> list[str]:
     """Residual connections: curves from the input of a part to where its output is added."""
     parts = []
     for place, stage in enumerate(stages):
         if stage.adds is None:
             continue
-        start, end = left + pitch * stage.adds + STRIP / 2, left + pitch * place + STRIP / 2
+        start, end = left + pitch * stage.adds + strip / 2, left + pitch * place + strip / 2
         depth = below + 34
         d = (
             f"M{start:.2f} {below + 4:.2f}"
@@ -217,19 +238,19 @@ def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch:
     return parts
 
 
-def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above: float) -> list[str]:
+def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above: float, strip: float) -> list[str]:
     """The encoded context, above the cross-attention that reads it."""
     assert lesson.memory is not None
     place = next(place for place, stage in enumerate(lesson.stages) if stage.name.endswith("cross-attention"))
-    one = _strip(lesson.memory, lesson.context_words, scale, True)
+    one = _strip(lesson.memory, lesson.context_words, scale, strip, True)
     x, top = left + pitch * place, 26.0
     end = above - 26
     return [
-        text("context, encoded", x + STRIP / 2, 8, STAGE_NAME, anchor="middle", bold=True),
+        text("context, encoded", x + strip / 2, 8, STAGE_NAME, anchor="middle", bold=True),
         one.drawing.at(x - one.left, top),
-        line(x + STRIP / 2, top + one.height + 4, x + STRIP / 2, end - 6, colours.MUTED, 1.2),
-        path(f"M{x + STRIP / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
-        text("keys, values", x + STRIP / 2 + 10, (top + one.height + end) / 2, 11, fill=colours.MUTED),
+        line(x + strip / 2, top + one.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
+        path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
+        text("keys, values", x + strip / 2 + 10, (top + one.height + end) / 2, 11, fill=colours.MUTED),
     ]
 
 
@@ -249,20 +270,29 @@ LONGEST = 220.0  # of a key, and of a value
 COLUMNS_APART = 28.0
 
 
-def lookup(dictionary: Lookup, query: Any, temperature: float | None = None, *, title: str | None = None) -> Svg:
+@sized
+def lookup(
+    dictionary: Lookup,
+    query: Any,
+    temperature: float | None = None,
+    *,
+    title: str | None = None,
+    **_layout: Unpack[Layout],
+) -> Svg:
     """The weights that the soft look-up of one query gives to the keys, strongest first, and what comes out."""
     answer = dictionary.soft(query, temperature)
     if answer.weights.ndim != 1:
         raise TypeError(f"A figure shows the look-up of one query, and `query` holds {len(answer.weights)}.")
-    order = np.argsort(-answer.weights, kind="stable")[:MOST_KEYS]
+    most = max(4, round(room(MOST_KEYS)))
+    order = np.argsort(-answer.weights, kind="stable")[:most]
     similarity = dictionary.similarities(query)
     digits = max(2, digits_for(similarity[np.isfinite(similarity)])) if np.isfinite(similarity).any() else 2
     rows = [
         (
-            fitted(_one_line(dictionary.keys[place]), LONGEST, SIZE, bold=True),
+            fitted(_one_line(dictionary.keys[place]), max(room(LONGEST), 130.0), SIZE, bold=True),
             printed_number(similarity[place], digits),
             float(answer.weights[place]),
-            fitted(_one_line(dictionary.values[place]), LONGEST, SIZE, bold=True),
+            fitted(_one_line(dictionary.values[place]), max(room(LONGEST), 130.0), SIZE, bold=True),
         )
         for place in order
     ]
@@ -270,11 +300,13 @@ def lookup(dictionary: Lookup, query: Any, temperature: float | None = None, *, 
     softmax = "softmax" if used == 1 else f"softmax(similarity / {used:g})" if used else "softmax, temperature → 0"
     headings = ("key", "similarity", f"{softmax} = weight", "value")
     key_wide = max(widest([row[0] for row in rows], SIZE, bold=True), widest(headings[:1], SMALL))
-    score_right = key_wide + COLUMNS_APART + max(widest([row[1] for row in rows], SIZE), widest(headings[1:2], SMALL))
-    bar_left = score_right + COLUMNS_APART
-    number_right = bar_left + BAR + 48
-    value_left = number_right + COLUMNS_APART
-    width = max(value_left + max(widest([row[3] for row in rows], SIZE, bold=True), 60.0), 460.0)
+    apart, bar = max(room(COLUMNS_APART), 14.0), room(BAR)
+    score_right = key_wide + apart + max(widest([row[1] for row in rows], SIZE), widest(headings[1:2], SMALL))
+    bar_left = score_right + apart
+    number_right = max(bar_left + bar + 48, bar_left + widest(headings[2:3], SMALL) + 10)
+    bar = number_right - bar_left - 48
+    value_left = number_right + apart
+    width = max(value_left + max(widest([row[3] for row in rows], SIZE, bold=True), 60.0), room(460.0))
     name = title or f"SELECT value WHERE key ≈ {_quoted(query)}"
     parts = [
         text(headings[0], 0, 8, SMALL, fill=colours.MUTED),
@@ -288,13 +320,13 @@ def lookup(dictionary: Lookup, query: Any, temperature: float | None = None, *, 
         y, first = 22 + ROW * (place + 0.6), weight == top > 0
         parts.append(text(key, 0, y, SIZE, bold=first))
         parts.append(text(score, score_right, y, SIZE, anchor="end"))
-        parts.append(rectangle(bar_left, y - 8, BAR, 16, colours.HIDDEN, radius=2))
-        if weight * BAR >= 0.5:
-            parts.append(rectangle(bar_left, y - 8, BAR * weight, 16, colours.ACCENT, radius=2))
+        parts.append(rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
+        if weight * bar >= 0.5:
+            parts.append(rectangle(bar_left, y - 8, bar * weight, 16, colours.ACCENT, radius=2))
         parts.append(text(printed_number(weight, 2), number_right, y, SIZE, anchor="end", bold=first))
         parts.append(text(value, value_left, y, SIZE, bold=first))
     height = 22 + ROW * len(rows) + 6
-    below = titled(f"z = {_one_line(answer.value)}", _shortened(len(dictionary)), width, size=15)
+    below = titled(f"z = {_one_line(answer.value)}", _shortened(len(dictionary) - len(rows)), width, size=15)
     body = Drawing(width, height + below.height - 2, (*parts, below.at(0, height + 10)))
     return framed(name, _lookup_notes(dictionary, query, answer), body, _lookup_described(query, rows, answer))
 
@@ -306,7 +338,7 @@ def _lookup_notes(dictionary: Lookup, query: Any, answer: Answer) -> list[str]:
 
 
 def _shortened(count: int) -> list[str]:
-    return [f"{count - MOST_KEYS:,} keys with smaller weights are not drawn."] if count > MOST_KEYS else []
+    return [f"{count:,} keys with smaller weights are not drawn."] if count else []
 
 
 def _lookup_described(query: Any, rows: list[tuple[str, str, float, str]], answer: Answer) -> str:
@@ -332,9 +364,10 @@ MATRIX_SIDE = 250.0
 MOST_FIXED = 16  # rows and columns of the fixed weights that are drawn
 
 
+@sized
 def fixed_and_computed(
     fixed: Any, first: Any, second: Any, *, words: tuple[Sequence[str], Sequence[str]] | None = None, head: int = 0,
-    title: str | None = None,
+    title: str | None = None, **_layout: Unpack[Layout]
 ) -> Svg:  # fmt: skip
     """Feed-forward weights, equal for both inputs, beside attention weights, computed from each input.
 
@@ -354,7 +387,7 @@ def fixed_and_computed(
     learned = f"Learned once: the same matrix for every input, whatever the words.{part * (shown.shape != array.shape)}"
     computed = f"Computed from the words: a different matrix for every input{of_head}."
     headings = [titled("Feed-forward", [learned], wide[0], 16), titled("Attention", [computed], wide[1], 16)]
-    body = grid([*headings, *columns[0], *columns[1]], 2, 28)
+    body = grid([*headings, *columns[0], *columns[1]], 2, room(28))
     name = title or "Fixed weights and computed weights"
     return framed(name, [], body, _computed_described(inputs[0], inputs[1], array))
 
@@ -403,8 +436,15 @@ MOST_PANELS = 8  # heads, and filters
 WIDEST = 1700.0  # heads and filters side by side; wider ones are stacked
 
 
+@sized
 def heads_and_filters(
-    subject: Any, signal: Any, filters: Any, *, words: Sequence[str] | None = None, title: str | None = None
+    subject: Any,
+    signal: Any,
+    filters: Any,
+    *,
+    words: Sequence[str] | None = None,
+    title: str | None = None,
+    **_layout: Unpack[Layout],
 ) -> Svg:
     """The weights of heads on the left, a convolution's filters on the same words on the right.
 
@@ -438,7 +478,7 @@ def heads_and_filters(
         [_filter(part, labels, term_scale, side, taps // 2, f"filter {place}") for place, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
-    body = below([one, two], 40) if one.width + two.width > WIDEST else beside([one, two], 72)
+    body = below([one, two], room(40)) if one.width + two.width > WIDEST else beside([one, two], room(72))
     return framed(title or FILTERS_TITLE, [], body, _filters_described(heads, terms), gap=10)
 
 
@@ -461,8 +501,8 @@ def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, re
 
 def _multiples(name: str, note: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
     """Panels in rows, with a heading above and the colour bar on the right."""
-    maps = beside([grid(panels, across, GAP), bar], 24, [0.0, 24.0])
-    return below([titled(name, [note], max(maps.width, 300.0), size=16), maps], 8)
+    maps = beside([grid(panels, across, room(GAP)), bar], room(24), [0.0, 24.0])
+    return below([titled(name, [note], max(maps.width, room(300.0)), size=16), maps], 8)
 
 
 def _filters_described(heads: list[WeightMatrix], terms: Numbers) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,7 +26,24 @@ from regard.output.panel import (
     scale_for,
     with_bar,
 )
-from regard.output.svg import Drawing, Svg, arrow_head, below, beside, framed, grid, line, path, rectangle, text, titled
+from regard.output.svg import (
+    Drawing,
+    Layout,
+    Svg,
+    arrow_head,
+    below,
+    beside,
+    framed,
+    grid,
+    least_type,
+    line,
+    path,
+    rectangle,
+    room,
+    sized,
+    text,
+    titled,
+)
 from regard.tables import printed_number
 from regard.trace import Trace
 from regard.trace.steps import Projection
@@ -192,9 +209,10 @@ def largest_weight(weights: WeightMatrix) -> tuple[str, str, str]:
 MOST_SAID = 12  # queries whose strongest key the description names
 
 
+@sized
 def heat_map(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None, head: int = 0,
-    title: str | None = None, top: float | None = None,
+    title: str | None = None, top: float | None = None, **_layout: Unpack[Layout]
 ) -> Svg:  # fmt: skip
     """The weights of one head, labelled with words, with numbers in the cells if they fit, and a colour bar.
 
@@ -275,9 +293,10 @@ class Shapes:
         )
 
 
+@sized
 def heads(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
-    title: str | None = None, top: float | None = None, shapes: Shapes | None = None,
+    title: str | None = None, top: float | None = None, shapes: Shapes | None = None, **_layout: Unpack[Layout]
 ) -> Svg:  # fmt: skip
     """The weights of all heads, small multiples on one colour scale.
 
@@ -296,7 +315,16 @@ def heads(
     ]  # fmt: skip
     scale = scale_for(np.concatenate([one.array.ravel() for one in shown]), top=top)
     body = _maps(shown, scale)
-    after = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
+    # on a slide, concatenate and W_O are a figure of their own: `product`
+    after = (
+        None
+        if room(1.0) < 0.8
+        else _after(subject)
+        if isinstance(subject, Trace)
+        else _after_shapes(shapes)
+        if shapes
+        else None
+    )
     if after:
         rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
         body = below([body, rule, after], 18)
@@ -317,14 +345,14 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     across = min(len(shown), 4) if len(shown) != 6 else 3
     rows, columns = shown[0].array.shape
     side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
-    side = max(side, 12.2) if max(rows, columns) <= ALL_LABELLED else side
+    side = max(side, least_type(10.0) * 1.22) if max(rows, columns) <= ALL_LABELLED and room(1.0) == 1.0 else side
     size = min(label_size_for(side), 12.0)
     maps = [
         _named_map(weights_panel(one, scale, side, size, labelled=(place % across == 0, place < across)), one.head)
         for place, one in enumerate(shown)
     ]
-    bar = colour_bar(scale, min(max(side * rows, 80.0), 180.0), "weight")
-    return beside([grid(maps, across, GAP), bar], 24, [0.0, maps[0].height - rows * side - 22])
+    bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
+    return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
 
 
 def _named_map(drawn: Panel, head: int) -> Drawing:
