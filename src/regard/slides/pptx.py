@@ -99,9 +99,10 @@ class _Writer:
         self.write(paragraph, cell.text, size, cell.ink, cell.bold)
 
     def bare(self, frame: Any) -> Any:
-        """A text frame without margins, whose lines are broken here and not by PowerPoint."""
+        """A text frame without margins; its lines are broken here, and PowerPoint's wrapping keeps them at the left."""
         frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
-        frame.word_wrap = False
+        frame.word_wrap = True
+        frame.paragraphs[0].alignment = self.text.PP_ALIGN.LEFT
         return frame
 
     def write(self, paragraph: Any, content: str, size: float, ink: str, bold: bool = False) -> None:
