@@ -116,7 +116,8 @@ $(stamps)/models: $(stamps)/made constraints.txt
 $(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
 	@echo "Installing what the tests need"
 	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime typst cmake ninja transformers \
-		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow pandas dask distributed
+		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow pandas dask distributed \
+		openpyxl python-pptx
 	@touch $@
 
 $(stamps)/notebook: $(stamps)/made constraints.txt

@@ -29,6 +29,7 @@ ABOUT = {
     "transformers": "attn_implementation",
     "heads": "what each head does",
     "training": "learned weights",
+    "slides": "a lecture about a sentence, as slides",
     "output": "terminal, tables, figures",
     "viewer": "answers the page (web/)",
     "studio": "the local server",

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from regard import examples
-from regard.cli.steps import Wanted, tables
 from regard.output import text
 from regard.teaching.traced_attention import traced
+from regard.teaching.traced_tables import step_tables
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
 
@@ -29,7 +29,7 @@ PAPER = TerminalTheme(
 def draw() -> str:
     """The picture as SVG. Without rich's web font: a picture in a README loads nothing from elsewhere."""
     steps = traced(None, examples.named("cat-sat").content)
-    rendered = text.render_all(tables(steps, Wanted()))
+    rendered = text.render_all(step_tables(steps))
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for place, table in enumerate(rendered):
         console.print(*([""] if place else []), table, sep="\n")

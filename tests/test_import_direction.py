@@ -36,7 +36,7 @@ FLOORS = (
     ("models", "watch", "transformers"),
     ("heads", "training"),
     ("output", "viewer", "studio"),
-    ("site",),
+    ("site", "slides"),
     ("cli",),
     ("__main__",),
 )

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from regard import atomic_file
 from regard.cli.app import app
-from regard.cli.outputs import Format, Target, targets
+from regard.cli.outputs import Target, targets
 from regard.errors import OptionError
+from regard.output.files import Format
 
 OLD = "what was there before"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import app
+from regard.cli import app, exit_codes
 
 FULL = Path("/dev/full")
 needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -150,5 +150,6 @@ def test_closed_streams_give_no_traceback(command, code):
 
 def test_help_names_the_exit_codes(shown):
     printed = shown("--help")
-    for code in (app.FOUND_SOMETHING, app.BAD_INPUT, app.NOT_WRITTEN, app.INTERRUPTED, app.PIPE_CLOSED):
+    names = "FOUND_SOMETHING", "BAD_INPUT", "NOT_WRITTEN", "INTERRUPTED", "PIPE_CLOSED"
+    for code in (getattr(exit_codes, name) for name in names):
         assert f"\n    {code} " in printed

@@ -13,9 +13,9 @@ from regard.layers import MultiHead
 from regard.masks import causal
 from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
-from regard.output.lesson_figures import filter_terms
 from regard.output.panel import scale_for
 from regard.teaching.block import block_lesson
+from regard.teaching.convolution import filter_terms
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
 from regard.teaching.scaled_scores import scaling_lesson
@@ -274,3 +274,36 @@ def test_masked_keys_are_named_as_masked_in_figures():
     shown = str(figure.heat_map(trace)), str(figure.flow(trace, 0))
     assert f"{FORTY[0]} attends to {FORTY[2]}: masked" in shown[0] and f"{FORTY[2]} masked" in shown[1]
     assert not any(f"{FORTY[2]} 0.00" in one or f"{FORTY[0]} attends to {FORTY[2]}: 0.0000" in one for one in shown)
+
+
+ON_SLIDES = (
+    "heat map of 3", "heat map of 14, masked", "heat map of 40", "flow of 3", "bars of 4", "bars of 64",
+    "heads of 3 words", "heads of 14 words", "sinusoidal positions", "encoder block", "look-up of texts",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_SLIDES)
+@pytest.mark.parametrize("caption", [True, False])
+def test_type_on_a_slide_has_18_pt(name, caption):
+    with svg.usual_layout({"aspect": "16:9", "font_size": 18, "caption": caption}):
+        drawing = FIGURES[name]()
+    found = boxes(str(drawing))
+    assert drawing.width / drawing.height == pytest.approx(16 / 9)
+    assert drawing.smallest_type * 540 / drawing.height >= 18
+    assert not overlaps(found) and not outside(found, str(drawing))
+
+
+def test_a_figure_without_caption_has_neither_title_nor_notes():
+    texts = [box.text for box in boxes(str(figure.heat_map(cat_sat(), caption=False)))]
+    assert "Attention weights" not in texts and "Each row sums to 1." not in texts and "0.42" in texts
+
+
+def test_font_size_alone_enlarges_a_figure():
+    drawing = figure.heat_map(cat_sat(), font_size=24)
+    assert drawing.smallest_type * drawing.scale * 0.75 == pytest.approx(24)
+
+
+@pytest.mark.parametrize("layout", [{"aspect": "16x9"}, {"aspect": "16:9", "font_size": 90}, {"font_size": 0}])
+def test_a_layout_that_cannot_be_is_refused(layout):
+    with pytest.raises(errors.RegardError):
+        figure.heat_map(drawn(FORTY), **layout)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.teaching.exercises import Box, Sheet, Task, in_digits
+from regard.teaching.exercises import Box, ExerciseTask, Sheet, in_digits
 
 ORDER = (
     "positioned", "query", "key", "value", "score", "unscaled_weight", "scaled", "masked", "weight", "weighted_value",
@@ -75,7 +75,7 @@ class Slip:
     name: str | None = None
 
 
-def solve(task: Task, *, decimals: int = 2, carries: bool = False, slip: Slip | None = None) -> dict[Box, str]:
+def solve(task: ExerciseTask, *, decimals: int = 2, carries: bool = False, slip: Slip | None = None) -> dict[Box, str]:
     """The answers; with `carries` each step goes on from the numbers as they were written down."""
     arrays = start(dict(task.notes)) | {"asked": np.array(-1 if task.query is None else task.query)}
     answers: dict[Box, str] = {}
@@ -101,7 +101,7 @@ def solve(task: Task, *, decimals: int = 2, carries: bool = False, slip: Slip | 
     return answers
 
 
-def fill_in(task: Task, answers: dict[Box, str]) -> Sheet:
+def fill_in(task: ExerciseTask, answers: dict[Box, str]) -> Sheet:
     sheet = task.sheet()
     return Sheet(sheet.title, sheet.student, sheet.blocks, answers)
 

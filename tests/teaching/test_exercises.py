@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import OptionError
 from regard.output.exercise_sheets import WRITERS, to_markdown, to_xlsx, write_exercises, write_grades
-from regard.teaching.exercises import HEADINGS, TOPICS, Box, Sheet, Task, exercises, read_key, read_students
+from regard.teaching.exercises import HEADINGS, TOPICS, Box, ExerciseTask, Sheet, exercises, read_key, read_students
 from regard.teaching.grading import grade
 from regard.teaching.hand_check.notation import AXES, HEADLESS, step_named
 
@@ -39,7 +39,7 @@ def to_csv(sheet: Sheet, names: dict[str, str] | None = None) -> str:
     return text.getvalue()
 
 
-def to_json(sheet: Sheet, task: Task) -> str:
+def to_json(sheet: Sheet, task: ExerciseTask) -> str:
     """Nested lists, with the words of queries and keys as names."""
     steps: dict[str, dict] = {"student": sheet.student}
     for box, text in sheet.answers.items():

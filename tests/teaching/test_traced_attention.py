@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from regard import examples
-from regard.cli.text_input import words_of
 from regard.layers.layer import Seed
 from regard.teaching.traced_attention import mixing_matrix, random_embeddings, random_matrix, traced
+from regard.teaching.words import words_of
 
 SENTENCES = [one.content for one in examples.EXAMPLES.values() if one.kind in ("sentence", "passage")]
 

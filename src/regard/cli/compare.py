@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import outputs, terminal
-from regard.cli.outputs import Out, Show
+from regard.cli.outputs import Aspect, FontSize, NoCaption, Out, Show
 from regard.cli.train import given, library
 from regard.errors import OptionError
 
@@ -50,9 +50,12 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     show: Show = None,
     out: Out = None,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Train networks of the same size on one task, and compare their accuracy by distance and number of pairs."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     training = library()
     from regard.output import figure
     from regard.training import compare as comparison

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import outputs, terminal, text_input
+from regard.cli import outputs, profile_outputs, terminal, text_input
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, ComputedModel, check_computed, open_computed, open_model
-from regard.cli.outputs import Format, Full, Out
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out
 from regard.errors import OptionError, shortened
+from regard.output.files import FIGURES, Format, file_of
 
 if TYPE_CHECKING:
-    from regard.heads.profile import Profile
     from regard.reading import Reading
     from regard.reading.reader import Reader
-    from regard.tables import Table
 
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.HTML, Format.PARQUET)
 ATLAS_FORMATS = tuple(kind for kind in FORMATS if kind is not Format.HTML)
 CURVE_FORMATS = (*FORMATS, Format.SVG, Format.PNG, Format.PDF)
-DRAWN = (Format.HTML, *outputs.FIGURES)  # the pruning curve
+DRAWN = (Format.HTML, *FIGURES)  # the pruning curve
 MOST_HEADS = 12  # rows of a table of effects in the terminal
 
 EXAMPLES = """Examples:
@@ -150,7 +148,7 @@ def text(
     printed = outputs.is_printed(out, targets)
     tables = [profile.table(every=full or not printed)]
     shown = [profile.pattern_table(every=full), *tables] if printed else tables
-    _write(profile, shown, targets, out, full, partial(_maps, reader, texts))
+    profile_outputs.publish(profile, shown, targets, out, full, partial(_maps, reader, texts))
 
 
 @app.command(cls=terminal.Command, epilog=TREEBANK_EXAMPLES)
@@ -185,7 +183,7 @@ def treebank(
     tables = [profile.relation_table(every=full or not outputs.is_printed(out, targets))]
     if silence is not None:
         tables.append(change_table(profile.changes, silence))
-    _write(profile, tables, targets, out, full, partial(_maps, reader))
+    profile_outputs.publish(profile, tables, targets, out, full, partial(_maps, reader))
 
 
 @app.command(cls=terminal.Command, epilog=CORPUS_EXAMPLES)
@@ -210,7 +208,7 @@ def corpus(
     reader = open_computed(name, "An atlas")
     options: Any = {"jobs": jobs, "dask": dask, "field": field, "longest": longest, "tell": terminal.remark}
     if part == (1, 1):
-        _finish(atlas(reader, files, folder, **options), folder, show, full)
+        profile_outputs.show_atlas(atlas(reader, files, folder, **options), folder, show, full)
         return
     units = atlas_shard(reader, files, folder, part, **options)
     done = f"Shard {part[0]} of {part[1]} is done: {units:,} units in {folder}."
@@ -226,12 +224,15 @@ def ablate(
     show: CurveShow = None,
     full: Full = False,
     out: Out = None,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Silence each head and measure what changes."""
     from regard.heads import ablation
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=CURVE_FORMATS)
+    targets = outputs.targets(out, show, formats=CURVE_FORMATS, layout=outputs.layout(aspect, font_size, no_caption))
     texts = _paragraphs("ablate", text, file)
     if silence is not None and any(target.format in DRAWN for target in targets):
         raise OptionError("--silence has no pruning curve to draw: leave it out, or write .csv, .json, .md or .tex.")
@@ -240,10 +241,7 @@ def ablate(
         terminal.show(study.tables(None if full else MOST_HEADS), full)
         return
     tables, draw = study.tables(), partial(figure.pruning, study.curve, study.loss, study.model)
-    outputs.write(
-        targets,
-        lambda kind: outputs.file_of(tables, draw, kind) if kind in DRAWN else _tables_file(tables, kind, full),
-    )
+    outputs.write(targets, lambda kind: file_of(tables, draw, kind, full=full))
 
 
 @app.command("merge", cls=terminal.Command, epilog=MERGE_EXAMPLES)
@@ -256,7 +254,7 @@ def merge_(
     """Join the shards of an atlas."""
     from regard.heads import merge
 
-    _finish(merge(folders, _folder(out))[0], None, show, full)
+    profile_outputs.show_atlas(merge(folders, _folder(out))[0], None, show, full)
 
 
 @app.command(cls=terminal.Command, epilog=PAGE_EXAMPLES)
@@ -312,44 +310,3 @@ def _folder(out: str) -> str:
     if Path(out).exists() and not Path(out).is_dir():
         raise OptionError(f"--out {out!r} is a file; an atlas is written to a folder.")
     return out
-
-
-def _finish(profile: Profile, folder: str | None, show: Format | None, full: bool) -> None:
-    tables = [profile.pattern_table(every=full), *[profile.table()] * full]
-    if show in (None, Format.TABLE):
-        written = [f"Wrote {folder}."] if folder else []
-        terminal.show([*tables, *([] if full else profile.notes), *written], full)
-    else:
-        terminal.raw(_content(profile, [profile.table(every=True)], show, full))
-
-
-def _tables_file(tables: Sequence[Table], kind: Format, full: bool) -> str | bytes:
-    """Tables as the content of a file; Parquet holds the first."""
-    if kind is Format.PARQUET:
-        from regard.output.parquet import to_parquet
-
-        return to_parquet(tables[0])
-    return outputs.tables_file(tables, kind, full)
-
-
-def _write(
-    profile: Profile, tables: Sequence[Table], targets: Any, out: Sequence[str] | None, full: bool,
-    maps: Callable[[], list[Reading]] = list,
-) -> None:  # fmt: skip
-    if outputs.is_printed(out, targets):
-        shown = {note for table in tables for note in table.notes}
-        terminal.show([*tables, *(note for note in profile.notes if note not in shown)], full)
-    else:
-        outputs.write(targets, lambda kind: _content(profile, tables, kind, full, maps))
-
-
-def _content(
-    profile: Profile, tables: Sequence[Table], kind: Format, full: bool, maps: Callable[[], list[Reading]] = list
-) -> str | bytes:
-    if kind is Format.HTML:
-        from regard.viewer import heads_page
-
-        return "".join(heads_page.pieces([profile.data()], [maps()]))
-    if kind is Format.JSON:
-        return json.dumps(profile.data(), ensure_ascii=False, indent=1) + "\n"
-    return _tables_file(tables, kind, full)

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import outputs, text_input
-from regard.cli.outputs import Full, Out, Show
-from regard.cli.text_input import asked_for, words_of
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, Show
+from regard.cli.text_input import asked_for
 from regard.errors import OptionError
 from regard.output import figure
 from regard.teaching.block import block_lesson
 from regard.teaching.positions import LONGEST, WIDEST, position_lesson
 from regard.teaching.scaled_scores import SIZES, USUAL, scaling_lesson
+from regard.teaching.words import words_of
 
 MOST_SIZE = 1 << 14  # d_k of `regard scaling`
 MOST_WORDS, MOST_WIDTH = 64, 256  # of `regard block`
@@ -40,9 +41,12 @@ def scaling(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random tokens and weights.")] = 0,
     show: Show = None,
     out: Out = None,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Show weights and gradients as d_k grows, with and without the division by √d_k."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     if size and max(size) > MOST_SIZE:
         raise OptionError(f"--size {max(size)} is more than {MOST_SIZE:,}.")
     lesson = scaling_lesson(divisor or USUAL, sizes=size or SIZES, seed=seed)
@@ -81,9 +85,12 @@ def positions(
     show: Show = None,
     out: Out = None,
     full: Full = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Show positional encodings: the vector of each position, and how similar two positions are."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     if model is not None and kind is not PositionKind.LEARNED:
         raise OptionError(f"--model is for learned positions; {kind} ones are computed from a formula.")
     weights = None if model is None else _learned(model)
@@ -145,9 +152,12 @@ def block(
     show: Show = None,
     out: Out = None,
     full: Full = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Show a transformer block: attention, add & norm, feed-forward, add & norm, with every vector."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     words = _words(text_input.text_given(text))
     if width % heads:
         raise OptionError(f"--width {width} is not a multiple of --heads {heads}: each head gets an equal share.")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from regard.cli import outputs, terminal, text_input
-from regard.cli.outputs import Full, Out, Show
-from regard.errors import OptionError
+from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, Show
 from regard.output import figure
-from regard.tables import Column, Kind, Table, digits_for
-from regard.teaching.lookup import Answer, Lookup
-from regard.teaching.lookup import lookup as dictionary
-from regard.teaching.lookup_vectors import are_numbers, are_vectors
+from regard.output.files import file_of
+from regard.tables import Table
+from regard.teaching.lookup_document import lookup_of, query_of, table_with_values
 
 MOST_KEYS = 24
 
@@ -77,61 +72,26 @@ def lookup(
     show: Show = None,
     out: Out = None,
     full: Full = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
-    targets = outputs.targets(out, show)
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     content = text_input.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
-    found = replace(_dictionary(content, text_input.called(file), how, temperature), embed=embed and embed.value)
-    found = found.leaves() if leaves else found
-    asked = _query(query, found)
-    hard, soft = found.hard(asked), found.soft(asked)
+    dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed and embed.value)
+    dictionary = dictionary.leaves() if leaves else dictionary
+    asked = query_of(query, dictionary)
+    hard, soft = dictionary.hard(asked), dictionary.soft(asked)
     if outputs.is_printed(out, targets):
         equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
         parts = (equal, soft.table())
         terminal.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
         return
-    tables = [_detailed(found, hard), _detailed(found, soft)]
+    tables = [table_with_values(dictionary, hard), table_with_values(dictionary, soft)]
     title = "Hard and soft look-up"
-    outputs.write(targets, lambda kind: outputs.file_of(tables, lambda: figure.lookup(found, asked), kind, title))
-
-
-def _detailed(found: Lookup, answer: Answer) -> Table:
-    """The answer's table with the value of each key."""
-    table = answer.table()
-    values = [found.values[place] for place in np.argsort(-answer.weights, kind="stable")]
-    digits = digits_for(np.hstack(values)) if are_vectors(values) or are_numbers(values) else 0
-    kind: Kind = "vector" if are_vectors(values) else "number" if are_numbers(values) else "text"
-    rows = tuple((*row, value) for row, value in zip(table.rows, values, strict=True))
-    return replace(table, columns=(*table.columns, Column("value", kind, digits)), rows=rows)
-
-
-def _dictionary(content: Any, source: str, similarity: Any, temperature: float | None) -> Lookup:
-    keys, values = content, None
-    if isinstance(content, dict) and isinstance(content.get("keys"), list) and isinstance(content.get("values"), list):
-        keys, values = content["keys"], content["values"]
-    elif not isinstance(content, dict):
-        raise OptionError(
-            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, '
-            'or one with "keys" and "values".'
-        )
-    if not keys:
-        raise OptionError(f"{source} holds no keys, so there is nothing to look up.")
-    return dictionary(keys, values, similarity=similarity, temperature=temperature)
-
-
-def _query(text: str, found: Lookup) -> Any:
-    """The query as a text, a vector or a number, like the keys."""
-    if all(isinstance(key, str) for key in found.keys):
-        return text
-    numbers = ",".join(re.split(r"[,;\s]+", text.strip().strip("[]").strip()))
-    try:
-        content = json.loads(f"[{numbers}]")
-    except json.JSONDecodeError:
-        content = None
-    if not isinstance(content, list) or not content:
-        raise OptionError(f'The keys are vectors, and the query is {text!r}; expected numbers, as in "[0.3, 1.2, 4]".')
-    return content[0] if len(content) == 1 and not isinstance(found.keys[0], list) else content
+    outputs.write(targets, lambda kind: file_of(tables, lambda: figure.lookup(dictionary, asked), kind, title))
 
 
 def _shortened(table: Table, full: bool) -> Table:

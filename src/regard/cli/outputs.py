@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,35 +12,12 @@ import typer
 from regard import atomic_file
 from regard.cli import terminal, text_input
 from regard.errors import OptionError, Unsupported
-from regard.output import html, latex, table_formats
-from regard.output.svg import Svg
+from regard.output.files import BINARY, ENDINGS, FIGURES, USUAL, Format, file_of
+from regard.output.svg import Layout, Svg, aspect_ratio, usual_layout
 from regard.tables import Table
 
-
-class Format(StrEnum):
-    """What results can be written as."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-    JSON = "json"
-    HTML = "html"
-    SVG = "svg"
-    PNG = "png"
-    PDF = "pdf"
-    PARQUET = "parquet"
-    XLSX = "xlsx"
-
-
-ENDINGS = {
-    ".txt": Format.TABLE, ".md": Format.MARKDOWN, ".tex": Format.LATEX, ".csv": Format.CSV, ".json": Format.JSON,
-    ".html": Format.HTML, ".htm": Format.HTML, ".svg": Format.SVG, ".png": Format.PNG, ".pdf": Format.PDF,
-    ".parquet": Format.PARQUET, ".xlsx": Format.XLSX,
-}  # fmt: skip
-FIGURES = frozenset({Format.SVG, Format.PNG, Format.PDF})
-BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET, Format.XLSX})
-USUAL = tuple(kind for kind in Format if kind not in (Format.PARQUET, Format.XLSX))  # what most commands write
+DRAWN = FIGURES | {Format.HTML}
+NO_LAYOUT: Layout = {"aspect": None, "font_size": None, "caption": True}
 
 
 def show_option(formats: Sequence[Format]) -> Any:
@@ -72,22 +48,39 @@ Out = Annotated[
 ]
 
 
+Aspect = Annotated[str | None, typer.Option("--aspect", metavar="16:9", help="The shape of a figure, for slides.")]
+FontSize = Annotated[
+    float | None,
+    typer.Option("--font-size", metavar="PT", min=1, max=200, help="Smallest type of a figure that fills a slide."),
+]
+NoCaption = Annotated[bool, typer.Option("--no-caption", help="Leave out the title and notes of a figure.")]
+
+
+def layout(aspect: str | None, font_size: float | None, no_caption: bool) -> Layout:
+    """The options of figures."""
+    if aspect is not None:
+        aspect_ratio(aspect)  # refused before anything is computed
+    return {"aspect": aspect, "font_size": font_size, "caption": not no_caption}
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One output: its format and its file, None for standard output."""
+    """One output: its format, its file, None for standard output, and how its figure is laid out."""
 
     format: Format
     path: str | None = None
+    layout: Layout = field(default_factory=Layout, repr=False, compare=False)
 
 
 def targets(
     out: Sequence[str] | None, show: Format | None = None, *, formats: Collection[Format] = USUAL,
-    usual: Format = Format.TABLE,
+    usual: Format = Format.TABLE, layout: Layout | None = None,
 ) -> tuple[Target, ...]:  # fmt: skip
     """What `--out` (each file) and `--show` ask for, checked before anything is computed.
 
     formats  those that the command writes
     usual    the format of standard output where `--show` is not given
+    layout   of figures
 
     >>> targets(["a.svg", "b.tex"])
     (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
@@ -96,9 +89,11 @@ def targets(
     for place, name in enumerate(names):
         if name in names[:place]:
             raise OptionError(f"--out names {text_input.STANDARD if name is None else name!r} twice; each file once.")
-    found = tuple(Target(_format(name, show, usual, formats), name) for name in names)
+    found = tuple(Target(_format(name, show, usual, formats), name, layout or {}) for name in names)
     for target in found:
         _check(target)
+    if layout not in (None, NO_LAYOUT) and not any(target.format in DRAWN for target in found):
+        raise OptionError("--aspect, --font-size and --no-caption are for figures: add --out FILE.svg, .pdf or .png.")
     return found
 
 
@@ -111,7 +106,8 @@ def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) ->
     missing: dict[Format, Unsupported] = {}
     for kind in dict.fromkeys(target.format for target in wanted):
         try:
-            contents[kind] = content(kind)
+            with usual_layout(wanted[0].layout):
+                contents[kind] = content(kind)
         except Unsupported as problem:
             if len(wanted) == 1:
                 raise
@@ -147,32 +143,6 @@ def publish(
 def is_printed(out: Sequence[str] | None, wanted: Sequence[Target]) -> bool:
     """Whether tables are printed in the terminal, fitted to its width."""
     return out is None and wanted[0].format is Format.TABLE
-
-
-def file_of(tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, title: str = "") -> str | bytes:
-    """Tables, or the figure of the same numbers, as the content of a file; a page holds both."""
-    if kind in FIGURES:
-        return figure_file(draw(), kind)
-    if kind is Format.HTML:
-        drawn = draw()
-        return html.page(tables, drawn, title=title or drawn.title)
-    return tables_file(tables, kind)
-
-
-def tables_file(tables: Sequence[Table], kind: Format, full: bool = False) -> str:
-    """Tables as the content of a text, Markdown, LaTeX, CSV or JSON file."""
-    if kind is Format.LATEX:
-        return latex.document(tables)
-    if kind is Format.MARKDOWN:
-        return "\n".join(map(table_formats.to_markdown, tables))
-    if kind is Format.CSV:
-        return table_formats.to_csv(tables)
-    return table_formats.to_json(tables) if kind is Format.JSON else terminal.plain(tables, full)
-
-
-def figure_file(drawn: Svg, kind: Format) -> str | bytes:
-    """A figure as the content of an SVG, PNG or PDF file."""
-    return drawn.png() if kind is Format.PNG else drawn.pdf() if kind is Format.PDF else str(drawn)
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli import outputs, terminal, text_input
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
-from regard.cli.outputs import Format, Out, Show, file_of
-from regard.cli.steps import shortened
+from regard.cli.outputs import Aspect, FontSize, NoCaption, Out, Show
 from regard.cli.text_input import asked_for
 from regard.errors import OptionError
+from regard.output.files import Format, SeeFigure
 
 if TYPE_CHECKING:
-    from regard.heads.sentence_relations import RelationAnswer
     from regard.reading import Reading
     from regard.reading.sight import Sight
     from regard.tables import Table
@@ -47,30 +44,6 @@ head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
 A weight shows where a head attends, not why a model gives its answer.
 The model is downloaded once, into the cache: see `regard models`.
 """
-
-
-class SeeFigure(StrEnum):
-    """What a figure can show."""
-
-    HEAT_MAP = "heat-map"
-    HEADS = "heads"
-
-
-@dataclass(frozen=True, slots=True)
-class Focus:
-    """The word, layer and head to show, each chosen automatically where it is None."""
-
-    query: str | None
-    layer: int | None
-    head: int | None
-    full: bool
-    figure: SeeFigure | None = None
-    relation: str | None = None
-
-    @property
-    def is_place(self) -> bool:
-        """Whether a page opens there and not with its first screen."""
-        return any(one is not None for one in (self.query, self.layer, self.head, self.relation))
 
 
 def see(
@@ -111,28 +84,45 @@ def see(
         bool, typer.Option("--with-model", help="Put the model into the HTML page: it reads other texts offline.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
 ) -> None:
     """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
-    targets = outputs.targets(out, show)
+    from regard.heads.sentence_relations import answer_in
+    from regard.output import see_report
+    from regard.reading.sight import sight
+
+    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
     if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
         raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
     if with_model and (steps or not any(target.format is Format.HTML for target in targets)):
         raise OptionError("--with-model puts the model into the HTML page: add --out FILE.html.")
     kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
     written = _text(text, file)
-    asked = Focus(query, layer, head, full, figure, relation)
+    if relation is not None and (layer is not None or head is not None):
+        raise OptionError("--relation chooses layer and head: give it, or --layer and --head.")
     started = time.perf_counter()
     reading = _read(model or (USUAL if generate is None else CAUSAL), written, generate)
     seconds = time.perf_counter() - started
-    shown = _sight(reading, asked)  # checks the arguments that depend on the model and the text
+    word = asked_for(query, [word.text for word in reading.words])
+    answer = None if relation is None else answer_in(reading, relation, word)
+    shown = sight(reading, word, layer, head, answer)  # checks what depends on the model and the text
     other = None if beside is None else _beside(reading, beside)
     more = [] if other is None else [_moved(shown, other)]
+    usual = SeeFigure.HEADS if layer is not None and head is None else SeeFigure.HEAT_MAP
     kept |= {"beside": other, "with_model": with_model}
-    if outputs.is_printed(out, targets):
-        _print(shown, asked, seconds, steps)
-        terminal.show(part for table in more for part in ("", table))
+    is_place = any(one is not None for one in (query, layer, head, relation))
+    files = see_report.SeeFiles(shown, seconds, figure or usual, steps, full, more, kept, is_place)
+    if not outputs.is_printed(out, targets):
+        outputs.write(targets, files.content)
+        return
+    terminal.show([see_report.sentence(reading), ""])
+    if steps:
+        terminal.show([files.step_table()], full)
     else:
-        outputs.write(targets, lambda kind: _content(shown, asked, seconds, kind, kept=kept, steps=steps, more=more))
+        terminal.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
+    terminal.show(part for table in more for part in ("", table))
 
 
 def _text(text: str | None, file: str | None) -> str:
@@ -166,56 +156,6 @@ def _read(name: str, text: str, generate: int | None) -> Reading:
         return reader.generate(text, generate, on_token=lambda _piece: one_more())
 
 
-def _answer(reading: Reading, asked: Focus, query: Any) -> RelationAnswer | None:
-    """The link of this text that can be the relation that was asked for."""
-    from regard.heads import roles
-    from regard.heads.sentence_relations import TaggedSentence, answers, not_here
-
-    if asked.relation is None:
-        return None
-    if asked.layer is not None or asked.head is not None:
-        raise OptionError("--relation chooses layer and head: give it, or --layer and --head.")
-    found = roles.known(reading)
-    if found is None:
-        raise OptionError(
-            f"What the heads of {reading.model} do is not known; it is for {' and '.join(roles.SHIPPED)}.\n"
-            "regard heads treebank dev.conllu --score test.conllu measures it for any model."
-        )
-    sentence = TaggedSentence.of(reading)
-    word = None if query is None else reading.words.index(reading.word(query))
-    possible = answers(found, asked.relation, sentence)
-    chosen = next((answer for answer in possible if word in (None, answer.link.query)), None)
-    if chosen is None and possible:
-        links = ", ".join(reading.labels[answer.link.query] for answer in possible)
-        raise OptionError(f"--relation {asked.relation}: not with the query {reading.labels[word or 0]}; try {links}.")
-    if chosen is None:
-        raise OptionError(f"{not_here(found, asked.relation, sentence)}\nOr choose a head with --layer and --head.")
-    return chosen
-
-
-def _sight(reading: Reading, asked: Focus) -> Sight:
-    from regard.reading.sight import sight
-
-    query = asked_for(asked.query, [word.text for word in reading.words])
-    return sight(reading, query, asked.layer, asked.head, _answer(reading, asked, query))
-
-
-def _print(shown: Sight, asked: Focus, seconds: float, steps: bool) -> None:
-    from regard.output import see_report
-
-    terminal.show([see_report.sentence(shown.reading), ""])
-    if steps:
-        terminal.show([_steps(shown, asked)], asked.full)
-    else:
-        terminal.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
-
-
-def _steps(shown: Sight, asked: Focus) -> Table:
-    """The table of every step, for the chosen head or for the one with the largest weight."""
-    table = shown.reading.table(shown.query, layer=shown.layer, head=shown.head)
-    return table if asked.full else shortened(table)
-
-
 def _beside(reading: Reading, text: str) -> Reading:
     """Another text, read by the same model."""
     if reading.reader is None:
@@ -232,29 +172,3 @@ def _moved(shown: Sight, other: Reading) -> Table:
             f"--beside: the other text has no word {word.text!r}. Choose one that both have, with --query WORD."
         )
     return shown.reading.moved(shown.query, other, there[0])
-
-
-def _content(
-    shown: Sight, asked: Focus, seconds: float, kind: Format, *, kept: Any, steps: bool, more: list[Table]
-) -> str | bytes:
-    """The content of an output file."""
-    from regard.output import see_report, text
-    from regard.output.figure import flow
-    from regard.viewer import page
-
-    if steps:
-        trace = shown.reading.explain(shown.query, layer=shown.layer)
-        head = shown.reading.head_numbers.index(shown.head)
-        return file_of([_steps(shown, asked)], lambda: flow(trace, head=head), kind)
-    if kind is Format.JSON:
-        return see_report.data(shown, seconds, more)
-    if kind is Format.HTML:
-        word = shown.reading.words[shown.query]
-        start = {"layer": shown.layer, "head": shown.head, "query": word.first} if asked.is_place else None
-        return page.page(shown.reading, **kept, start=start)
-    if kind is Format.TABLE:
-        parts: list[Any] = [*see_report.terminal(shown), see_report.closing(shown, seconds), *more]
-        return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
-    usual = SeeFigure.HEADS if asked.layer is not None and asked.head is None else SeeFigure.HEAT_MAP
-    draw = see_report.heads_figure if (asked.figure or usual) is SeeFigure.HEADS else see_report.figure
-    return file_of([shown.looks, shown.heads, shown.pairs, *more], lambda: draw(shown), kind)

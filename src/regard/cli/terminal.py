@@ -82,11 +82,6 @@ def _console() -> Console:
     return console
 
 
-def plain(tables: Iterable[Table], full: bool = False) -> str:
-    """Tables as a text file."""
-    return "\n\n".join(map(str, text.render_all(list(tables), full=full))) + "\n"
-
-
 def raw(content: str | bytes) -> None:
     """Print the content of a file: in a pipe as it is, in UTF-8, whatever the terminal's encoding is."""
     if isinstance(content, str):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.heads.roles import TREEBANK, KnownHeads, Role
+from regard.errors import OptionError
+from regard.heads.roles import SHIPPED, TREEBANK, KnownHeads, Role, known
 from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, swap_to_head, word_set
 from regard.reading import Reading
 from regard.reading.highlights import FUNCTION_WORDS, PRONOUNS
@@ -346,3 +347,26 @@ def also_best(known: KnownHeads, role: Role) -> str:
         if group in GROUPS and other.named and other[3:5] == role[3:5] and other.arrow != role.arrow
     ]
     return f"Head {role.layer}.{role.head} is also the best for {', '.join(others)}." if others else ""
+
+
+def answer_in(reading: Reading, name: str, query: Any = None) -> RelationAnswer:
+    """The link of a text that can be the named relation, by the head that is known for it; OptionError if none can.
+
+    query   a word of the text; None for the first link
+    """
+    known_heads = known(reading)
+    if known_heads is None:
+        raise OptionError(
+            f"What the heads of {reading.model} do is not known; it is for {' and '.join(SHIPPED)}.\n"
+            "regard heads treebank dev.conllu --score test.conllu measures it for any model."
+        )
+    sentence = TaggedSentence.of(reading)
+    word = None if query is None else reading.words.index(reading.word(query))
+    possible = answers(known_heads, name, sentence)
+    answer = next((answer for answer in possible if word in (None, answer.link.query)), None)
+    if answer is None and possible:
+        links = ", ".join(reading.labels[answer.link.query] for answer in possible)
+        raise OptionError(f"--relation {name}: not with the query {reading.labels[word or 0]}; try {links}.")
+    if answer is None:
+        raise OptionError(f"{not_here(known_heads, name, sentence)}\nOr choose a head with --layer and --head.")
+    return answer

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.output import colours
 from regard.output.characters import printable, text_width
+from regard.output.chart import Chart, Line, charts, linear, logarithmic
 from regard.output.panel import panel, scale_for
-from regard.output.scaling_figure import Line, line_chart, linear, logarithmic, room_left
 from regard.output.svg import Drawing, Svg, framed, rectangle, text
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
@@ -86,6 +86,6 @@ def curves(
     arrays = [numbers_of(name, numbers) for name, numbers in lines.items()]
     axis = (logarithmic if is_log else linear)(numbers_of("lines", [list(array) for array in arrays]))
     drawn = [Line(name, array, place) for place, (name, array) in enumerate(zip(lines, arrays, strict=True))]
-    chart = line_chart("", what, drawn, axis, sizes, 210, room_left(axis), along=along, is_log=is_log)
+    chart = charts([Chart("", what, drawn, axis)], sizes, along=along, is_log=is_log)
     ends = ". ".join(f"{name}: {array[0]:.4g} to {array[-1]:.4g}" for name, array in zip(lines, arrays, strict=True))
     return framed(title, [], chart, f"{title}. {ends}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.svg import Drawing, line, rectangle, text, widest
+from regard.output.svg import Drawing, beside, least_type, line, rectangle, room, text, widest
 from regard.tables import printed_number
 
 Numbers = NDArray[np.float64]
@@ -23,6 +23,7 @@ SMALLEST = 8.0  # font size below which numbers are omitted
 GAPS_FROM = 9.0  # size of a cell from which white lines separate it from its neighbours
 HINTS_UP_TO = 2500  # cells with a tooltip
 LONGEST_LABEL = 120.0
+BAR_LEAST = 40.0  # height of a colour bar whose three labels do not touch
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,8 +75,9 @@ def panel(
 
     Labels are at least `apart` font sizes from each other; `labelled` says whether rows and columns have any.
     """
-    row_labels = [fitted(printable(label), LONGEST_LABEL, label_size) if labelled[0] else "" for label in rows]
-    column_labels = [fitted(printable(label), LONGEST_LABEL, label_size) if labelled[1] else "" for label in columns]
+    label_size, longest = least_type(label_size), max(room(LONGEST_LABEL), 48.0)
+    row_labels = [fitted(printable(label), longest, label_size) if labelled[0] else "" for label in rows]
+    column_labels = [fitted(printable(label), longest, label_size) if labelled[1] else "" for label in columns]
     row_labels = _some(row_labels, cell[1], label_size * apart)
     column_labels = _some(column_labels, cell[0], label_size * apart)
     turn = _turn(column_labels, cell[0], label_size)
@@ -106,7 +108,7 @@ def panel(
 
 def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Drawing:
     """The scale as a vertical bar with tick labels, the largest number on top."""
-    bar, steps = 14.0, 48
+    bar, steps, size = 14.0, 48, least_type(size)
     top = size * 2
     lowest = -1.0 if scale.signed else 0.0
     parts = [text(name, 0, size * 0.6, size, fill=colours.MUTED)]
@@ -128,26 +130,33 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
     return Drawing(wide, top + height + size * 0.6, tuple(parts))
 
 
+def with_bar(matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24) -> Drawing:
+    """A drawn matrix with its colour bar on the right, which begins at the height of the first cells."""
+    bar = colour_bar(scale, min(max(matrix.height, room(80.0), BAR_LEAST), height), name)
+    drop = matrix.top - 22  # the name of the bar is above its top
+    return beside([matrix.drawing, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
+
+
 def _digits(number: float) -> int:
     """The fewest decimals that are exact, at most five."""
     return next((digits for digits in range(5) if abs(number * 10**digits % 1) < 1e-9 * 10**digits), 5)
 
 
-def cell_size(count: int, room: float = 640.0, largest: float = 72.0) -> float:
-    """The side of a cell so that `count` of them fit into `room`."""
-    return max(min(largest, room / max(count, 1)), 2.5)
+def cell_size(count: int, most: float = 640.0, largest: float = 72.0) -> float:
+    """The side of a cell so that `count` of them fit into a length of `most`."""
+    return max(min(room(largest), room(most) / max(count, 1)), room(2.5))
 
 
 def label_size_for(cell: float) -> float:
     """A font size in proportion to the cells."""
-    return min(14.0, max(10.0, cell * 0.62))
+    return least_type(min(14.0, max(10.0, cell * 0.62)))
 
 
 def number_size(array: Numbers, cell: tuple[float, float], digits: int) -> float:
     """The font size at which every number fits its cell; 0 if that is too small to read."""
     wide = widest([printed_number(number, digits) for number in array.ravel()], 1.0)
     size = min(15.0, cell[0] * 0.8 / max(wide, 1.0), cell[1] * 0.6)
-    return size if size >= SMALLEST else 0.0
+    return size if size >= least_type(SMALLEST) else 0.0
 
 
 def _cells(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +20,17 @@ from regard.heads.roles import TREEBANK, known
 from regard.heads.sentence_relations import TaggedSentence, said_of_answer, said_of_link
 from regard.output import colours, html, table_formats, text
 from regard.output.characters import printable, printable_lines
+from regard.output.files import Format, SeeFigure, file_of
 from regard.output.panel import Booleans
 from regard.output.svg import Svg
+from regard.output.trace_figures import flow
 from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, WeightMatrix, heads, heat_map
 from regard.reading import Reading
 from regard.reading.layer_numbers import position, sizes_in_words
 from regard.reading.sight import Sight, sight
 from regard.reading.weights import WordWeights
 from regard.tables import Table, printed_number
+from regard.teaching.traced_tables import strongest_rows
 
 FEW_ROWS = 5  # a narrow table of at least twice as many rows is shown in two halves
 LONGEST_TEXT = 640  # longer texts are shortened
@@ -194,7 +197,52 @@ def _of_model(reading: Reading) -> str:
     return f"{reading.model}: {sizes}, {len(reading.tokens):,} tokens."
 
 
-# Data
+# Files
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SeeFiles:
+    """What `regard see` shows, as the content of files."""
+
+    shown: Sight
+    seconds: float
+    figure: SeeFigure = SeeFigure.HEAT_MAP
+    steps: bool = False  # every step of the query in the head, instead of the report
+    full: bool = False
+    more: Sequence[Table] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)  # what an HTML page keeps: `layers`, `heads`, `beside`
+    is_place: bool = False  # whether a page opens at the word and head, not with its first screen
+
+    def step_table(self) -> Table:
+        """The table of every step for the chosen head."""
+        table = self.shown.reading.table(self.shown.query, layer=self.shown.layer, head=self.shown.head)
+        return table if self.full else strongest_rows(table)
+
+    def drawing(self) -> Svg:
+        """The figure of a file."""
+        shown = self.shown
+        if self.steps:
+            trace = shown.reading.explain(shown.query, layer=shown.layer)
+            return flow(trace, head=shown.reading.head_numbers.index(shown.head))
+        return heads_figure(shown) if self.figure is SeeFigure.HEADS else figure(shown)
+
+    def content(self, kind: Format) -> str | bytes:
+        """The content of a file."""
+        shown = self.shown
+        if self.steps:
+            return file_of([self.step_table()], self.drawing, kind)
+        if kind is Format.JSON:
+            return data(shown, self.seconds, self.more)
+        if kind is Format.HTML:
+            from regard.viewer.page import page as viewer_page
+
+            query = shown.reading.words[shown.query].first
+            start = {"layer": shown.layer, "head": shown.head, "query": query} if self.is_place else None
+            return viewer_page(shown.reading, **self.kept, start=start)
+        if kind is Format.TABLE:
+            parts: list[Any] = [*terminal(shown), closing(shown, self.seconds), *self.more]
+            return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
+        return file_of([shown.looks, shown.heads, shown.pairs, *self.more], self.drawing, kind)
 
 
 def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ()) -> str:

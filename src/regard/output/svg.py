@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import wraps
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
 from regard import atomic_file, errors
@@ -29,6 +33,10 @@ PAGE = """
 #set page(width: eval(sys.inputs.width), height: eval(sys.inputs.height), margin: 0pt)
 #image(bytes(sys.inputs.figure), format: "svg", width: 100%, height: 100%, alt: sys.inputs.description)
 """  # of typst
+SLIDE = 540.0  # height of a slide in points; 16:9 is 960 wide
+SLIDE_TYPE, LEAST_TYPE = 18.0, 12.0  # smallest type on a slide in points, and in a figure that is laid out for one
+ROOMS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.42, 0.35, 0.28, 0.2)  # how much of their usual room plots and gaps are given
+FONT_SIZE = re.compile(r'font-size="([\d.]+)"')
 MIDDLE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
 
 
@@ -41,6 +49,12 @@ class Svg:
     title: str
     description: str
     parts: tuple[str, ...]
+    scale: float = 1.0  # of the figure on a page; 1 is 96 units per inch
+
+    @property
+    def smallest_type(self) -> float:
+        """The smallest font size, in units of the figure."""
+        return min((float(size) for part in self.parts for size in FONT_SIZE.findall(part)), default=math.inf)
 
     def __str__(self) -> str:
         words = f"{self.title}\n{self.description}\n{self.width}\n{len(self.parts)}"
@@ -48,7 +62,8 @@ class Svg:
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_short(self.width)} {_short(self.height)}" '
-                f'width="{_short(self.width)}" height="{_short(self.height)}" font-family={quoteattr(FONT)} '
+                f'width="{_short(self.width * self.scale)}" height="{_short(self.height * self.scale)}" '
+                f"font-family={quoteattr(FONT)} "
                 f'role="img" aria-labelledby="{name}-title {name}-description">',
                 f'<title id="{name}-title">{escape(printable(self.title))}</title>',
                 f'<desc id="{name}-description">{escape(printable(self.description))}</desc>',
@@ -90,7 +105,8 @@ class Svg:
             instead = "Or save the figure as .svg, which slides and browsers take as well."
             raise errors.missing_package(what, "typst", instead=instead) from problem
         inputs = {"figure": str(self), "title": printable(self.title), "description": printable(self.description)}
-        inputs |= {"width": f"{self.width / UNITS_PER_INCH}in", "height": f"{self.height / UNITS_PER_INCH}in"}
+        width, height = (length * self.scale / UNITS_PER_INCH for length in (self.width, self.height))
+        inputs |= {"width": f"{width}in", "height": f"{height}in"}
         return bytes(typst.compile(PAGE.encode(), sys_inputs=inputs, **options))
 
     def _repr_svg_(self) -> str:
@@ -115,6 +131,7 @@ def text(
     bold: bool = False, italic: bool = False, turn: float = 0,
 ) -> str:  # fmt: skip
     """A line of text, vertically centred on y, rotated by `turn` degrees about (x, y)."""
+    size = least_type(size)
     extra = f' text-anchor="{anchor}"' if anchor != "start" else ""
     extra += ' font-weight="bold"' if bold else ""
     extra += ' font-style="italic"' if italic else ""
@@ -126,7 +143,7 @@ def text(
 
 def _with_subscripts(content: str, size: float) -> str:
     """Text with the indices of d_k, W_q and the like as subscripts."""
-    down, small = _short(size * LOWERED), _short(size * SMALLER)
+    down, small = _short(size * LOWERED), _short(least_type(size * SMALLER))
     parts, start = [], 0
     for found in [*SUBSCRIPT.finditer(content), None]:
         on_line = escape(content[start : found.end(1) if found else None])
@@ -195,17 +212,190 @@ def titled(title: str, notes: Sequence[str], width: float, size: float = 18) -> 
     return Drawing(width, y + 6, tuple(parts))
 
 
-def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0) -> Svg:
-    """A figure of a title, notes and a drawing below them, with a margin around."""
-    heading = titled(title, notes, body.width)
-    above = MARGIN + heading.height + gap
-    parts = heading.at(MARGIN, MARGIN), body.at(MARGIN, above)
-    return Svg(body.width + 2 * MARGIN, above + body.height + MARGIN, title, description, parts)
+def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0, least: float = 0) -> Svg:
+    """A figure of a title, notes and a drawing below them, at least so wide, with a margin around."""
+    margin = max(8.0, room(MARGIN))
+    if _SIZES.get().caption:
+        body = below([titled(title, notes, max(body.width, room(least))), body], gap)
+    return Svg(body.width + 2 * margin, body.height + 2 * margin, title, description, (body.at(margin, margin),))
+
+
+# Figures for slides
+
+
+class Layout(TypedDict, total=False):
+    """Options of every figure function.
+
+    aspect      the shape of the figure, such as "16:9"
+    font_size   the smallest type in points, where the figure fills a slide of this shape; 18 by default
+    caption     whether title and notes are drawn
+    """
+
+    aspect: str | None
+    font_size: float | None
+    caption: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    room: float = 1.0
+    least: float = 0.0
+    caption: bool = True
+
+
+_USUAL = _Sizes()
+_SIZES: ContextVar[_Sizes] = ContextVar("sizes", default=_USUAL)
+
+
+def room(length: float) -> float:
+    """The length of a plot, a cell or a gap, shorter where type has to be large."""
+    return length * _SIZES.get().room
+
+
+def least_type(size: float) -> float:
+    """A font size, or the smallest one that the figure may have."""
+    return max(size, _SIZES.get().least)
+
+
+_NO_LAYOUT = Layout()
+_LAYOUT: ContextVar[Layout] = ContextVar("layout", default=_NO_LAYOUT)
+
+
+@contextmanager
+def usual_layout(layout: Layout) -> Iterator[None]:
+    """Options for all figures that are drawn inside the block."""
+    token = _LAYOUT.set(layout)
+    try:
+        yield
+    finally:
+        _LAYOUT.reset(token)
+
+
+@contextmanager
+def _using(sizes: _Sizes) -> Iterator[None]:
+    token = _SIZES.set(sizes)
+    try:
+        yield
+    finally:
+        _SIZES.reset(token)
+
+
+P = ParamSpec("P")
+
+
+def sized(draw: Callable[P, Svg]) -> Callable[P, Svg]:
+    """A figure function with the options of `Layout`."""
+
+    @wraps(draw)
+    def draw_sized(*args: P.args, **options: P.kwargs) -> Svg:
+        usual = _LAYOUT.get()
+        aspect: Any = options.pop("aspect", usual.get("aspect"))
+        font_size: Any = options.pop("font_size", usual.get("font_size"))
+        caption = bool(options.pop("caption", usual.get("caption", True)))
+        if aspect is None and font_size is None:
+            with _using(replace(_SIZES.get(), caption=caption and _SIZES.get().caption)):
+                return draw(*args, **options)
+        return _fitted(lambda: draw(*args, **options), aspect, font_size, caption)
+
+    return draw_sized
+
+
+def _fitted(draw: Callable[[], Svg], aspect: str | None, font_size: float | None, caption: bool) -> Svg:
+    """The figure with as much room as its type leaves; enlarged, without a shape, until its type is large enough."""
+    if font_size is not None and not 1 <= font_size <= 200:
+        raise errors.option("font_size", font_size, "points from 1 to 200")
+    if aspect is None:
+        with _using(_Sizes(caption=caption)):
+            figure = draw()
+        return replace(figure, scale=(font_size or SLIDE_TYPE) * UNITS_PER_INCH / 72 / figure.smallest_type)
+    best = fit_box(draw, SLIDE * aspect_ratio(aspect), SLIDE, font_size or SLIDE_TYPE, caption)
+    size = best.smallest_type * SLIDE / best.height
+    if font_size is not None and size < font_size:
+        raise errors.OptionError(
+            f"The smallest type of this figure would be {size:.0f} pt on a slide of {aspect}, not {font_size:g} pt: "
+            "draw fewer words or one head, leave out the caption, or take a smaller --font-size."
+        )
+    return replace(best, scale=SLIDE * UNITS_PER_INCH / 72 / best.height)
+
+
+def fit_box(
+    draw: Callable[[], Svg], width: float, height: float, least: float = SLIDE_TYPE, caption: bool = False
+) -> Svg:
+    """A figure for a rectangle of so many points, with the most room that leaves its type at least so large.
+
+    Where none does, the one with the largest type.
+    """
+    best, size = None, -1.0
+    for share in ROOMS:
+        with _using(_Sizes(share, LEAST_TYPE, caption)):
+            figure = _padded(draw(), width / height)
+        points = figure.smallest_type * height / figure.height
+        if points > size:
+            best, size = figure, points
+        if points >= least:
+            break
+    assert best is not None
+    return best
+
+
+def aspect_ratio(aspect: str) -> float:
+    """Width by height.
+
+    >>> aspect_ratio("4:3")
+    1.3333333333333333
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?):(\d{1,4}(?:\.\d{1,4})?)", str(aspect), re.ASCII)
+    if match is None or not 0.1 <= float(match[1]) / max(float(match[2]), 1e-9) <= 10:
+        raise errors.option("aspect", aspect, "width:height, such as 16:9 or 4:3")
+    return float(match[1]) / float(match[2])
+
+
+def _padded(figure: Svg, ratio: float) -> Svg:
+    """The figure in the middle of a page of this shape."""
+    height = max(figure.height, figure.width / ratio)
+    width = height * ratio
+    parts = (group(figure.parts, (width - figure.width) / 2, (height - figure.height) / 2),)
+    return replace(figure, width=width, height=height, parts=parts)
+
+
+# Drawings put together
+
+
+def below(drawings: Sequence[Drawing], gap: float = 0) -> Drawing:
+    """Drawings one below the other."""
+    return grid(drawings, 1, gap)
+
+
+def beside(drawings: Sequence[Drawing], gap: float = 0, drops: Sequence[float] | None = None) -> Drawing:
+    """Drawings side by side, each moved down by its part of `drops`."""
+    parts, x, height = [], 0.0, 0.0
+    for drawing, drop in zip(drawings, drops or [0.0] * len(drawings), strict=True):
+        parts.append(drawing.at(x, drop))
+        x, height = x + drawing.width + gap, max(height, drop + drawing.height)
+    return Drawing(x - gap, height, tuple(parts))
+
+
+def grid(drawings: Sequence[Drawing], across: int, gap: float = 0) -> Drawing:
+    """Drawings in rows of `across`, in columns as wide as their widest."""
+    widths = [max(drawing.width for drawing in drawings[place::across]) for place in range(min(across, len(drawings)))]
+    parts, y = [], 0.0
+    for start in range(0, len(drawings), across):
+        row = drawings[start : start + across]
+        for place, drawing in enumerate(row):
+            parts.append(drawing.at(sum(widths[:place]) + gap * place, y))
+        y += max(drawing.height for drawing in row) + gap
+    return Drawing(sum(widths) + gap * (len(widths) - 1), y - gap, tuple(parts))
+
+
+def named(drawing: Drawing, name: str, size: float = 13, room: float = 24) -> Drawing:
+    """A drawing with its name above it."""
+    width = max(drawing.width, widest([name], size, bold=True))
+    return Drawing(width, drawing.height + room, (text(name, 0, 8, size, bold=True), drawing.at(0, room)))
 
 
 def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
     """The width of the widest of several texts."""
-    return max((text_width(printable(content), size, bold) for content in texts), default=0.0)
+    return max((text_width(printable(content), least_type(size), bold) for content in texts), default=0.0)
 
 
 def _short(number: float) -> str:

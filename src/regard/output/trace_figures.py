@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers
 from regard.output.svg import (
     Drawing,
+    Layout,
     Svg,
     arrow_head,
     curve,
     framed,
+    least_type,
     line,
     rectangle,
+    room,
+    sized,
     text,
     widest,
 )
@@ -35,7 +39,16 @@ POSITIVE, NEGATIVE, QUIET = "#2a6fb5", "#b85c22", "#8a94a3"
 SMALLEST = 8.0
 
 
-def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
+@sized
+def bars(
+    trace: Trace,
+    query: Any = None,
+    key: Any = None,
+    head: int = 0,
+    *,
+    title: str | None = None,
+    **_layout: Unpack[Layout],
+) -> Svg:
     """The components of a query and a key, and below them their products, which sum to the score."""
     row, head = row_of(trace, query), validate.index("head", head, trace.heads)
     column = key_of(trace, key, "score")
@@ -48,16 +61,16 @@ def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, *, tit
         f", head {head}" if trace.heads > 1 else ""
     )
     size = len(products)
-    pitch = min(64.0, max(560.0 / size, 1.25))
+    pitch = min(room(64.0), max(room(560.0) / size, room(1.25)))
     labels = [f"q of {words[0]}", f"k of {words[1]}", "q_i · k_i"]
     labels = [fitted(label, 200, LABEL, bold=True) for label in labels]
     left = widest(labels, LABEL, bold=True) + 20
-    width = max(left + pitch * size + 16, 420.0)
+    width = max(left + pitch * size + 16, room(420.0))
 
     strips = [
-        _strip(query_vector, labels[0], pitch, left, 46, quiet=True),
-        _strip(key_vector, labels[1], pitch, left, 46, quiet=True),
-        _strip(products, labels[2], pitch, left, 84, quiet=False),
+        _strip(query_vector, labels[0], pitch, left, room(46), quiet=True),
+        _strip(key_vector, labels[1], pitch, left, room(46), quiet=True),
+        _strip(products, labels[2], pitch, left, room(84), quiet=False),
     ]
     notes = [_sum(products, score), *_scaled(trace, score, row, column, head), *([trace.note] if trace.note else [])]
     parts, y = [], 0.0
@@ -76,7 +89,7 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
     unit = room / ((highest - lowest) or 1.0)
     shown = [printed_number(number, digits_for(numbers)) for number in numbers]
     size = min(12.0, pitch * 0.92 / max(widest(shown, 1.0), 0.1))
-    size = size if size >= SMALLEST else 0.0
+    size = size if size >= least_type(SMALLEST) else 0.0
     above = size * 1.4 + 2
     zero = above + highest * unit
     bar = pitch * 0.62 if pitch > 4 else pitch
@@ -131,8 +144,8 @@ def _said(number: float) -> str:
 
 # One query through one head: q · k → scaled → softmax → weighted values → sum
 
-MOST_WORDS = 12
-MOST_PARTS = 5  # numbers of a vector that are shown
+MOST_WORDS, FEW_WORDS = 12, 6  # keys that are drawn, and on a slide
+MOST_PARTS, FEW_PARTS = 5, 2  # numbers of a vector that are shown, and on a slide
 ROW = 46.0
 THICKEST = 30.0
 SIZE, SMALL = 14.0, 11.0
@@ -151,7 +164,8 @@ class _Row:
     seen: bool = True
 
 
-def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = None) -> Svg:
+@sized
+def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """One query through one head, from its vector to its output.
 
     With more than 12 words, those with the largest weights are drawn in sentence order, the others as one row.
@@ -173,10 +187,10 @@ def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str
     headings = [{"score": "q · k", "scaled": root, **STAGES}[name] for name in stages]
     digits = {name: digits_for(numbers) for name, numbers in stages.items()}
     keys, values = (numbers_of(name, trace[name][head]) for name in ("key", "value"))
-    count = len(trace.words)
+    count, most = len(trace.words), MOST_WORDS if room(1.0) > 0.8 else FEW_WORDS
     places = np.arange(count)
-    if count > MOST_WORDS:
-        places = np.sort(np.argsort(-weights, kind="stable")[: MOST_WORDS - 1])
+    if count > most:
+        places = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
     masked = stages.get("masked")
     rows = [
         _Row(
@@ -189,7 +203,7 @@ def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str
         )
         for place in places
     ]
-    if count > MOST_WORDS:
+    if count > most:
         rest = float(np.delete(weights, places).sum())
         rows.append(_Row(f"{count - len(places)} other words", rest, value="…", stages=("",) * len(stages)))
     return headings, rows
@@ -200,26 +214,26 @@ class _Flow:
 
     def __init__(self, trace: Trace, row: int, head: int, headings: list[str], rows: list[_Row]) -> None:
         queries, outputs = (numbers_of(name, trace[name][head]) for name in ("query", "output"))
-        self.word = fitted(printable(trace.query_words[row]), 140, SIZE, bold=True)
+        self.word = fitted(printable(trace.query_words[row]), max(room(140), 60.0), SIZE, bold=True)
         self.query = _vector(queries[row], digits_for(queries))
         self.output = _vector(outputs[row], max(2, digits_for(outputs[row])))
         self.headings, self.rows = headings, rows
-        self.words = [fitted(printable(entry.word), 140, SIZE) for entry in rows]
+        self.words = [fitted(printable(entry.word), max(room(140), 60.0), SIZE) for entry in rows]
         card = max(text_width(self.word, SIZE, bold=True), widest([self.query, "query q"], SMALL)) + 24
         keys = max(widest(self.words, SIZE), widest([entry.key for entry in rows], SMALL), 40.0) + 24
         self.card = card
-        self.key_left = card + 84
+        self.key_left = card + max(room(84), 20.0)
         self.key_right = self.key_left + keys
         self.stage_ends = []  # right edge of each column of numbers
         x = self.key_right
         for place, name in enumerate(headings):
-            x += max(widest([entry.stages[place] for entry in rows], SIZE), text_width(name, SMALL)) + 22
+            x += max(widest([entry.stages[place] for entry in rows], SIZE), widest([name], SMALL)) + max(room(22), 9.0)
             self.stage_ends.append(x)
-        self.bar_left = x + 26
-        self.bar_right = self.bar_left + 96
-        self.value_left = self.bar_right + 84
+        self.bar_left = x + max(room(26), 14.0)
+        self.bar_right = self.bar_left + max(room(96), 64.0, widest(["softmax = weight"], SMALL) - 8)
+        self.value_left = self.bar_right + max(room(84), 22.0)
         self.value_right = self.value_left + max(widest([entry.value for entry in rows], SMALL), 50.0) + 20
-        self.sum_left = self.value_right + 120
+        self.sum_left = self.value_right + max(room(120), 28.0)
         self.width = self.sum_left + widest([self.output, "Σ weight · v"], SMALL) + 24
         self.first = 34 + ROW / 2
         self.middle = self.first + ROW * (len(rows) - 1) / 2
@@ -294,7 +308,7 @@ class _Flow:
 
 
 def _vector(vector: Numbers, digits: int) -> str:
-    return " ".join(shortened(parts_of(vector, digits), MOST_PARTS))
+    return " ".join(shortened(parts_of(vector, digits), MOST_PARTS if room(1.0) > 0.55 else FEW_PARTS))
 
 
 def _described(word: str, rows: list[_Row], output: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -24,8 +24,26 @@ from regard.output.panel import (
     label_size_for,
     panel,
     scale_for,
+    with_bar,
 )
-from regard.output.svg import MARGIN, Drawing, Svg, arrow_head, group, line, path, text, titled
+from regard.output.svg import (
+    Drawing,
+    Layout,
+    Svg,
+    arrow_head,
+    below,
+    beside,
+    framed,
+    grid,
+    least_type,
+    line,
+    path,
+    rectangle,
+    room,
+    sized,
+    text,
+    titled,
+)
 from regard.tables import printed_number
 from regard.trace import Trace
 from regard.trace.steps import Projection
@@ -191,9 +209,10 @@ def largest_weight(weights: WeightMatrix) -> tuple[str, str, str]:
 MOST_SAID = 12  # queries whose strongest key the description names
 
 
+@sized
 def heat_map(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None, head: int = 0,
-    title: str | None = None, top: float | None = None,
+    title: str | None = None, top: float | None = None, **_layout: Unpack[Layout]
 ) -> Svg:  # fmt: skip
     """The weights of one head, labelled with words, with numbers in the cells if they fit, and a colour bar.
 
@@ -207,15 +226,8 @@ def heat_map(
     scale = scale_for(weights.array, top=_usual_top(weights) if top is None else top)
     side = cell_size(max(weights.array.shape))
     matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
-    bar = colour_bar(scale, min(max(matrix.height, 80.0), 200.0), "mean weight" if weights.pooled else "weight")
-    bar_left = MARGIN + max(matrix.drawing.width, matrix.left + matrix.width) + 28
-    width = max(bar_left + bar.width + MARGIN, 380.0)
-    heading = titled(title or _title(weights), side_notes(weights), width - 2 * MARGIN)
-    above = MARGIN + heading.height
-    bar_top = above + matrix.top - 22  # aligns the top of the bar, below its name, with the cells
-    height = max(above + matrix.drawing.height, bar_top + bar.height) + MARGIN
-    parts = (heading.at(MARGIN, MARGIN), matrix.drawing.at(MARGIN, above), bar.at(bar_left, bar_top))
-    return Svg(width, height, title or _title(weights), described(weights), parts)
+    body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
+    return framed(title or _title(weights), side_notes(weights), body, described(weights), least=324.0)
 
 
 def side_notes(weights: WeightMatrix) -> list[str]:
@@ -281,9 +293,10 @@ class Shapes:
         )
 
 
+@sized
 def heads(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
-    title: str | None = None, top: float | None = None, shapes: Shapes | None = None,
+    title: str | None = None, top: float | None = None, shapes: Shapes | None = None, **_layout: Unpack[Layout]
 ) -> Svg:  # fmt: skip
     """The weights of all heads, small multiples on one colour scale.
 
@@ -301,18 +314,22 @@ def heads(
         weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, MOST_HEADS))
     ]  # fmt: skip
     scale = scale_for(np.concatenate([one.array.ravel() for one in shown]), top=top)
-    grid = _grid(shown, scale)
-    below = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
-    width = max(grid.width, below.width if below else 0.0, 420.0)
+    body = _maps(shown, scale)
+    # on a slide, concatenate and W_O are a figure of their own: `product`
+    after = (
+        None
+        if room(1.0) < 0.8
+        else _after(subject)
+        if isinstance(subject, Trace)
+        else _after_shapes(shapes)
+        if shapes
+        else None
+    )
+    if after:
+        rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
+        body = below([body, rule, after], 18)
     name = title or f"{count} heads, each with its own weights"
-    heading = titled(name, _heads_notes(shown, count), width)
-    parts, y = [heading.at(MARGIN, MARGIN), grid.at(MARGIN, MARGIN + heading.height)], MARGIN + heading.height
-    y += grid.height
-    if below:
-        parts.append(line(MARGIN, y + 20, MARGIN + width, y + 20, colours.RULE))
-        parts.append(below.at(MARGIN, y + 38))
-        y += 38 + below.height
-    return Svg(width + 2 * MARGIN, y + MARGIN, name, _heads_described(shown, below is not None), tuple(parts))
+    return framed(name, _heads_notes(shown, count), body, _heads_described(shown, after is not None), least=420.0)
 
 
 def _heads_notes(shown: Sequence[WeightMatrix], count: int) -> list[str]:
@@ -323,34 +340,26 @@ def _heads_notes(shown: Sequence[WeightMatrix], count: int) -> list[str]:
     return [*notes, shown[0].note] if shown[0].note else notes
 
 
-def _grid(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
+def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     """The heat maps with one colour bar; words only left of each row and above each column of the grid."""
     across = min(len(shown), 4) if len(shown) != 6 else 3
     rows, columns = shown[0].array.shape
     side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
-    side = max(side, 12.2) if max(rows, columns) <= ALL_LABELLED else side
+    side = max(side, least_type(10.0) * 1.22) if max(rows, columns) <= ALL_LABELLED and room(1.0) == 1.0 else side
     size = min(label_size_for(side), 12.0)
-    bar = colour_bar(scale, min(max(side * rows, 80.0), 180.0), "weight")
-    panels = [
-        weights_panel(one, scale, side, size, labelled=(place % across == 0, place < across))
+    maps = [
+        _named_map(weights_panel(one, scale, side, size, labelled=(place % across == 0, place < across)), one.head)
         for place, one in enumerate(shown)
     ]
-    left, top = panels[0].left, panels[0].top
-    overhang = max(one.drawing.width - one.left - one.width for one in panels)
-    pitch = max(columns * side, 64.0) + GAP
-    parts, y = [], 0.0
-    for start in range(0, len(panels), across):
-        labelled = start == 0
-        y += HEAD * 1.6
-        for place, one in enumerate(panels[start : start + across]):
-            x = left + pitch * place - one.left
-            number = shown[start + place].head
-            parts.append(text(f"head {number}", left + pitch * place, y - HEAD * 0.7, HEAD, bold=True))
-            parts.append(one.drawing.at(x, y))
-        y += (top if labelled else 0) + rows * side + GAP
-    wide = left + pitch * across - GAP + overhang
-    parts.append(bar.at(wide + 24, top + HEAD * 1.6 - 22))
-    return Drawing(wide + 24 + bar.width, max(y - GAP, top + HEAD * 1.6 + bar.height - 22), tuple(parts))
+    bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
+    return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
+
+
+def _named_map(drawn: Panel, head: int) -> Drawing:
+    """A heat map with the number of its head above its cells."""
+    width, room = max(drawn.drawing.width, drawn.left + 64.0), HEAD * 1.6
+    name = text(f"head {head}", drawn.left, room - HEAD * 0.7, HEAD, bold=True)
+    return Drawing(width, room + drawn.drawing.height, (name, drawn.drawing.at(0, room)))
 
 
 # Below the heads
@@ -375,10 +384,7 @@ def _after_shapes(shapes: Shapes) -> Drawing:
 
 def _headed(shapes: Shapes, drawn: Drawing) -> Drawing:
     heading = titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
-    return Drawing(
-        max(heading.width, drawn.width), heading.height + 6 + drawn.height,
-        (heading.at(0, 0), drawn.at(0, heading.height + 6)),
-    )  # fmt: skip
+    return below([heading, drawn], 6)
 
 
 def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -> Drawing:
@@ -390,34 +396,36 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     ins, outs = ([str(place + 1) for place in range(count)] for count in matrix.shape)
     size = min(label_size_for(side), 12.0)
     row = max(side, size * LINE)
-    first = panel(joined, words, ins, scale, (side, row), label_size=size, labelled=(True, False),
-                  hint="{row}, component {column}: {number}")  # fmt: skip
-    second = panel(matrix, ins, outs, of_matrix, (side, side), label_size=size, labelled=(False, False),
-                   hint="W_O, row {row}, column {column}: {number}")  # fmt: skip
-    third = panel(result, words, outs, scale, (side, row), label_size=size, labelled=(True, False),
-                  hint="{row}, component {column}: {number}")  # fmt: skip
+    component, plain = "{row}, component {column}: {number}", (False, False)
+    first, second, third = (
+        panel(array, of_rows, of_columns, colour, cell, label_size=size, labelled=labelled, hint=hint)
+        for array, of_rows, of_columns, colour, cell, labelled, hint in (
+            (joined, words, ins, scale, (side, row), (True, False), component),
+            (matrix, ins, outs, of_matrix, (side, side), plain, "W_O, row {row}, column {column}: {number}"),
+            (result, words, outs, scale, (side, row), (True, False), component),
+        )
+    )
     tall = max(one.height for one in (first, second, third))
-    lifts = (36.0, 14.0, 14.0)  # of the names, the first one above the brackets of the heads
-    top = 10 + max(lift - (tall - one.height) / 2 for lift, one in zip(lifts, (first, second, third), strict=True))
-    parts: list[str] = []
-    x = 0.0
-    for place, (one, name) in enumerate(zip((first, second, third), ("concatenated", "W_O", "output"), strict=True)):
-        y = top + (tall - one.height) / 2
-        cells = x + one.left
-        parts.append(one.drawing.at(x, y - one.top))
-        parts.append(text(name, cells + one.width / 2, y - lifts[place], HEAD, anchor="middle", bold=True))
-        if place == 0:
-            parts += _brackets(trace.heads, cells, y, one.width)
-        x = cells + one.width
-        if place < 2:
-            parts.append(text("×" if place == 0 else "=", x + 23, top + tall / 2, 22, anchor="middle"))
-            x += 46
+    drawn = [
+        _named_matrix(one, name, tall, trace.heads if name == "concatenated" else 0)
+        for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output"))
+    ]
+    top = drawn[0].height - tall
+    signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]
     bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")
-    x += 34
-    for bar in bars:
-        parts.append(bar.at(x, top - 22 + max(0.0, (tall - 120) / 2)))
-        x += bar.width + 22
-    return Drawing(x - 22, top + max(tall, min(tall, 120.0) + 8), tuple(parts))
+    gap = Drawing(12, 0, ())
+    drops = [0.0] * 6 + [top - 22 + max(0.0, (tall - 120) / 2)] * 2
+    apart = [Drawing(bar.width + 22, bar.height, bar.parts) for bar in bars]
+    return beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
+
+
+def _named_matrix(one: Panel, name: str, tall: float, heads: int) -> Drawing:
+    """A matrix in the middle of a height, its name above it, and above the concatenated vectors their heads."""
+    y = 46 + (tall - one.height) / 2
+    parts = [one.drawing.at(0, y - one.top)]
+    parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
+    parts += _brackets(heads, one.left, y, one.width) if heads else []
+    return Drawing(one.left + one.width, 46 + tall, tuple(parts))
 
 
 def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
@@ -442,14 +450,13 @@ def _boxes(shapes: Shapes) -> Drawing:
     box, between, height = 132.0, 34.0, 52.0
     for place, (name, shape) in enumerate(names):
         x = (box + between) * place
-        d = f"M{x} 6a6 6 0 0 1 6 -6h{box - 12}a6 6 0 0 1 6 6v{height - 12}a6 6 0 0 1 -6 6h{12 - box}a6 6 0 0 1 -6 -6z"
-        parts.append(path(d, colours.ACCENT, fill=colours.ACCENT_SOFT))
+        parts.append(rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
         parts.append(text(name, x + box / 2, height / 2 - 9, 14, anchor="middle", bold=True))
         parts.append(text(shape, x + box / 2, height / 2 + 11, 12, anchor="middle", fill=colours.MUTED))
         if place:
             parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
             parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
-    return Drawing(len(names) * (box + between) - between, height, (group(parts),))
+    return Drawing(len(names) * (box + between) - between, height, tuple(parts))
 
 
 def _heads_described(shown: Sequence[WeightMatrix], goes_on: bool) -> str:

@@ -23,7 +23,7 @@ POLICY = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; img-src 'self'; 
 
 
 @dataclass(frozen=True)
-class Link:
+class HeaderLink:
     """A page that the header of every page leads to."""
 
     label: str
@@ -92,7 +92,7 @@ def source_page(name: str, text: str) -> Page:
     return Page(name, body, ())
 
 
-def document(page: Page, path: str, header: Sequence[Link], *, label: str = "") -> str:
+def document(page: Page, path: str, header: Sequence[HeaderLink], *, label: str = "") -> str:
     """A page of the site as an HTML document.
 
     path    where it is in the site

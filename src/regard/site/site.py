@@ -13,7 +13,7 @@ from regard import atomic_file, errors, examples
 from regard.heads import profile
 from regard.models.model import Model
 from regard.site.course import links, without_live
-from regard.site.pages import Link, document, markdown_page, relative, source_page
+from regard.site.pages import HeaderLink, document, markdown_page, relative, source_page
 from regard.viewer import heads_page, page, web_model
 
 SENTENCE = "kids"  # the example on the front door
@@ -37,8 +37,8 @@ def write(
     """
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    header = [Link("Try it", "index.html"), Link("Read", CONTENTS), Link("Heads", "heads.html")]
-    header += [Link("Learning", "films.html")] if films else []
+    header = [HeaderLink("Try it", "index.html"), HeaderLink("Read", CONTENTS), HeaderLink("Heads", "heads.html")]
+    header += [HeaderLink("Learning", "films.html")] if films else []
     navigation = {link.label: link.page for link in header}
     tell("The front door")
     reading = model.read(str(examples.named(SENTENCE).content))
@@ -56,7 +56,7 @@ def write(
 
 
 def _write_films(
-    out: Path, folders: Sequence[str | os.PathLike[str]], header: Sequence[Link], navigation: dict[str, str],
+    out: Path, folders: Sequence[str | os.PathLike[str]], header: Sequence[HeaderLink], navigation: dict[str, str],
     tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     from regard.training.record import Record  # with PyTorch, which the rest does not need
@@ -75,7 +75,7 @@ def _write_films(
     atomic_file.write(out / "films.html", document(found, "films.html", header, label="Learning"))
 
 
-def _write_documents(out: Path, header: Sequence[Link]) -> None:
+def _write_documents(out: Path, header: Sequence[HeaderLink]) -> None:
     """docs/index.md and everything that it leads to, as pages; pictures are copied."""
     documents = _documents()
     start = PurePosixPath("docs/index.md")

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from regard.teaching.positions import position_lesson
     from regard.teaching.scaled_scores import scaling_lesson
     from regard.teaching.traced_attention import traced
+    from regard.teaching.traced_tables import step_tables
 
 __all__ = [
     "block_lesson", "check_notes", "exercises", "grading", "hand_check", "lookup", "lookup_lesson", "position_lesson",
-    "scaling_lesson", "traced",
+    "scaling_lesson", "step_tables", "traced",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -23,7 +24,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "block": ("block_lesson",), "hand_check": ("check_notes",), "lookup": ("lookup_lesson",),
-            "positions": ("position_lesson",), "scaled_scores": ("scaling_lesson",), "traced_attention": ("traced",),
+            "positions": ("position_lesson",), "scaled_scores": ("scaling_lesson",), "traced_tables": ("step_tables",),
+            "traced_attention": ("traced",),
         },
         ("exercises", "grading", "hand_check", "lookup"),
     )  # fmt: skip

@@ -178,7 +178,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ExerciseTask:
     """The exercise of one student."""
 
     topic: str
@@ -338,7 +338,7 @@ class Exercises:
     """The tasks of all students; `key` is what the task file holds."""
 
     topic: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[ExerciseTask, ...]
     points: Mapping[str, float]  # of each step
     product: Product = PRODUCTS[0]
 
@@ -387,7 +387,7 @@ def exercises(topic: str, students: Sequence[str] | int, *, seed: int = 0, produ
         if names.count(name) > 1:
             raise OptionError(f"`students` holds {shown(name)} twice.\nAdd an initial or a number to tell them apart.")
     files: list[str] = []
-    tasks: list[Task] = []
+    tasks: list[ExerciseTask] = []
     solutions: set[bytes] = set()
     for name in names:
         files.append(_file_name(name, files))
@@ -401,7 +401,7 @@ def _file_name(student: str, taken: Sequence[str]) -> str:
     return next(file for file in (name, *(f"{name}-{at}" for at in range(2, MOST_STUDENTS + 2))) if file not in taken)
 
 
-def _draw(topic: str, student: str, file: str, seed: int, product: str, solutions: set[bytes]) -> Task:
+def _draw(topic: str, student: str, file: str, seed: int, product: str, solutions: set[bytes]) -> ExerciseTask:
     """A task whose solution no other student has, and whose numbers come out well."""
     chosen = TOPICS[topic]
     for attempt in range(MOST_ATTEMPTS):
@@ -411,7 +411,7 @@ def _draw(topic: str, student: str, file: str, seed: int, product: str, solution
             matrices = {name: np.transpose(rows).tolist() for name, rows in notes.items() if name.startswith("W")}
             notes |= matrices | ({"product": product} if matrices else {})
         query = random.randrange(len(notes["words"])) if chosen.has_one_query else None
-        task = Task(topic, student, file, notes, query)
+        task = ExerciseTask(topic, student, file, notes, query)
         final = (task.solution[chosen.steps[-1]].round(DECIMALS) + 0.0).tobytes()
         if final not in solutions and _comes_out_well(task):
             solutions.add(final)
@@ -419,7 +419,7 @@ def _draw(topic: str, student: str, file: str, seed: int, product: str, solution
     raise OptionError(f"No numbers left for {shown(student)}: choose another seed, or fewer students.")
 
 
-def _comes_out_well(task: Task) -> bool:
+def _comes_out_well(task: ExerciseTask) -> bool:
     """Weights that differ and are not tiny, matrices of full rank, vectors that differ; whole scores / √9."""
     inputs, rows = task.inputs, slice(None) if task.query is None else [task.query]
     scores, scaled, weights = (task.solution[step][:, rows] for step in ("score", "scaled", "weight"))
@@ -459,7 +459,8 @@ def read_key(path: str | Path) -> Exercises:
         topic, product, points = content["exercise"], content["product"], content["points"]
         validate.choice("exercise", topic, TOPICS)
         tasks = tuple(
-            Task(topic, str(one["name"]), str(one["file"]), one["notes"], one["query"]) for one in content["students"]
+            ExerciseTask(topic, str(one["name"]), str(one["file"]), one["notes"], one["query"])
+            for one in content["students"]
         )
         points = {step: float(points[step]) for step in TOPICS[topic].steps}
     except OSError as problem:

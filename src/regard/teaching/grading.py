@@ -12,7 +12,7 @@ from typing import Any
 from regard import validate
 from regard.errors import OptionError, RegardError, count
 from regard.tables import Column, Table, guarded_cell
-from regard.teaching.exercises import HEADINGS, Box, Exercises, Task
+from regard.teaching.exercises import HEADINGS, Box, Exercises, ExerciseTask
 from regard.teaching.hand_check.check import DECIMALS, IN_WORDS, Judge, Kind, Verdict
 from regard.teaching.hand_check.claims import claims_of
 from regard.teaching.hand_check.document import Document
@@ -109,7 +109,7 @@ def grade(exercises: Exercises, answers: Iterable[str | Path], *, decimals: int 
     A file belongs to the student whose name it has, or who is named in it.
     """
     decimals = validate.integer("decimals", decimals, 0, MOST_DIGITS)
-    by_file: dict[str, Task] = {task.file: task for task in exercises.tasks}
+    by_file: dict[str, ExerciseTask] = {task.file: task for task in exercises.tasks}
     by_name = {task.student.casefold(): task for task in exercises.tasks}
     grades: dict[str, Grade] = {}
     for path in map(Path, answers):
@@ -139,7 +139,7 @@ def grade(exercises: Exercises, answers: Iterable[str | Path], *, decimals: int 
     return [grades[task.file] for task in exercises.tasks]
 
 
-def _read(path: Path, task: Task | None) -> Document:
+def _read(path: Path, task: ExerciseTask | None) -> Document:
     words = (*task.inputs.words, *task.inputs.key_words) if task else ()
     try:
         return read(path, words, lenient=True)
@@ -154,7 +154,7 @@ def _without_points(graded: Grade, remark: str) -> Grade:
     return Grade(graded.student, graded.file, graded.source, steps, graded.errors, (remark, *graded.remarks))
 
 
-def grade_document(exercises: Exercises, task: Task, document: Document, decimals: int = DECIMALS) -> Grade:
+def grade_document(exercises: Exercises, task: ExerciseTask, document: Document, decimals: int = DECIMALS) -> Grade:
     """The grade of what was read from one file. Only its answers count: what is given is the task's."""
     inputs = task.inputs
     remarks = document.remarks = document.remarks if document.remarks is not None else []
@@ -199,7 +199,7 @@ def grade_document(exercises: Exercises, task: Task, document: Document, decimal
     return Grade(task.student, task.file, document.source, tuple(steps), tuple(errors), tuple(shortened))
 
 
-def _varies(task: Task, boxes: Sequence[Box], by_box: Mapping[Box, Sequence[Verdict]]) -> bool:
+def _varies(task: ExerciseTask, boxes: Sequence[Box], by_box: Mapping[Box, Sequence[Verdict]]) -> bool:
     """Whether the answers of a step differ where the right ones do: a column of 0 follows from 0, but shows nothing."""
     answers = {verdict.given for box in boxes for verdict in by_box.get(box, ())}
     return len(answers) != 1 or len({task.number(box) for box in boxes}) == 1

@@ -60,7 +60,7 @@ class WebFile(TypedDict):
     sha256: str
 
 
-class StoredTensor(TypedDict):
+class TensorInGguf(TypedDict):
     """Where an array of a transformer is in a GGUF file."""
 
     name: str
@@ -79,7 +79,7 @@ class WebModel(TypedDict):
     precision: str  # of the weights: float16, float32, or the types of a GGUF file
     weights: WebFile
     tokenizer: WebFile | None  # None: in the GGUF file
-    tensors: Mapping[str, StoredTensor] | None  # of a GGUF file; None: by the same names
+    tensors: Mapping[str, TensorInGguf] | None  # of a GGUF file; None: by the same names
     reference: str | None  # the text whose outputs before rounding are among the weights, by layer
     transformer: Mapping[str, Any]
     stages: list[dict[str, Any]]  # see `regard.viewer.architecture`
@@ -230,7 +230,7 @@ def _copy(path: Path, folder: Path) -> WebFile:
 # GGUF files
 
 
-def _stored_in_gguf(model: Model) -> dict[str, StoredTensor] | None:
+def _stored_in_gguf(model: Model) -> dict[str, TensorInGguf] | None:
     """Where each array of the model is in its GGUF file; None for another file, or types that the page lacks."""
     path = model.tokeniser.path
     if path.suffix != ".gguf" or not path.is_file():
@@ -238,7 +238,7 @@ def _stored_in_gguf(model: Model) -> dict[str, StoredTensor] | None:
     file = gguf.open_gguf(path)
     names: dict[str, Array] = {}
     codec.describe("", model.transformer, names, KINDS)
-    found: dict[str, StoredTensor] = {}
+    found: dict[str, TensorInGguf] = {}
     for name in names:
         there = _name_in_gguf(name)
         hub = next((hub for hub, own in file.stored.items() if own == there), None)

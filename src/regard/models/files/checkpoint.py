@@ -24,7 +24,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 EMBEDDINGS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")  # how the names of token embeddings end
 
 
-class Misfit(BrokenFile, ShapeError):
+class TensorMisfit(BrokenFile, ShapeError):
     """A tensor whose shape contradicts the settings."""
 
 
@@ -64,7 +64,9 @@ class Checkpoint:
         came = self.weights.shape(name)
         if len(came) != len(shape) or any(want not in (None, size) for want, size in zip(shape, came, strict=True)):
             expected = ", ".join("any" if size is None else str(size) for size in shape)
-            raise Misfit(f"{self.path} is broken: tensor {name!r} has shape {came}; its settings require ({expected}).")
+            raise TensorMisfit(
+                f"{self.path} is broken: tensor {name!r} has shape {came}; its settings require ({expected})."
+            )
 
     def tensor(self, name: str, *shape: int | None) -> Array:
         """A tensor of this shape in float32; None for any size."""

@@ -1,4 +1,4 @@
-"""Weights and gradients over d_k as four line charts, one line per divisor."""
+"""Line charts: axes, lines with markers, a label at the end of each line, several charts in one figure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from regard.output import colours
-from regard.output.characters import fitted, printable
 from regard.output.panel import Numbers, scale_for
-from regard.output.svg import Drawing, Svg, framed, group, line, path, rectangle, text, widest
+from regard.output.svg import Drawing, grid, group, line, path, rectangle, room, text, widest
 from regard.tables import printed_number
-from regard.teaching.scaled_scores import ScalingLesson
 
 PLOT = (216.0, 190.0)  # width and least height of the plotting area
 INSET = 8.0  # of the first size, so that its markers do not touch the axis
 BETWEEN = 30.0  # space between two panels
 LABEL, TICK, NAME = 12.0, 11.0, 14.0
+LEAST_PLOT = 74.0  # height at which the labels of six ticks do not touch
 LABEL_PITCH = 15.0  # vertical distance of two labels
-LONGEST_LABEL = 96.0
-ROUNDING = 1e-12  # what is smaller is drawn as 0
 
 # Lines differ in colour, marker and dashes; each alone distinguishes four lines, and every line has a label.
 COLOURS = ("#1d4f91", "#a3460f", "#23704f", "#7a3b8f")
@@ -58,83 +55,49 @@ class Line:
     hint: str = ""
 
 
-def scaling(lesson: ScalingLesson, *, title: str | None = None) -> Svg:
-    """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
-    order = np.argsort(lesson.sizes, kind="stable")
-    sizes = [lesson.sizes[place] for place in order]
-    names = [fitted(f"÷ {printable(name)}", LONGEST_LABEL, LABEL) for name in lesson.divisors]
+@dataclass(frozen=True, eq=False, slots=True)
+class Chart:
+    """One plot: its name, what it shows, its lines and their vertical axis."""
 
-    def drawn(numbers: Numbers, hint: str, hollow: bool = False) -> list[Line]:
-        return [Line(name, numbers[style][order], style, hollow, f"{hint}, {name}") for style, name in enumerate(names)]
+    name: str
+    what: str
+    lines: Sequence[Line]
+    axis: Axis
 
-    entropy = np.where(lesson.entropy < ROUNDING, 0.0, lesson.entropy)
-    typical = np.where(lesson.typical_query * lesson.divided_by < ROUNDING, 0.0, lesson.typical_query)
-    gradients = np.stack([lesson.gradient_q, lesson.gradient_k])
-    gradients = np.where(gradients * lesson.divided_by < ROUNDING, 0.0, gradients)
-    of_typical, of_gradients = logarithmic(typical), logarithmic(gradients)
-    height = max(PLOT[1], LABEL_PITCH * len(names))
-    charts = [
-        ("Entropy", "of the weights, in nats", drawn(entropy, "entropy"), linear(entropy)),
-        ("Largest weight", "of a query, on average", drawn(lesson.largest_weight, "largest weight"),
-         linear(np.ones(1))),
-        ("Gradient of a typical query", "median of ‖∂L/∂q‖", drawn(typical, "typical ‖∂q‖"), of_typical),
-        ("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow",
-         [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)], of_gradients),
-    ]  # fmt: skip
-    # Axes below each other are aligned.
-    left = [max(room_left(charts[place + row][3]) for row in (0, 2)) for place in (0, 1)]
-    panels = [line_chart(*chart, sizes, height, left[place % 2]) for place, chart in enumerate(charts)]
-    name = title or "Weights and gradients as d_k grows"
-    columns = [max(panels[place].width, panels[place + 2].width) for place in (0, 1)]
-    width = sum(columns) + BETWEEN
-    notes = ["Each line is labelled with what the scores are divided by.", *_explained(lesson), lesson.setting]
-    if any(axis.is_log and (array == 0).any() for axis, array in ((of_typical, typical), (of_gradients, gradients))):
-        notes.append("Gradients of 0 have no place on a logarithmic axis and are not drawn.")
-    parts, y = [], 0.0
-    for row in (panels[:2], panels[2:]):
-        parts += [row[0].at(0, y), row[1].at(columns[0] + BETWEEN, y)]
-        y += max(part.height for part in row) + BETWEEN
-    return framed(name, notes, Drawing(width, y - BETWEEN, tuple(parts)), _described(lesson), gap=8)
+    @property
+    def ticks(self) -> list[str]:
+        """The labels of the vertical axis."""
+        return [f"{tick:,g}".replace("-", "−") for tick in self.axis.ticks]
+
+    @property
+    def labelled(self) -> list[Line]:
+        """The lines with a label at their end."""
+        return [one for one in self.lines if not one.hollow]
 
 
-def _explained(lesson: ScalingLesson) -> list[str]:
-    """What the figure shows, if it contains undivided scores and they behave as usual."""
-    if "1" not in lesson.divisors or len(lesson.sizes) < 2:
-        return []
-    order = np.argsort(lesson.sizes, kind="stable")
-    typical, of_weights = (lesson.curve(name, 1)[order] for name in ("typical_query", "gradient_q"))
-    if not typical[-1] < typical.max() / 4 or not of_weights[-1] > 2 * of_weights[0]:
-        return []
-    return [
-        "Divided by 1, the softmax saturates: a typical query hardly learns any more (its gradient vanishes), while "
-        "the gradients of W_q and W_k grow, because of the few queries that are still undecided."
-    ]
-
-
-def _ticks(axis: Axis) -> list[str]:
-    return [f"{tick:,g}".replace("-", "−") for tick in axis.ticks]
-
-
-def room_left(axis: Axis) -> float:
-    """Space for the labels of a vertical axis."""
-    return widest(_ticks(axis), TICK) + 8
-
-
-def line_chart(
-    name: str, what: str, lines: Sequence[Line], axis: Axis, sizes: Sequence[int], height: float, left: float, *,
-    along: str = "d_k", is_log: bool = True,
-) -> Drawing:  # fmt: skip
-    """One plot with its axes, its lines, and a label at the end of each line.
+def charts(
+    shown: Sequence[Chart], sizes: Sequence[int], *, along: str = "d_k", is_log: bool = True, across: int = 3
+) -> Drawing:
+    """Charts over the same places, in rows of `across`; axes below each other are aligned.
 
     sizes    places on the horizontal axis, which is called `along` and logarithmic or not
-    left     space for the labels of the vertical axis
     """
-    wide = PLOT[0]
-    ticks = _ticks(axis)
+    height = max(room(PLOT[1]), LEAST_PLOT, *(LABEL_PITCH * len(chart.labelled) for chart in shown))
+    rooms = [widest(chart.ticks, TICK) + 8 for chart in shown]
+    drawn = [
+        _chart(chart, sizes, height, max(rooms[place % across :: across]), along, is_log)
+        for place, chart in enumerate(shown)
+    ]
+    return grid(drawn, across, room(BETWEEN))
+
+
+def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
+    wide, axis = room(PLOT[0]), chart.axis
     top = NAME * 1.4 + LABEL * 1.4 + 10
     places = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
-    parts = [text(name, left, NAME * 0.6, NAME, bold=True), text(what, left, NAME * 1.95, LABEL, fill=colours.MUTED)]
-    for tick, shown in zip(axis.ticks, ticks, strict=True):
+    parts = [text(chart.name, left, NAME * 0.6, NAME, bold=True)]
+    parts.append(text(chart.what, left, NAME * 1.95, LABEL, fill=colours.MUTED))
+    for tick, shown in zip(axis.ticks, chart.ticks, strict=True):
         y = top + height * (1 - axis.share(tick))
         parts.append(line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
         parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
@@ -142,13 +105,13 @@ def line_chart(
     parts.append(
         text(along, left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
     )
-    for one in lines:
+    for one in chart.lines:
         heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
         parts += _drawn(one, along, sizes, list(zip(places, heights, strict=True)))
-    named = [one for one in lines if not one.hollow]
-    parts += _labels(named, left + wide, top, height, axis)
-    room = 22 + widest([one.name for one in named], LABEL)
-    return Drawing(left + wide + room, top + height + 44, tuple(parts))
+    parts += _labels(chart.labelled, left + wide, top, height, axis)
+    labels = 22 + widest([one.name for one in chart.labelled], LABEL)
+    wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
+    return Drawing(left + wide, top + height + 44, tuple(parts))
 
 
 def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
@@ -232,15 +195,6 @@ def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> lis
     return [*parts, *(text(shown, x, y + 15, TICK, anchor="middle", fill=colours.MUTED) for shown, x in chosen)]
 
 
-def side_by_side(panels: Sequence[Drawing]) -> Drawing:
-    """Charts in a row."""
-    parts, x = [], 0.0
-    for panel in panels:
-        parts.append(panel.at(x, 0))
-        x += panel.width + BETWEEN
-    return Drawing(x - BETWEEN, max(panel.height for panel in panels), tuple(parts))
-
-
 def linear(numbers: Numbers) -> Axis:
     """From 0 to the largest number, rounded up, with at most six ticks."""
     top = scale_for(numbers).top
@@ -259,9 +213,3 @@ def logarithmic(numbers: Numbers) -> Axis:
     high = max(math.ceil(math.log10(float(above.max())) - 1e-9), low + 1)
     step = math.ceil((high - low) / 6)
     return Axis(10.0**low, 10.0**high, True, tuple(10.0**power for power in range(low, high + 1, step)))
-
-
-def _described(lesson: ScalingLesson) -> str:
-    said = "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k."
-    found = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
-    return " ".join([said, *found, lesson.setting])

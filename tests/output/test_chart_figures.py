@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from regard.output import figure, scaling_figure
+from regard.output import chart, figure
 from regard.output.colours import contrast
 from regard.teaching.scaled_scores import scaling_lesson
 
@@ -76,13 +76,13 @@ def test_the_gradient_that_vanishes_is_drawn_beside_the_one_that_grows():
 
 
 def test_sixteen_lines_differ_without_their_labels():
-    styles = {(style % 4, scaling_figure.DASHES[(style + style // 4) % 4]) for style in range(16)}
+    styles = {(style % 4, chart.DASHES[(style + style // 4) % 4]) for style in range(16)}
     assert len(styles) == 16
-    assert len({scaling_figure._marker(style, 3.0) for style in range(4)}) == 4
+    assert len({chart._marker(style, 3.0) for style in range(4)}) == 4
 
 
 def test_colours_of_labels_are_readable():
-    assert min(contrast(colour, "#ffffff") for colour in scaling_figure.COLOURS) >= 4.5
+    assert min(contrast(colour, "#ffffff") for colour in chart.COLOURS) >= 4.5
 
 
 def test_numbers_show_under_the_pointer_and_findings_in_words(lesson):

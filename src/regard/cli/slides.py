@@ -1,0 +1,57 @@
+"""`regard slides`: a lecture about a sentence, as PowerPoint, PDF or HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import atomic_file
+from regard.cli import terminal, text_input
+from regard.cli.model_option import USUAL
+from regard.errors import OptionError
+
+EXAMPLES = """Examples:
+
+\b
+  regard slides "The kids were scared of the lions, so they left." --out deck.pptx
+  regard slides "jane visits africa" --out deck.pdf --out deck.html
+  regard slides "The cat sat" --part table --part matrix-form --out table.pptx
+  regard slides "The cat sat" --part table --symbols --out symbols.pdf
+
+\b
+Parts: intuition, matrices, table, matrix-form, heads, look-up, root,
+positions, roles, fixed, blocks, learning.
+Slides are 16:9, one new thing on each, nothing below 18 pt; the notes of each
+say which command shows the same. .pptx has editable text and tables; in .html
+the arrow keys turn slides, n shows the notes, p the pointer, f fills the
+screen.
+"""
+
+
+def slides(
+    out: Annotated[
+        list[str], typer.Option("--out", metavar="FILE", help="A .pptx, .pdf or .html file; may be repeated.")
+    ],
+    text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
+    part: Annotated[
+        list[str] | None, typer.Option("--part", metavar="NAME", help="Only this part; may be repeated.")
+    ] = None,
+    symbols: Annotated[bool, typer.Option("--symbols", help="q₁·k₁ and a₁₂ instead of numbers in tables.")] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model whose heads are shown; `regard models` lists names.")
+    ] = None,
+) -> None:
+    """Make the slides of a lecture about a sentence."""
+    from regard import slides as lecture
+
+    endings = {name: Path(name).suffix.lower() for name in out}
+    for name, ending in endings.items():
+        if ending not in lecture.FORMATS:
+            raise OptionError(f"--out {name!r} does not end in {', '.join(lecture.FORMATS)}.")
+    written = None if text is None else text_input.text_given(text)
+    deck = lecture.deck_of(written, part, symbols=symbols, model=model or USUAL)
+    for name, ending in endings.items():
+        atomic_file.write(name, lecture.content(deck, ending))
+        terminal.show([f"Wrote {name}: {len(deck.slides)} slides."])

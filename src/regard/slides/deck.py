@@ -1,0 +1,211 @@
+"""A deck of 16:9 slides: titles, text, tables and figures with their places, and notes for the speaker.
+
+Places and sizes are decided here, in points of a slide of 960 × 540, so that all renderers agree. Nothing is set below
+18 pt: a table that does not fit is split over several slides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from regard.output.characters import fitted, printable, text_width, wrapped
+from regard.output.svg import Svg
+
+WIDTH, HEIGHT = 960.0, 540.0
+LEFT, TOP, BOTTOM = 48.0, 104.0, 516.0  # of what is below the title
+INNER = WIDTH - 2 * LEFT
+TITLE, BODY, LEAST = 32.0, 24.0, 18.0  # font sizes
+LINE = 1.35  # height of a line of text
+ROW = 1.7  # height of a row of a table, in font sizes
+PADDING = 9.0  # left and right of a cell's text
+APART = 16.0  # between two elements
+TABLE_SIZES = (22.0, 20.0, 18.0)
+LEAST_FIGURE = 160.0  # height
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Paragraphs, one below the other."""
+
+    paragraphs: tuple[str, ...]
+    size: float = BODY
+    muted: bool = False
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of strings; numbers are aligned at the right."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[bool, ...] = ()  # columns aligned at the left; by default the first one only
+    marked_row: int | None = None  # the row of the query
+    new_column: int | None = None  # the column that this click adds
+    shades: tuple[tuple[float, ...], ...] = ()  # of cells, from 0 to 1; empty for none
+    sum_row: bool = False  # whether the last row is a sum
+
+    def is_left(self, column: int) -> bool:
+        """Whether a column is aligned at the left."""
+        return self.left[column] if self.left else column == 0
+
+    def widths(self, size: float) -> list[float]:
+        """The least width of each column at this font size."""
+        return [
+            max(text_width(printable(cell), size, bold=True) for cell in column) + 2 * PADDING
+            for column in zip(self.headings, *self.rows, strict=True)
+        ]
+
+    def height(self, size: float) -> float:
+        """The height at this font size."""
+        return ROW * size * (len(self.rows) + 1)
+
+
+Element = Text | Grid | Svg
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """A title, what is below it, and what the speaker reads: how to make the slide, among others."""
+
+    title: str
+    elements: tuple[Element, ...]
+    notes: tuple[str, ...] = ()
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deck:
+    """Slides about one sentence."""
+
+    title: str
+    slides: tuple[Slide, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An element and its rectangle on the slide; the font size of text and tables, the lines of text."""
+
+    element: Element
+    x: float
+    y: float
+    width: float
+    height: float
+    size: float = 0.0
+    lines: tuple[str, ...] = ()
+    columns: tuple[float, ...] = ()  # widths of a table's columns
+
+
+def fit(slides: Sequence[Slide]) -> tuple[Slide, ...]:
+    """The same slides with tables split where they cannot be set in 18 pt, and long titles shortened."""
+    return tuple(part for slide in slides for part in _split(_short_title(slide)))
+
+
+def _short_title(slide: Slide) -> Slide:
+    return replace(slide, title=fitted(printable(slide.title), INNER, TITLE, bold=True))
+
+
+def _split(slide: Slide) -> Iterator[Slide]:
+    """Slides that each hold a part of the table: its columns in groups with the first one, then its rows."""
+    tables = [element for element in slide.elements if isinstance(element, Grid)]
+    if not tables:
+        yield slide
+        return
+    table = tables[0]
+    others = sum(_text_height(element) + APART for element in slide.elements if isinstance(element, Text))
+    room = BOTTOM - TOP - others
+    parts = [part for columns in _column_groups(table) for part in _row_groups(columns, room)]
+    for number, part in enumerate(parts):
+        title = slide.title if len(parts) == 1 else f"{slide.title} ({number + 1} of {len(parts)})"
+        elements = tuple(part if element is table else element for element in slide.elements)
+        yield replace(slide, title=fitted(title, INNER, TITLE, bold=True), elements=elements)
+
+
+def _column_groups(table: Grid) -> Iterator[Grid]:
+    widths = table.widths(LEAST)
+    groups: list[list[int]] = [[0]]
+    for column in range(1, len(widths)):
+        if len(groups[-1]) > 1 and widths[0] + sum(widths[one] for one in groups[-1][1:]) + widths[column] > INNER:
+            groups.append([0])
+        groups[-1].append(column)
+    for group in groups:
+        yield replace(
+            table,
+            headings=tuple(table.headings[column] for column in group),
+            rows=tuple(tuple(row[column] for column in group) for row in table.rows),
+            left=tuple(table.is_left(column) for column in group),
+            new_column=group.index(table.new_column) if table.new_column in group else None,
+            shades=tuple(tuple(row[column] for column in group) for row in table.shades),
+        )
+
+
+def _row_groups(table: Grid, room: float) -> Iterator[Grid]:
+    most = max(1, math.floor(room / (ROW * LEAST)) - 1)
+    count = math.ceil(len(table.rows) / most)
+    for number in range(count):
+        start, end = (round(len(table.rows) * place / count) for place in (number, number + 1))
+        marked = table.marked_row
+        yield replace(
+            table,
+            rows=table.rows[start:end],
+            shades=table.shades[start:end],
+            marked_row=marked - start if marked is not None and start <= marked < end else None,
+            sum_row=table.sum_row and end == len(table.rows),
+        )
+
+
+def _text_lines(text: Text) -> list[str]:
+    return [
+        line
+        for paragraph in text.paragraphs
+        for line in (wrapped(printable(paragraph), INNER, text.size, text.bold) or [""])
+    ]
+
+
+def _text_height(text: Text) -> float:
+    return LINE * text.size * len(_text_lines(text))
+
+
+def place(slide: Slide) -> list[Placed]:
+    """Where each element of a slide is: text and tables as high as they need, figures in the rest."""
+    placed: list[Placed] = []
+    fixed = sum(_text_height(element) for element in slide.elements if isinstance(element, Text))
+    figures = sum(isinstance(element, Svg) for element in slide.elements)
+    gaps = APART * (len(slide.elements) - 1)
+    room = BOTTOM - TOP - fixed - gaps
+    y = TOP
+    for element in slide.elements:
+        if isinstance(element, Text):
+            height = _text_height(element)
+            placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
+        elif isinstance(element, Grid):
+            size = _table_size(element, room - figures * LEAST_FIGURE)
+            widths = element.widths(size)
+            height = element.height(size)
+            placed.append(Placed(element, LEFT, y, sum(widths), height, size, (), tuple(widths)))
+            room -= height
+        else:
+            scale = min(INNER / element.width, room / figures / element.height)
+            width, height = element.width * scale, element.height * scale
+            placed.append(Placed(element, LEFT + (INNER - width) / 2, y, width, height))
+        y += height + APART
+    return placed
+
+
+def _table_size(table: Grid, room: float) -> float:
+    return next(
+        (size for size in TABLE_SIZES if sum(table.widths(size)) <= INNER and table.height(size) <= room), LEAST
+    )
+
+
+def smallest_type(slide: Slide) -> float:
+    """The smallest font size on a slide, in points, figures included."""
+    sizes = [TITLE]
+    for placed in place(slide):
+        if isinstance(placed.element, Svg):
+            sizes.append(placed.element.smallest_type * placed.width / placed.element.width)
+        else:
+            sizes.append(placed.size)
+    return min(sizes)

@@ -1,0 +1,115 @@
+"""A deck as one HTML file: arrow keys, a pointer, notes, and one page per slide when printed."""
+
+from __future__ import annotations
+
+from html import escape
+
+from regard.output import colours
+from regard.output.characters import printable
+from regard.output.svg import Svg
+from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, Text, place
+from regard.slides.runs import cells, runs
+
+STYLE = f"""
+*{{box-sizing:border-box}}
+body{{margin:0;background:#1b1f27;overflow:hidden;
+font-family:'Helvetica Neue',Helvetica,Arial,'Liberation Sans','Noto Sans',sans-serif;color:{colours.INK}}}
+section{{position:absolute;left:50%;top:50%;width:{WIDTH}px;height:{HEIGHT}px;background:#fff;display:none;
+overflow:hidden;transform:translate(-50%,-50%) scale(var(--scale,1))}}
+section.shown{{display:block}}
+h1{{position:absolute;left:{LEFT}px;top:34px;margin:0;font-size:{TITLE}px;line-height:1.2;white-space:pre}}
+hr{{position:absolute;left:{LEFT}px;top:84px;width:864px;margin:0;border:0;border-top:1px solid {colours.RULE}}}
+.part{{position:absolute;margin:0;white-space:pre}}
+sub{{font-size:max(18px,.75em);line-height:0;vertical-align:-.18em}}
+table{{border-collapse:collapse;table-layout:fixed;font-variant-numeric:tabular-nums}}
+th,td{{padding:0 {PADDING}px;border-bottom:.5px solid {colours.RULE};text-align:right;font-weight:400}}
+th{{font-weight:700}}.left{{text-align:left}}.bold{{font-weight:700}}.heavy{{border-bottom:1.5px solid {colours.MUTED}}}
+.part svg{{display:block;width:100%;height:100%}}
+aside{{display:none;position:fixed;left:0;right:0;bottom:0;padding:12px 24px;background:#000c;color:#fff;font-size:18px;
+white-space:pre-wrap}}
+.notes aside.shown{{display:block}}
+#pointer{{display:none;position:fixed;width:26px;height:26px;margin:-13px;border-radius:50%;background:#d2232acc;
+pointer-events:none}}
+.pointing{{cursor:none}}.pointing #pointer{{display:block}}
+@media print{{@page{{size:{WIDTH}px {HEIGHT}px;margin:0}}body{{overflow:visible;background:#fff}}
+section{{display:block;position:relative;left:0;top:0;transform:none;break-after:page}}aside,#pointer{{display:none}}}}
+"""
+SCRIPT = """
+const slides = [...document.querySelectorAll('section')], notes = [...document.querySelectorAll('aside')];
+const pointer = document.getElementById('pointer');
+let shown = Math.min(Math.max(parseInt(location.hash.slice(1)) || 1, 1), slides.length) - 1;
+function show(number) {
+  shown = Math.min(Math.max(number, 0), slides.length - 1);
+  slides.forEach((slide, place) => slide.classList.toggle('shown', place === shown));
+  notes.forEach((note, place) => note.classList.toggle('shown', place === shown));
+  history.replaceState(null, '', '#' + (shown + 1));
+}
+function resize() {
+  document.body.style.setProperty('--scale', Math.min(innerWidth / 960, innerHeight / 540));
+}
+const keys = {
+  ArrowRight: () => show(shown + 1), ' ': () => show(shown + 1), PageDown: () => show(shown + 1),
+  ArrowLeft: () => show(shown - 1), PageUp: () => show(shown - 1), Home: () => show(0),
+  End: () => show(slides.length - 1), n: () => document.body.classList.toggle('notes'),
+  p: () => document.body.classList.toggle('pointing'),
+  f: () => document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen(),
+};
+addEventListener('keydown', event => {
+  if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  keys[event.key]();
+});
+addEventListener('click', event => show(shown + (event.clientX < innerWidth / 4 ? -1 : 1)));
+addEventListener('pointermove', event => {
+  pointer.style.left = event.clientX + 'px'; pointer.style.top = event.clientY + 'px';
+});
+addEventListener('resize', resize); addEventListener('hashchange', () => show(parseInt(location.hash.slice(1)) - 1));
+resize(); show(shown);
+"""
+
+
+def html(deck: Deck) -> str:
+    """The deck as one page; arrow keys and clicks turn it, n shows notes, p the pointer, f fills the screen."""
+    body = "\n".join(map(_section, deck.slides))
+    notes = "\n".join(f"<aside>{escape(printable(chr(10).join(slide.notes)))}</aside>" for slide in deck.slides)
+    notes = notes.replace("↵", "\n")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE}</style></head>\n<body>\n{body}\n{notes}\n"
+        f'<div id="pointer"></div><script>{SCRIPT}</script></body></html>\n'
+    )
+
+
+def _section(slide: Slide) -> str:
+    parts = "\n".join(map(_part, place(slide)))
+    return f'<section aria-label="{escape(printable(slide.title))}"><h1>{_text(slide.title)}</h1><hr>{parts}</section>'
+
+
+def _part(placed: Placed) -> str:
+    element = placed.element
+    where = f"left:{placed.x:.1f}px;top:{placed.y:.1f}px;width:{placed.width:.1f}px"
+    if isinstance(element, Svg):
+        return f'<div class="part" style="{where};height:{placed.height:.1f}px">{element}</div>'
+    where += f";font-size:{placed.size:g}px"
+    if isinstance(element, Text):
+        where += f";line-height:{LINE};color:{colours.MUTED if element.muted else colours.INK}"
+        bold = " bold" if element.bold else ""
+        return f'<p class="part{bold}" style="{where}">{chr(10).join(map(_text, placed.lines))}</p>'
+    columns = "".join(f'<col style="width:{width:.1f}px">' for width in placed.columns)
+    rows = []
+    for number, row in enumerate(cells(element)):
+        tag = "td" if number else "th"
+        line = []
+        for column, cell in enumerate(row):
+            names = ["left"] * element.is_left(column) + ["bold"] * cell.bold + ["heavy"] * cell.heavy
+            style = f' style="background:{cell.fill};color:{cell.ink}"' if cell.fill else ""
+            line.append(f'<{tag} class="{" ".join(names)}"{style}>{_text(cell.text)}</{tag}>')
+        rows.append(f'<tr style="height:{ROW * placed.size:.1f}px">{"".join(line)}</tr>')
+    return f'<table class="part" style="{where}"><colgroup>{columns}</colgroup>{"".join(rows)}</table>'
+
+
+def _text(content: str) -> str:
+    return "".join(
+        f"<sub>{escape(run['text'])}</sub>" if run["below"] else escape(run["text"]) for run in runs(content)
+    )

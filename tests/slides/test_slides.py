@@ -1,0 +1,136 @@
+"""Slides of a lecture: every part exists, type has 18 pt, and the numbers are those of the steps."""
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from regard import errors, slides
+from regard.arrays import numpy_of
+from regard.cli.app import app
+from regard.output.svg import Svg
+from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Grid, Slide, fit, place, smallest_type
+from regard.teaching.traced_attention import traced
+
+SENTENCES = (
+    "The kids were scared of the lions, so they left right away.",
+    "jane visits africa",
+    "Keys on the table belong to Sarah, who had left them there before internationalisation kept her away.",
+)
+WITHOUT_MODEL = ["matrices", "table", "matrix-form", "heads", "look-up", "root", "positions", "blocks", "learning"]
+
+
+@pytest.fixture(scope="module", params=SENTENCES, ids=lambda text: text[:12])
+def deck(request) -> Deck:
+    return slides.deck_of(request.param)
+
+
+def test_every_part_has_slides_whose_notes_name_a_command(deck):
+    assert list(dict.fromkeys(slide.part for slide in deck.slides)) == list(slides.PARTS)
+    assert all("regard slides" in slide.notes[-1] for slide in deck.slides)
+
+
+def test_nothing_is_below_18_pt_or_off_the_slide(deck):
+    for slide in deck.slides:
+        assert smallest_type(slide) >= 17.95, slide.title
+        for placed in place(slide):
+            assert placed.x >= LEFT - 0.01 and placed.x + placed.width <= LEFT + INNER + 0.01, slide.title
+            assert placed.y + placed.height <= BOTTOM + 0.01, slide.title
+
+
+def test_the_table_holds_the_numbers_of_the_steps():
+    words = ["jane", "visits", "africa"]
+    weights = numpy_of(traced(words, width=64).whole()["weight"])[0, 0]
+    deck = slides.deck_of(" ".join(words), ["table"])
+    table = next(e for s in deck.slides for e in s.elements if isinstance(e, Grid) and "softmax" in e.headings)
+    column = table.headings.index("softmax")
+    assert np.allclose([float(row[column]) for row in table.rows], weights, atol=0.0051)
+
+
+def test_symbols_replace_numbers():
+    deck = slides.deck_of("The cat sat", ["table"], symbols=True)
+    cells = {cell for s in deck.slides for e in s.elements if isinstance(e, Grid) for row in e.rows for cell in row}
+    assert {"q₁·k₁", "q₁·k₂/8", "a₁₃·v₃", "z₁"} <= cells
+
+
+def test_the_gradient_by_hand_agrees_with_finite_differences():
+    deck = slides.deck_of("The cat sat", ["learning"])
+    table = next(e for e in deck.slides[-1].elements if isinstance(e, Grid))
+    shown = [[float(part.replace("−", "-")) for part in cell.split()] for cell in table.rows[0][1:]]
+    x, target = np.array([[1.0, 0.0], [0.0, 2.0]]), 2.0
+
+    def loss(w_q):
+        scores = x @ (x[0] @ w_q) / np.sqrt(2)
+        weights = np.exp(scores) / np.exp(scores).sum()
+        return 0.5 * (weights @ [1.0, 3.0] - target) ** 2
+
+    steps = 1e-6 * np.eye(4).reshape(4, 2, 2)
+    expected = [(loss(np.eye(2) + step) - loss(np.eye(2) - step)) / 2e-6 for step in steps]
+    assert np.allclose(np.ravel(shown), expected, atol=0.0051)
+
+
+def test_a_table_that_does_not_fit_is_split():
+    table = Grid(tuple("abcdefgh"), tuple((f"row {row}", *["12345.678901"] * 7) for row in range(40)))
+    parts = fit([Slide("Wide and long", (table,))])
+    assert len(parts) > 2
+    assert all(smallest_type(slide) >= 18 for slide in parts)
+    grids = [slide.elements[0] for slide in parts]
+    assert sum(len(grid.rows) * (len(grid.headings) - 1) for grid in grids) == 40 * 7
+
+
+def test_html_is_one_file_with_a_section_per_slide():
+    deck = slides.deck_of("<b>The</b> cat & sat", ["table", "matrix-form"])
+    page = slides.content(deck, ".html")
+    assert page.count("<section") == len(deck.slides)
+    assert "<b>" not in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_pdf_has_a_page_per_slide():
+    pytest.importorskip("typst")
+    deck = slides.deck_of('The "#cat" $sat$ [x]', WITHOUT_MODEL)
+    content = slides.content(deck, ".pdf")
+    assert content.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", content)) == len(deck.slides)
+
+
+def test_powerpoint_has_editable_tables_of_18_pt_and_notes():
+    pptx = pytest.importorskip("pptx")
+    pytest.importorskip("typst")
+    deck = slides.deck_of("The cat sat", ["table", "matrix-form"])
+    shown = pptx.Presentation(io.BytesIO(slides.content(deck, ".pptx"))).slides
+    assert len(shown) == len(deck.slides)
+    tables = [shape.table for slide in shown for shape in slide.shapes if shape.has_table]
+    assert len(tables) == sum(isinstance(e, Grid) for slide in deck.slides for e in slide.elements)
+    frames = [shape.text_frame for slide in shown for shape in slide.shapes if shape.has_text_frame]
+    frames += [cell.text_frame for table in tables for cell in table.iter_cells()]
+    sizes = [run.font.size.pt for frame in frames for paragraph in frame.paragraphs for run in paragraph.runs]
+    assert min(sizes) >= 18
+    assert all("regard slides" in slide.notes_slide.notes_text_frame.text for slide in shown)
+
+
+def test_without_its_package_a_deck_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    with pytest.raises(errors.Unsupported, match="python-pptx"):
+        slides.content(slides.deck_of("The cat sat", ["table"]), ".pptx")
+
+
+def test_the_command_writes_a_deck(tmp_path):
+    out = tmp_path / "deck.html"
+    result = CliRunner().invoke(app, ["slides", "The cat sat", "--part", "table", "--out", str(out)])
+    assert result.exit_code == 0 and "slides" in result.output
+    assert "Query The" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["x", "--out", "deck.doc"], ["x", "--part", "y", "--out", "d.pdf"], [" ", "--out", "d.pdf"]]
+)
+def test_what_cannot_be_made_is_refused(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["slides", *arguments]).exit_code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_figures_of_slides_are_figures():
+    assert any(isinstance(e, Svg) for slide in slides.deck_of("The cat sat", ["heads"]).slides for e in slide.elements)
